@@ -1,5 +1,5 @@
-//! Branches that are about to be made, written down so that one which was made too late is taken away again, also by the
-//! next process.
+//! Records of branches that are about to be made, so that one that was made too late is deleted again, also by the next
+//! process.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::runs::files_in;
 use crate::state::StateDir;
 
-/// A branch that a promotion makes where there is none.
+/// A branch that a promotion creates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BranchIntent {
@@ -20,13 +20,13 @@ pub(crate) struct BranchIntent {
     pub(crate) v: u32,
     pub(crate) job: JobId,
     pub(crate) repo: RepoName,
-    /// What the branch shall show.
+    /// The branch's intended commit.
     pub(crate) sha: CommitSha,
-    /// The epoch of the errand that makes it.
+    /// The epoch of the errand that creates it.
     pub(crate) lease_epoch: Epoch,
 }
 
-/// The notes of this factory. Calls take as long as the disk needs to be sure.
+/// The records of this factory. Calls block until the disk has synced.
 #[derive(Debug, Clone)]
 pub(crate) struct BranchIntents {
     folder: PathBuf,
@@ -37,15 +37,15 @@ impl BranchIntents {
         Self { folder: state.branches() }
     }
 
-    /// Writes a note. Once this returns, it survives a crash.
+    /// Writes a record. Once this returns, it survives a crash.
     pub(crate) fn save(&self, note: &BranchIntent) -> Result<(), Error> {
         let path = self.path(note);
         let bytes = serde_json::to_vec_pretty(note).map_err(|error| Error::disk("write", &path)(error.into()))?;
         replace_file(&path, &bytes).map_err(Error::disk("write", &path))
     }
 
-    /// Removes all notes on a job's branch at this commit: an errand that was tried again under another epoch makes the
-    /// branch wanted, whatever an earlier one has left here. None is already removed.
+    /// Removes all records of a job's branch at this commit: a repeated errand under another epoch makes the branch
+    /// wanted, whatever an earlier one has left here. A missing one is already removed.
     pub(crate) fn remove(&self, note: &BranchIntent) -> Result<(), Error> {
         for noted in self.list()?.iter().filter(|noted| noted.job == note.job && noted.sha == note.sha) {
             let path = self.path(noted);
@@ -54,7 +54,7 @@ impl BranchIntents {
         Ok(())
     }
 
-    /// All notes that can be read.
+    /// All readable records.
     pub(crate) fn list(&self) -> Result<Vec<BranchIntent>, Error> {
         let files = files_in(&self.folder)?.into_iter();
         Ok(files.filter_map(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()).collect())

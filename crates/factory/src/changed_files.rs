@@ -1,4 +1,4 @@
-//! Which files of a worktree an agent has touched so far, for people who wait for it.
+//! The files of a worktree that an agent has changed so far, for the live view.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,12 +12,12 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::workspace::{FOR_THE_FACTORY, Worktree};
 
-/// So many are put in order. Nobody reads a list of more.
+/// At most this many are sorted and listed.
 const ORDERED_MAX: usize = 2_000;
 
 impl Mirror {
-    /// The files that differ from what was checked out, committed or not, the latest last: at most `count_max` of them. Safe
-    /// while the agent works. Contents are not compared: a file that was written anew as it was counts as well.
+    /// The files that differ from the checkout, committed or not, the latest last: at most `count_max`. Safe while the
+    /// agent works. Contents are not compared: a file that was rewritten with the same content counts as well.
     pub(crate) async fn touched(&self, worktree: &Worktree, count_max: usize) -> Result<Vec<PathBuf>, Error> {
         self.seal()?;
         let index = worktree.index();
@@ -29,7 +29,7 @@ impl Mirror {
         let changed = call("diff-files").args(changed).output().await?;
         let untracked = call("ls-files").args(["--others", "--exclude-standard", "-z"]).output().await?;
         let names: BTreeSet<&[u8]> = changed.split(is_end).chain(untracked.split(is_end)).filter(is_work).collect();
-        // Files that were given to an account look changed although nobody wrote to them.
+        // Files that were given to another account look changed although they were not written.
         let handed_over_at = match &self.host.account {
             Some(_) => modified(&index).map_err(Error::disk("read", &index))?,
             None => SystemTime::UNIX_EPOCH,
@@ -46,13 +46,13 @@ fn is_end(byte: &u8) -> bool {
     *byte == 0
 }
 
-/// Whether a name is of a file that the work is about: neither a nested repository nor what is for the factory alone.
+/// Whether a file is part of the work: neither a nested repository nor a file for the factory alone.
 fn is_work(name: &&[u8]) -> bool {
     let is_for_us = FOR_THE_FACTORY.iter().any(|file| file.as_bytes() == *name);
     !name.is_empty() && !name.ends_with(b"/") && !is_for_us
 }
 
-/// A file, and when it was touched: not known of one that is gone.
+/// A file and its modification time, which is unknown for a deleted one.
 fn touch(worktree: &Worktree, name: &[u8]) -> (Option<SystemTime>, PathBuf) {
     let file = PathBuf::from(OsStr::from_bytes(name));
     (modified(&worktree.path().join(&file)).ok(), file)

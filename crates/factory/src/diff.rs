@@ -1,4 +1,4 @@
-//! What a run changed, for people who look at it later [B4].
+//! The diff of a run, shown later [B4].
 
 use domain::CommitSha;
 use protocol::CommitLine;
@@ -6,10 +6,10 @@ use protocol::CommitLine;
 use crate::error::Error;
 use crate::mirror::Mirror;
 
-/// Commits of one run that are listed; nobody reads more.
+/// At most this many commits of one run are listed.
 const COMMITS_MAX: &str = "--max-count=200";
 
-/// A change as people read it.
+/// A diff for people.
 pub(crate) struct Diff {
     pub(crate) text: String,
     pub(crate) is_cut: bool,

@@ -1,7 +1,7 @@
-//! A folder in which somebody else may change things while we work there.
+//! A directory that another account may change concurrently.
 //!
-//! The factory may be root, and its agents own the folders that they work in. A path means what it says only until
-//! somebody puts a link into it, so every step here is taken on a descriptor, one name at a time, and no link is followed.
+//! The factory may be root, and its agents own their working directories. A path may lead elsewhere once an agent puts
+//! a link into it, so every step here uses a descriptor, one name at a time, and follows no link.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,32 +18,32 @@ use rustix::io::Errno;
 
 use crate::process::Account;
 
-/// An open folder.
+/// An open directory.
 #[derive(Debug)]
 pub(crate) struct DirFd(OwnedFd);
 
-/// A program that makes folders inside each other without end does not take us along.
+/// The deepest nesting: a program may nest directories without end.
 const DEPTH_MAX: u32 = 256;
 
-/// A folder on the way to another has to be passed, not read.
+/// Directories on the path are traversed, not read.
 #[cfg(target_os = "linux")]
 const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const ON_THE_WAY: OFlags = FOLDER;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A pipe is not waited for.
+/// Does not block on a pipe.
 const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 const TO_MAKE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl DirFd {
-    /// Opens a folder the way to which only we can change. The folder itself is not reached through a link.
+    /// Opens a directory by a path that only the factory can change. The directory itself must not be a link.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
-    /// Opens a folder by a whole path of which no part is a link, also while somebody changes it.
+    /// Opens a directory by a whole path without any link, also under concurrent changes.
     pub(crate) fn open_straight(path: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
             return Err(refusal("it is no whole path to a folder"));
@@ -56,17 +56,17 @@ impl DirFd {
         Ok(Self(openat(&way, name, FOLDER, Mode::empty())?))
     }
 
-    /// Opens a folder that an operator names, who may name it by a link.
+    /// Opens a directory that the operator names, perhaps by a link.
     pub(crate) fn open_named(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?))
     }
 
-    /// The folder of this name in it.
+    /// The directory of this name in it.
     pub(crate) fn enter(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         Ok(Self(openat(&self.0, name.as_ref(), FOLDER, Mode::empty())?))
     }
 
-    /// The folder of this name in it, made if it is not there.
+    /// The subdirectory of this name, created if it is missing.
     pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         match mkdirat(&self.0, name.as_ref(), Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => self.enter(name),
@@ -74,7 +74,7 @@ impl DirFd {
         }
     }
 
-    /// What is in it, links and all.
+    /// Its entries, links included.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -86,7 +86,7 @@ impl DirFd {
         Ok(names)
     }
 
-    /// An ordinary file with no other name: a second one may be of a file that is none of the agent's business.
+    /// A regular file with a single hard link: a second one may lead to a file outside of the agent's reach.
     pub(crate) fn file(&self, name: impl AsRef<OsStr>) -> io::Result<(File, Stat)> {
         let file = File::from(openat(&self.0, name.as_ref(), TO_READ, Mode::empty())?);
         let found = fstat(&file)?;
@@ -96,7 +96,7 @@ impl DirFd {
         Ok((file, found))
     }
 
-    /// What such a file holds, up to `bytes_max`.
+    /// The content of such a file, up to `bytes_max`.
     pub(crate) fn read(&self, name: impl AsRef<OsStr>, bytes_max: u64) -> io::Result<Vec<u8>> {
         let (file, _) = self.file(name)?;
         let mut bytes = Vec::new();
@@ -104,7 +104,7 @@ impl DirFd {
         Ok(bytes)
     }
 
-    /// Puts a copy of an open file under `name`, whole or not at all. It belongs to whom the original does.
+    /// Copies an open file to `name`, atomically, with the owner of the original.
     pub(crate) fn copy_in(&self, name: &str, from: (File, Stat), bytes_max: u64) -> io::Result<()> {
         let (file, found) = from;
         if u64::try_from(found.st_size).unwrap_or(u64::MAX) > bytes_max {
@@ -113,13 +113,13 @@ impl DirFd {
         self.put(name, file.take(bytes_max), (found.st_uid, found.st_gid))
     }
 
-    /// Puts bytes under `name`, whole or not at all. They belong to the user and the group of `owner`.
+    /// Writes bytes to `name`, atomically, with the user and the group of `owner`.
     pub(crate) fn put(&self, name: &str, bytes: impl Read, owner: (u32, u32)) -> io::Result<()> {
         let unfinished = format!(".{name}{}", crate::disk::UNFINISHED_SUFFIX);
         self.prepare(unfinished, bytes, FileAttributes { owner, mode: 0o600 })?.install(name)
     }
 
-    /// Writes bytes to the disk under a name that only its writer uses, for a file that is `like` another.
+    /// Writes bytes to the disk under a name that only its writer uses, for a file with the owner and mode of another.
     pub(crate) fn prepare(
         &self,
         name: String,
@@ -135,12 +135,12 @@ impl DirFd {
         Ok(unfinished)
     }
 
-    /// Has what was made and removed in it on the disk.
+    /// Syncs the directory to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(fsync(&self.0)?)
     }
 
-    /// Removes a file or a link. One that is not there is already removed.
+    /// Removes a file or a link. A missing one is already removed.
     pub(crate) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         match unlinkat(&self.0, name.as_ref(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -148,7 +148,7 @@ impl DirFd {
         }
     }
 
-    /// Whether there is a folder of this name in it.
+    /// Whether there is a directory of this name in it.
     pub(crate) fn is_folder(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
         match statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(kind(&found) == FileType::Directory),
@@ -157,12 +157,12 @@ impl DirFd {
         }
     }
 
-    /// Gives something in it another name.
+    /// Renames an entry.
     pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
     }
 
-    /// Looks at every file below it, at most `depth` folders deep, together with the folder that it is in.
+    /// Visits every file below it, at most `depth` directories deep, together with the file's directory.
     pub(crate) fn each_file(&self, depth: u32, look: &mut dyn FnMut(&Self, &OsStr)) {
         for name in self.names().unwrap_or_default() {
             match statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW).map(|found| kind(&found)) {
@@ -177,8 +177,8 @@ impl DirFd {
         }
     }
 
-    /// Gives it to an account, with the folders and files in it. Links stay whose they are: whoever has the folder can
-    /// read and replace them. A file of somebody else's with a second name is not given away, and says so.
+    /// Gives it to an account, with the directories and files in it. Links keep their owner: the directory's owner can
+    /// read and replace them. Another account's file with a second hard link is not given away, and is reported.
     pub(crate) fn give(&self, account: &Account) -> io::Result<()> {
         self.give_within(account, DEPTH_MAX)
     }
@@ -203,11 +203,11 @@ impl DirFd {
                 _ => {}
             }
         }
-        // Last: until then only we can change what is in it, where it was ours.
+        // Last: until then only the factory can change its content, if it was the owner.
         self.own(account.uid(), account.gid())
     }
 
-    /// Gives the folder alone to a user and a group.
+    /// Gives only the directory to a user and a group.
     pub(crate) fn own(&self, uid: u32, gid: u32) -> io::Result<()> {
         let found = fstat(&self.0)?;
         if (found.st_uid, found.st_gid) != (uid, gid) {
@@ -216,12 +216,12 @@ impl DirFd {
         Ok(())
     }
 
-    /// Says who may do what with the folder itself.
+    /// Sets the mode of the directory itself.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
-    /// Gives us back the right to change it and every folder below it.
+    /// Restores the factory's right to change it and every directory below it.
     pub(crate) fn open_up(&self) -> io::Result<()> {
         self.open_up_within(DEPTH_MAX)
     }
@@ -234,7 +234,7 @@ impl DirFd {
                 continue;
             }
             let inner = self.enter(&name).or_else(|_| {
-                // One that may not even be read has to be opened by its name. Root, whom a link could hurt, never needs to.
+                // An unreadable one has to be opened by its name. Root, whom a link could mislead, never needs to.
                 chmodat(&self.0, &name, Mode::from_raw_mode(0o700), AtFlags::empty())?;
                 self.enter(&name)
             });
@@ -244,7 +244,7 @@ impl DirFd {
     }
 }
 
-/// Whose a file is, and who may do what with it.
+/// The owner and mode of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileAttributes {
     /// Its user and its group.
@@ -264,7 +264,7 @@ impl FileAttributes {
         if found.st_uid != uid {
             fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         } else if found.st_gid != gid && fchown(file, None, Some(Gid::from_raw(gid))).is_err() {
-            // What one group was allowed is not for another.
+            // The permissions of one group do not apply to another.
             mode &= 0o707;
         }
         if mode != 0o600 {
@@ -274,7 +274,7 @@ impl FileAttributes {
     }
 }
 
-/// A file that is whole, and not yet in its place. Dropping it removes it.
+/// A complete file that is not yet in its place. Dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct PendingFile<'a> {
     folder: &'a DirFd,
@@ -283,7 +283,7 @@ pub(crate) struct PendingFile<'a> {
 }
 
 impl PendingFile<'_> {
-    /// Puts it into its place. It is there after a crash as well.
+    /// Renames it into its place. Durable.
     pub(crate) fn install(mut self, name: &str) -> io::Result<()> {
         renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
         self.is_installed = true;
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_away_is_no_file_of_somebody_elses_under_a_second_name() {
+    fn a_hard_link_to_another_accounts_file_is_not_given_away() {
         let Ok(account) = Account::named("nobody") else {
             eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
             return;
@@ -390,7 +390,7 @@ mod tests {
         let owner = |name: &str| fs::metadata(path(name)).map(|found| (found.uid(), found.mode() & 0o777)).unwrap();
         let owners = ["product", "product/repo", "product/repo/target"].map(owner);
 
-        // As one that could change it would have it lead elsewhere.
+        // As an agent that could change it would redirect it.
         fs::rename(path("product/repo"), path("moved")).unwrap();
         fs::create_dir(path("etc")).unwrap();
         symlink(path("etc"), path("product/repo")).unwrap();

@@ -1,4 +1,4 @@
-//! The factory's own git: argv only, no settings but ours, nothing that a repository could make it run.
+//! The factory's own git: argv only, no settings but the factory's, no program that a repository could name.
 
 mod command;
 mod error;
@@ -36,7 +36,7 @@ pub struct Git {
     network: Duration,
 }
 
-/// Where a system keeps its programs, and what they look up when they start.
+/// System directories of programs, and of what they load at start.
 const SYSTEM: [&str; 13] = [
     "/usr",
     "/bin",
@@ -55,7 +55,7 @@ const SYSTEM: [&str; 13] = [
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
 impl Git {
-    /// Git as found on `path`, with `empty_home` as its home folder unless the configuration names another.
+    /// Git as found on `path`, with `empty_home` as its home directory unless the configuration names another.
     pub fn new(path: &OsStr, empty_home: &Path, access: GitConfig, identity: Identity, limits: &Limits) -> Self {
         Self {
             path: absolute_entries(path),
@@ -68,21 +68,21 @@ impl Git {
         }
     }
 
-    /// The same git, reaching remotes as the operator's own git does.
+    /// The same git, with the operator's own access to remotes.
     #[must_use]
     pub fn with_access_of(mut self, operator: OperatorAccess) -> Self {
         self.operator = operator;
         self
     }
 
-    /// The same git with commits by somebody else.
+    /// The same git with another commit author.
     #[must_use]
     pub(crate) fn by(mut self, identity: Identity) -> Self {
         self.identity = identity;
         self
     }
 
-    /// Where its programs are looked for.
+    /// Its `PATH`.
     pub(crate) fn path(&self) -> &OsStr {
         &self.path
     }
@@ -92,15 +92,15 @@ impl Git {
         self.access.partial_above_mib.saturating_mul(1024 * 1024)
     }
 
-    /// Who our commits are by.
+    /// The author of the factory's commits.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What its programs are made of, and nothing else of this machine.
+    /// The paths that git's programs need, and nothing else of this machine.
     pub(crate) fn enclosure(&self) -> Sandbox {
         let program = find_program("git", Some(&self.path)).and_then(|program| program.canonicalize().ok());
-        // Where it is not installed with the system it brings its own helpers, beside the folder that it is in.
+        // Outside of the system directories it has its own helpers, beside its directory.
         let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
         let own = own.filter(|folder| folder.components().count() > 2);
         let large_files = find_program("git-lfs", Some(&self.path)).and_then(|program| program.canonicalize().ok());
@@ -111,16 +111,16 @@ impl Git {
         read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))
     }
 
-    /// Begins a git command that works on the repository `git_dir`, never on one that git finds by itself.
+    /// Starts to build a git command on the repository `git_dir`, never on one that git discovers.
     pub(crate) fn call<'a>(&'a self, git_dir: &'a Path, verb: &'static str) -> GitCommand<'a> {
         GitCommand::new(self, git_dir, verb)
     }
 }
 
-/// Without relative entries: git runs inside worktrees, where a relative entry would be the agent's to fill.
+/// Without relative entries: git runs inside worktrees, where the agent could fill a relative entry.
 fn absolute_entries(path: &OsStr) -> OsString {
     let kept = std::env::split_paths(path).filter(|entry| entry.is_absolute());
-    // Joining fails only on an entry with `:` in it, which splitting cannot give.
+    // Joining fails only on an entry with `:` in it, which splitting cannot return.
     std::env::join_paths(kept).unwrap_or_default()
 }
 

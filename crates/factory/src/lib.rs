@@ -1,8 +1,9 @@
-//! A worker host: mirrors, worktrees, engines, verification, what must survive a crash, and the station that ties them
-//! to a coordinator.
+//! A worker host: mirrors, worktrees, engines, verification, the state that must survive a crash, and the worker that
+//! connects them to a coordinator.
 //!
 //! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
-//! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Station`] talks to a coordinator.
+//! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Worker`] talks to a
+//! coordinator.
 
 mod branch_intents;
 mod changed_files;

@@ -1,8 +1,8 @@
 //! Which repositories are mirrored without the contents of old files [F3].
 //!
-//! The rule: what a repository's configuration says; else, when its mirror is first made, whether it is larger than
-//! `partial_above_mib`, as far as its forge or this machine's disk tells. Nobody knows the size of any other remote before
-//! it was fetched: that is fetched whole. A remote that cannot leave contents out sends everything all the same.
+//! The rule: the repository's configuration; else, when its mirror is first made, whether it is larger than
+//! `partial_above_mib`, according to its forge or this machine's disk. The size of any other remote is unknown before
+//! the fetch: it is fetched whole. A remote that does not support filters sends everything all the same.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::remote::Transport;
 
-/// A file in a mirror that was begun without all contents, which its git has to know for as long as it lasts.
+/// A file that marks a partial mirror, which its git has to know for as long as it lasts.
 const MARK: &str = "gigafactory-partial";
 
 impl Mirror {
@@ -24,17 +24,17 @@ impl Mirror {
         self
     }
 
-    /// Whether its repository's size will decide how it begins.
+    /// Whether its repository's size decides how it starts.
     pub fn is_undecided(&self) -> bool {
         self.partial.is_none() && !self.path().join("HEAD").exists()
     }
 
-    /// Whether contents are fetched when they are needed.
+    /// Whether contents are fetched on demand.
     pub(crate) fn is_partial(&self) -> bool {
         self.partial == Some(true) || self.path().join(MARK).exists()
     }
 
-    /// Decides how a new mirror begins. Only for the holder of its lock.
+    /// Decides how a new mirror starts. The caller must hold its lock.
     pub(crate) fn begin(&self) -> Result<(), Error> {
         let limit = self.host.git.partial_above_bytes();
         let by_size = || self.size_bytes.or_else(|| self.size_on_disk()).filter(|size| *size > limit);
@@ -45,14 +45,14 @@ impl Mirror {
         replace_file(&mark, b"").map_err(Error::disk("write", &mark))
     }
 
-    /// The size of a repository in a folder of this machine.
+    /// The size of a repository in a directory of this machine.
     fn size_on_disk(&self) -> Option<u64> {
         if self.remote().transport() != Transport::Folder {
             return None;
         }
         let folder = PathBuf::from(self.url().strip_prefix("file://").unwrap_or(self.url()));
         ["objects", ".git/objects"].map(|objects| folder.join(objects)).into_iter().find_map(|objects| {
-            // What is built beside the repository is not part of it.
+            // Build output beside the repository is not part of it.
             objects.is_dir().then(|| folder_bytes(&objects))
         })
     }

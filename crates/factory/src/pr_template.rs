@@ -1,18 +1,18 @@
-//! The form that a repository has for its pull requests.
+//! A repository's template for pull requests.
 
 use domain::CommitSha;
 
 use crate::error::Error;
 use crate::mirror::Mirror;
 
-/// A form is a page; more is something else.
+/// The largest template.
 const FORM_BYTES_MAX: u64 = 64 * 1024;
 
-/// What the file is called, in any spelling of upper and lower case.
+/// Its file name, in any case.
 const NAMES: [&str; 2] = ["pull_request_template.md", "pull_request_template.txt"];
 
 impl Mirror {
-    /// The form at a commit, if there is one. It is read from git, never from a worktree, where it could be a link.
+    /// The template at a commit, if there is one. It is read from git, never from a worktree, where it could be a link.
     pub(crate) async fn request_form(&self, at: &CommitSha) -> Result<Option<String>, Error> {
         let listing = self
             .call("ls-tree")
@@ -26,7 +26,7 @@ impl Mirror {
     }
 }
 
-/// The object in a line of `mode type object size TAB path`, if it is a form of bearable size.
+/// The object in a line of `mode type object size TAB path`, if it is a template of acceptable size.
 fn form_in(line: &str) -> Option<&str> {
     let (facts, path) = line.split_once('\t')?;
     let mut facts = facts.split_whitespace();

@@ -1,4 +1,4 @@
-//! What a future that the fleet has lost may have merged already (row 28).
+//! Merges that the fleet made before a restore from a backup, and no longer knows (row 28).
 
 use domain::{BranchName, CommitSha, JobId};
 
@@ -7,8 +7,8 @@ use crate::mirror::Mirror;
 use crate::refs::RefName;
 
 impl Mirror {
-    /// The merge that brought another commit of this job into the base branch, while `sha` is not there. A job ships once, so
-    /// that merge was made by a fleet that knew more than this one: it was put back from a backup since.
+    /// The merge of another commit of this job into the base branch, while `sha` is not there. A job ships once, so a
+    /// fleet made that merge before it was restored from a backup.
     pub async fn merged_before(
         &self,
         job: JobId,
@@ -29,8 +29,8 @@ impl Mirror {
         Ok(String::from_utf8_lossy(&found).trim().parse().ok())
     }
 
-    /// The job whose merge changed files of the base branch last, if that change came with a job: the one that another
-    /// conflicts with.
+    /// The job whose merge last changed these files of the base branch, if a job did: the one that another conflicts
+    /// with.
     pub(crate) async fn last_job_to_change(&self, tip: &CommitSha, files: &[String]) -> Result<Option<JobId>, Error> {
         let call = self.call("rev-list").args(["--max-count=1", "--first-parent", "--no-commit-header"]).args([
             "--format=%(trailers:key=Gigafactory-Job,valueonly)",

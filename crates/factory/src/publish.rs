@@ -11,23 +11,23 @@ use crate::snapshot::Snapshot;
 use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::workspace::{FOR_THE_FACTORY, LastSave, Worktree};
 
-/// What came of saving work in progress.
+/// The outcome of saving a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SaveOutcome {
     /// It is on the remote.
     Pushed(Checkpoint),
     /// Nothing differs from what the work started from.
     NothingToSave,
-    /// Some of it can be saved nowhere; the worktree stays the only copy of that.
+    /// Some of it cannot be saved; the worktree stays the only copy of that.
     InPart {
-        /// What is on the remote, if anything differs there.
+        /// The saved commit, if anything differs there.
         pushed: Option<Checkpoint>,
-        /// What is not; never nothing.
+        /// The unsaved files; never empty.
         left_out: Vec<UnsavedFile>,
     },
 }
 
-/// What came of committing a worktree.
+/// The outcome of committing a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitOutcome {
     /// The commit to push.
@@ -38,17 +38,17 @@ pub enum CommitOutcome {
     InPart {
         /// The commit to push, unless nothing else was changed.
         made: Option<CommitSha>,
-        /// What is not in it; never nothing.
+        /// The files that are not in it; never empty.
         left_out: Vec<UnsavedFile>,
     },
     /// The agent has left a merge of the base branch with conflicts.
     Unresolved {
-        /// Files in conflict; never none.
+        /// Files in conflict; never empty.
         files: Vec<String>,
     },
 }
 
-/// How much a change changes.
+/// The size of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffSummary {
     /// Files changed.
@@ -60,7 +60,7 @@ pub struct DiffSummary {
 }
 
 impl SaveOutcome {
-    /// Where the next run goes on, unless the work is where it started.
+    /// Where the next run continues, unless the work is where it started.
     pub fn checkpoint(self) -> Option<Checkpoint> {
         match self {
             Self::Pushed(checkpoint) => Some(checkpoint),
@@ -90,7 +90,8 @@ impl Mirror {
         self.save(worktree, self.snapshot(worktree).await?, None).await
     }
 
-    /// Like [`Mirror::checkpoint_anew`], with all that is in the worktree: nothing else has it once the worktree is removed.
+    /// Like [`Mirror::checkpoint_anew`], with everything in the worktree: there is no other copy once the worktree is
+    /// removed.
     pub(crate) async fn checkpoint_all_files(&self, worktree: &Worktree) -> Result<SaveOutcome, Error> {
         self.save(worktree, self.live_snapshot(worktree).await?, None).await
     }
@@ -134,7 +135,7 @@ impl Mirror {
             return Ok(pushed(last.sha));
         }
         let message = with_trailers("Work in progress", run);
-        // The first parent is the agent's last commit: whoever resumes finds both what was committed and what was not. The
+        // The first parent is the agent's last commit: the next run finds both what was committed and what was not. The
         // others are what it left on other branches.
         let parents: Vec<CommitSha> = std::iter::once(&snapshot.head).chain(&strays).cloned().collect();
         let sha = self.commit_tree(&snapshot.tree, &parents, &message).await?;
@@ -146,7 +147,7 @@ impl Mirror {
 
     /// Commits everything that the work left, with the trailers that name the job and the epoch.
     ///
-    /// Commits of the agent are kept. Where it left nothing uncommitted its last commit is made again, with the trailers.
+    /// Commits of the agent are kept. If nothing is uncommitted, its last commit is made again, with the trailers.
     pub async fn commit_all(&self, worktree: &Worktree, message: &str) -> Result<CommitOutcome, Error> {
         let mut snapshot = self.snapshot(worktree).await?;
         let left_out = std::mem::take(&mut snapshot.left_out);
@@ -190,7 +191,7 @@ impl Mirror {
         Ok(Some(sha))
     }
 
-    /// Pushes a commit to the run's own ref, and to nothing else.
+    /// Pushes a commit to the run's own ref only.
     pub async fn push_run(&self, worktree: &Worktree, sha: &CommitSha) -> Result<RefName, Error> {
         let name = self.host.refs.run(worktree.run());
         self.push_large_files(worktree, sha).await?;
@@ -198,7 +199,7 @@ impl Mirror {
         Ok(name)
     }
 
-    /// How much lies between two commits.
+    /// The size of the change between two commits.
     pub async fn diff(&self, from: &CommitSha, to: &CommitSha) -> Result<DiffSummary, Error> {
         self.require(from).await?;
         self.require(to).await?;
@@ -225,7 +226,7 @@ impl Mirror {
         Ok(self.push().args(["--end-of-options", self.url()]).arg(format!("+{sha}:{name}")).done().await?)
     }
 
-    /// Whether some commit of the agent holds what is for the factory alone: then its commits become one without it.
+    /// Whether a commit of the agent holds a file for the factory alone: then its commits are squashed without it.
     async fn tells_what_is_for_us(&self, snapshot: &Snapshot) -> Result<bool, Error> {
         let range = format!("{}..{}", snapshot.fork, snapshot.head);
         let touching = self

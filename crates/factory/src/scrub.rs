@@ -1,8 +1,8 @@
-//! Takes secrets out of what programs print, before anybody else sees it [T8].
+//! Removes secrets from program output before it leaves the factory [T8].
 //!
-//! Two kinds are known: values that this factory was given (its token, credentials that it passes to engines), in the
-//! spellings in which they travel, and shapes that only secrets have. A stream may be cut anywhere: whatever could still
-//! become a secret is held back until the next bytes decide, so that where it is cut changes nothing.
+//! Two kinds are known: values of this factory (its token, credentials that it passes to engines), in their encodings,
+//! and shapes that only secrets have. A stream may be cut anywhere: whatever could still become a secret is held back
+//! until the next bytes decide, so that the position of a cut changes nothing.
 
 mod candidates;
 mod shapes;
@@ -17,19 +17,19 @@ use candidates::Candidates;
 use shapes::SecretTail;
 use spellings::spellings;
 
-/// What stands where a secret was.
+/// The mask of a secret.
 pub(crate) const MASK: &[u8] = b"[secret]";
 
-/// Shorter values are words that a log needs.
+/// Shorter values are ordinary words of a log.
 const KNOWN_BYTES_MIN: usize = 8;
 
-/// Finds secrets. Clones share what it knows.
+/// Finds secrets. Clones share its values.
 #[derive(Clone)]
 pub struct Scrubber {
     known: Arc<KnownSecrets>,
 }
 
-/// All spellings of the known values, the longest first, and where one of them or a shape can begin.
+/// All encodings of the known values, the longest first, and where one of them or a shape can start.
 struct KnownSecrets {
     values: Vec<Vec<u8>>,
     candidates: Candidates,
@@ -42,7 +42,7 @@ pub struct ScrubStream {
     pending: Vec<u8>,
     /// The two bytes before it.
     before: [u8; 2],
-    /// The rest of a secret that is masked already.
+    /// The rest of a secret whose start is masked already.
     within: Option<SecretTail>,
 }
 
@@ -53,21 +53,21 @@ enum StreamEnd {
     No,
 }
 
-/// What begins at a byte.
+/// What starts at a byte.
 #[derive(Debug, PartialEq, Eq)]
 enum MatchStart {
-    /// Nothing: the byte is what it is.
+    /// Nothing: the byte is plain.
     Plain,
     /// The next bytes decide.
     Unsure,
-    /// A secret: so many bytes of it are shown, so many more are not, and perhaps there are more of them.
+    /// A secret: so many bytes are shown, so many more are masked, and perhaps more follow.
     Secret { shown: usize, hidden: usize, within: Option<SecretTail> },
-    /// More of a secret that is masked already; with the last of it when `within` is none.
+    /// More of a secret whose start is masked already; the last part when `within` is none.
     Rest { hidden: usize, within: Option<SecretTail> },
 }
 
 impl Scrubber {
-    /// A scrubber that knows these values, and the shapes of others.
+    /// A scrubber with these values, and the shapes of others.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
         let mut known: Vec<Vec<u8>> = secrets
             .into_iter()
@@ -80,7 +80,7 @@ impl Scrubber {
         Self { known: Arc::new(KnownSecrets { values: known, candidates }) }
     }
 
-    /// A whole text without its secrets.
+    /// A whole text without secrets.
     pub fn text(&self, text: &str) -> String {
         let mut stream = self.stream();
         let mut scrubbed = stream.push(text.as_bytes());
@@ -98,18 +98,18 @@ impl Scrubber {
         }
     }
 
-    /// Begins a stream.
+    /// Starts a stream.
     pub fn stream(&self) -> ScrubStream {
         ScrubStream { scrubber: self.clone(), pending: Vec::new(), before: *b"\n\n", within: None }
     }
 
-    /// The longest known value that begins here.
+    /// The longest known value that starts here.
     fn known(&self, rest: &[u8], more: StreamEnd) -> MatchStart {
         for value in &self.known.values {
             if rest.starts_with(value) {
                 return MatchStart::Secret { shown: 0, hidden: value.len(), within: None };
             }
-            // The longest come first, so a shorter one that is there already must wait for this one.
+            // The longest come first, so a complete shorter one must wait for this one.
             if more == StreamEnd::MayCome && value.starts_with(rest) {
                 return MatchStart::Unsure;
             }
@@ -118,14 +118,14 @@ impl Scrubber {
     }
 }
 
-/// Knows no value, and the shapes of all.
+/// Without values, with all shapes.
 impl Default for Scrubber {
     fn default() -> Self {
         Self::new(std::iter::empty::<&str>())
     }
 }
 
-/// How many values it knows, and none of them.
+/// The number of its values, and none of them.
 impl std::fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Scrubber({} spellings)", self.known.values.len())
@@ -133,14 +133,14 @@ impl std::fmt::Debug for Scrubber {
 }
 
 impl ScrubStream {
-    /// Takes the next bytes, and gives those that are decided.
+    /// Takes the next bytes, and returns those that are decided.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
         self.decide(StreamEnd::MayCome)
     }
 
-    /// Gives what was held back: nothing follows it.
+    /// Returns what was held back: nothing follows it.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.decide(StreamEnd::No)
@@ -177,7 +177,7 @@ impl ScrubStream {
                     output.extend_from_slice(&rest[..shown]);
                     output.extend_from_slice(MASK);
                     self.within = within;
-                    // What follows stands behind the mask, not behind what it hides.
+                    // What follows is after the mask, not after what it hides.
                     self.before = [MASK[MASK.len() - 2], MASK[MASK.len() - 1]];
                     shown + hidden
                 }
@@ -216,7 +216,7 @@ impl ScrubStream {
     }
 }
 
-/// Values that must never be seen. `Debug` shows how many there are.
+/// Secret values. `Debug` shows how many there are.
 #[derive(Clone, Default)]
 pub struct Secrets(Vec<String>);
 
@@ -237,13 +237,13 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// The values of variables whose names say that they are secrets. A path is none.
+/// The values of variables whose names denote secrets. A path is none.
 pub(crate) fn secret_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let secret = variables.into_iter().filter(|(name, value)| is_secret_name(name) && !value.starts_with('/'));
     secret.map(|(_, value)| value.to_owned()).collect()
 }
 
-/// Whether a variable's name says that it holds a secret.
+/// Whether a variable's name denotes a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     const PARTS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "AUTH", "PRIVATE"];
     let name = name.to_ascii_uppercase();

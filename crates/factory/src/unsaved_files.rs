@@ -1,4 +1,4 @@
-//! What lies in a worktree and can be in no commit: it is nowhere else, however often the work is saved [I11].
+//! Files of a worktree that no commit can hold: they exist nowhere else, however often the work is saved [I11].
 
 use std::fmt;
 use std::fs;
@@ -12,31 +12,31 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::workspace::Worktree;
 
-/// Something that was not saved with the rest of a worktree.
+/// A path that was not saved with the rest of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnsavedFile {
-    /// Where it is, below the worktree.
+    /// Its path, below the worktree.
     #[serde(with = "lossy_path")]
     pub path: PathBuf,
     /// Why it cannot be saved.
     pub why: UnsavedReason,
 }
 
-/// Why git does not take something in.
+/// Why git does not accept it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnsavedReason {
-    /// No git host takes a file of that size.
+    /// The file is too large for git hosts.
     TooLarge,
-    /// It is a repository of its own, whose files are not those of the one around it.
+    /// It is a repository of its own, whose files are not part of the outer one.
     OwnRepository,
 }
 
-/// Those that are named to a person; an agent can make any number.
+/// The number of reported paths; an agent can make any number.
 const NAMED_MAX: usize = 5;
 
 impl UnsavedFile {
-    /// The first of them by name, and how many there are beside.
+    /// The first of them by name, and the number of the others.
     pub(crate) fn named(all: &[Self]) -> String {
         let mut named: Vec<String> = all.iter().take(NAMED_MAX).map(ToString::to_string).collect();
         if all.len() > NAMED_MAX {
@@ -57,8 +57,8 @@ impl fmt::Display for UnsavedFile {
 }
 
 impl Mirror {
-    /// The repositories inside a worktree that hold files: those among the `untracked` names that were not there before the
-    /// agent, and those that it committed as a link to a commit which nobody else has.
+    /// The repositories inside a worktree that hold files: those among the `untracked` names that the agent added, and
+    /// those that it committed as a link to a commit that exists nowhere else.
     pub(crate) async fn own_repositories(
         &self,
         worktree: &Worktree,
@@ -80,7 +80,7 @@ impl Mirror {
         Ok(paths.into_iter().map(|path| UnsavedFile { path, why: UnsavedReason::OwnRepository }).collect())
     }
 
-    /// Links to commits of other repositories in `tree` where the work began without one.
+    /// Submodule links in `tree` where the start of the work had none.
     async fn new_links(&self, fork: &CommitSha, tree: &CommitSha) -> Result<Vec<PathBuf>, Error> {
         let options = ["-r", "-z", "--raw", "--no-renames", "--diff-filter=AT"];
         let changes = self.call("diff-tree").args(options).args([fork.as_str(), tree.as_str()]).output().await?;
@@ -95,7 +95,7 @@ impl Mirror {
     }
 }
 
-/// A path as people read it: serde has no form for one that is not UTF-8.
+/// A path for people: serde cannot serialize one that is not UTF-8.
 mod lossy_path {
     use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ mod lossy_path {
     }
 }
 
-/// Git shows a repository that it does not look into as a folder, and nothing else.
+/// Git shows a nested repository as a directory, and nothing else.
 fn repositories_among(names: &[u8]) -> impl Iterator<Item = &[u8]> {
     names.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"))
 }
@@ -119,7 +119,7 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// Whether a repository has been worked in: it has files beside its own.
+/// Whether a repository was worked in: it has files beside its own.
 fn holds_files(folder: &Path) -> bool {
     let is_file = |entry: Result<fs::DirEntry, _>| entry.is_ok_and(|entry| entry.file_name() != ".git");
     fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_file))

@@ -69,14 +69,14 @@ use run_journal::RunJournal;
 use titles::Titles;
 use upkeep::DiskUpkeep;
 
-/// A coordinator that is away is asked again after this; doubled each time up to the maximum.
+/// The first retry delay of an unavailable coordinator; doubled each time up to the maximum.
 const RECONNECT_FIRST: Duration = Duration::from_millis(200);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How long the coordinator has to hear that this factory stops.
+/// How long the report that this factory stops may take.
 const GOODBYE_MAX: Duration = Duration::from_secs(3);
 
-/// How long runs have to save their work and let go when the factory is told to stop.
+/// How long runs have to save their work and stop when the factory stops.
 const FAREWELL_MAX: Duration = Duration::from_secs(60);
 
 /// One factory, from its start to its end.
@@ -88,32 +88,32 @@ pub struct Worker {
     instance: InstanceId,
     host: Host,
     launcher: Launcher,
-    /// Takes secrets out of everything that leaves this process.
+    /// Removes secrets from everything that leaves this process.
     scrubber: Scrubber,
     environment: Environment,
     engines: Vec<Arc<dyn Engine>>,
-    /// Credentials whose usage windows are used up, and until when [B1].
+    /// Credentials whose usage windows are exhausted, and until when [B1].
     windows: parking_lot::Mutex<BTreeMap<String, Timestamp>>,
     logins: CredentialStates,
-    /// What the coordinator was last told about the engines.
+    /// The engine state that was last reported to the coordinator.
     advertised: parking_lot::Mutex<Vec<EngineHealth>>,
     forges: Forges,
     ledger: RunJournal,
     detected: parking_lot::Mutex<Capabilities>,
-    /// Whoever looks around, and whoever tells of it, is the only one.
+    /// Only one task detects and reports capabilities at a time.
     looking: tokio::sync::Mutex<()>,
     speaking: tokio::sync::Mutex<()>,
-    /// What tools answered last.
+    /// The last answers of tools.
     tools: parking_lot::Mutex<ProbeCache>,
     remotes: Remotes,
-    /// What the configuration says that this machine can do.
+    /// The configured capabilities of this machine.
     declared: watch::Sender<Declared>,
     holdings: HeldLeases,
-    /// Dispatches that are being taken or worked on, so that a repeated message starts nothing twice.
+    /// Dispatches that are being accepted or run, so that a repeated message starts nothing twice.
     taking: parking_lot::Mutex<HashSet<(JobId, DispatchSeq)>>,
-    /// One of them is over.
+    /// Notified when one of them ends.
     freed: Notify,
-    /// How work reaches this factory, as the coordinator said last.
+    /// The dispatch modes, as the coordinator last reported them.
     modes: watch::Sender<DispatchModes>,
     nonce: Nonce,
     connection: Connection,
@@ -124,34 +124,34 @@ pub struct Worker {
     _hold: StateHold,
 }
 
-/// Why a factory cannot work at all.
+/// Why a factory cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// The host is at fault.
+    /// An error of the host.
     #[error(transparent)]
     Host(#[from] Error),
-    /// Programs cannot be run under the account that was asked for.
+    /// Programs cannot run under the configured account.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// Programs cannot be kept from the factory's own files, and must be.
+    /// The configuration requires a sandbox, and this machine has none.
     #[error("`confine` is \"required\", and agents cannot be confined: {0}")]
     NotConfined(String),
-    /// A cache is not one.
+    /// A cache is invalid.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// An engine's command line is not one.
+    /// An engine's command line is invalid.
     #[error(transparent)]
     Engine(#[from] TemplateError),
-    /// The forge is not configured so that it can be used.
+    /// The forge's configuration is invalid.
     #[error(transparent)]
     Forge(#[from] ForgesError),
-    /// Another process works in the same folder.
+    /// Another process uses the same state directory.
     #[error("another factory process uses this state folder: stop it, or give this one another with `state`")]
     StateTaken,
-    /// A newer process works under the same name.
+    /// A newer process is registered under the same name.
     #[error("a newer process of factory `{0}` has registered: this one stops")]
     Superseded(domain::FactoryId),
-    /// The coordinator does not want us.
+    /// The coordinator rejected this factory.
     #[error("the coordinator refuses this factory: {0}")]
     Refused(ClientError),
 }
@@ -230,7 +230,7 @@ impl Worker {
         }))
     }
 
-    /// Works until `stop`, then lets running jobs save their work and gives them back.
+    /// Works until `stop`, then lets running jobs save their work and releases them.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), WorkerError> {
         let lookout = self.lookout();
         *self.detected.lock() = self.look_around().await;
@@ -260,8 +260,8 @@ impl Worker {
         ended
     }
 
-    /// Gives back what an earlier process held, then registers. In this order, because registering revokes whatever
-    /// the earlier process still holds, and with it the word on where its work was saved.
+    /// Releases what an earlier process held, then registers. In this order, because registering revokes whatever the
+    /// earlier process still holds, and loses the reference to its saved work.
     async fn come_back(&self) -> Result<HeartbeatResponse, WorkerError> {
         self.recover().await;
         while !self.is_outbox_empty().await {
@@ -271,7 +271,7 @@ impl Worker {
         self.register().await
     }
 
-    /// Registers, however long that takes; only a refusal ends it.
+    /// Registers, with retries; only a refusal ends it.
     async fn register(&self) -> Result<HeartbeatResponse, WorkerError> {
         let mut pause = RECONNECT_FIRST;
         loop {
@@ -291,7 +291,7 @@ impl Worker {
         }
     }
 
-    /// One at a time: an older word that arrives last would stand.
+    /// One at a time: an older report that arrives last would win.
     async fn heartbeat(&self) -> Result<HeartbeatResponse, ClientError> {
         let _turn = self.speaking.lock().await;
         let detected = self.detected.lock().clone();
@@ -323,7 +323,7 @@ impl Worker {
         Ok(answer)
     }
 
-    /// The repositories that are configured and cannot be used: their remotes are not there, or do not let this machine in.
+    /// The configured repositories that cannot be used: their remotes do not exist, or reject this machine.
     fn unavailable_repos(&self, detected: &Capabilities) -> BTreeMap<RepoName, UnavailableRepo> {
         let since = self.clock.now();
         let mut unavailable = self.remotes.listed();
@@ -364,7 +364,7 @@ impl Worker {
             Some(config) => config,
             None => {
                 let detected = self.detected.lock();
-                // It may be gone, and nobody has looked again yet.
+                // It may be gone, and was not detected again yet.
                 let path = detected.found_repos.get(repo).filter(|path| is_repo(path));
                 let path = path.ok_or_else(|| NoRepo::NotHere(repo.clone()))?;
                 let base = self.settings.default_base.clone();
@@ -373,14 +373,14 @@ impl Worker {
         };
         let unusable = |source| NoRepo::Unusable(Error::Remote { repo: repo.clone(), source });
         let repository = Repository::of(&config).map_err(unusable)?;
-        // The forge is asked about the remote, not about a clone of it.
+        // The forge knows the remote, not a local clone of it.
         let config = RepoConfig { url: repository.url().to_owned(), ..config };
         let mirror = Mirror::new(self.host.clone(), repo.clone(), repository, &config);
         let named = self.forges.config();
         Ok((mirror.named(named.branch(repo).cloned(), named.author(repo).cloned()), config))
     }
 
-    /// Whether work that was pushed to one repository can be continued with this mirror: only if it is the same one.
+    /// Whether this mirror can continue work that was pushed to a repository: only if it is the same one.
     fn check_repository(&self, mirror: &Mirror, pushed: Option<&Checkpoint>) -> Result<(), NoRepo> {
         match pushed.and_then(|pushed| pushed.repository.as_ref()) {
             Some(wanted) if wanted != mirror.identity() => Err(NoRepo::Other {
@@ -392,17 +392,17 @@ impl Worker {
         }
     }
 
-    /// Brings a mirror up to date. When it is first made, the forge is asked how large the repository is.
+    /// Updates a mirror. When it is first made, the forge is asked for the repository's size.
     async fn refresh(&self, mirror: &Mirror, config: &RepoConfig) -> Result<(), Error> {
         let size = match self.forges.of(mirror.repo(), &config.url) {
-            // A forge that does not tell is no reason to wait: then everything is fetched.
+            // A forge without an answer is no reason to wait: then everything is fetched.
             Some(forge) if mirror.is_undecided() => forge.size().await.ok(),
             _ => None,
         };
         mirror.clone().of_size(size).refresh().await
     }
 
-    /// Runnable processes per core over the last minute: 1 is all the machine can do.
+    /// Runnable processes per core over the last minute: 1 is full load.
     fn load(&self) -> f64 {
         let one_minute = std::fs::read_to_string("/proc/loadavg")
             .ok()
@@ -420,7 +420,7 @@ impl Worker {
         info!(factory.id = %name, "Factory `{name}` stopped");
     }
 
-    /// Every run saves its work and lets go, within limits.
+    /// Every run saves its work and stops, within limits.
     async fn say_farewell(&self) {
         let (name, running) = (&self.settings.name, self.holdings.list().len());
         if running > 0 {
@@ -429,7 +429,7 @@ impl Worker {
         }
         self.stopping.cancel();
         self.holdings.stop_all(held_leases::StopCause::Farewell);
-        // Offers would only wait here for their deadline: the coordinator hears of it while the runs save their work.
+        // Offers would only wait here for their deadline: report the stop while the runs save their work.
         let _ = tokio::time::timeout(GOODBYE_MAX, self.heartbeat()).await;
         self.tasks.close();
         if tokio::time::timeout(FAREWELL_MAX, self.tasks.wait()).await.is_err() {
@@ -438,7 +438,7 @@ impl Worker {
     }
 }
 
-/// A repository that cannot be worked on here.
+/// A repository that is unavailable here.
 #[derive(Debug, thiserror::Error)]
 enum NoRepo {
     #[error("this factory does not have repository `{0}`")]

@@ -1,14 +1,14 @@
-//! What tools answered before, for when one of them does not answer in time.
+//! The last answers of tools, for when one of them does not answer in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::Capability;
 
-/// How often in a row a tool may be too late and still is what it was. A machine that is busy for longer than so many looks
-/// had better not offer it, and a daemon that hangs has to be noticed at last.
+/// How often in a row a tool may time out and keep its state. A machine that is busy for longer should not offer it,
+/// and a hanging daemon has to be noticed eventually.
 const LATE_MAX: u32 = 2;
 
-/// What came of asking for one tool.
+/// The result of detecting one tool.
 pub(super) struct ProbeResult {
     pub(super) tool: String,
     pub(super) answer: ToolState,
@@ -16,11 +16,11 @@ pub(super) struct ProbeResult {
 
 /// Whether a tool works.
 pub(super) enum ToolState {
-    /// It stands for these tokens.
+    /// It has these capabilities.
     Yes(Vec<Capability>),
-    /// It does not, or is not there.
+    /// It does not work, or does not exist.
     No,
-    /// It is there, and did not say in time.
+    /// It exists, and timed out.
     Late,
 }
 
@@ -35,7 +35,7 @@ struct CachedProbe {
 }
 
 impl ProbeCache {
-    /// The tokens of all tools that were asked, those that were too late by their last answer.
+    /// The capabilities of all detected tools; those that timed out keep their last answer.
     pub(super) fn settle(&mut self, probed: Vec<ProbeResult>) -> BTreeSet<Capability> {
         let mut before = std::mem::take(&mut self.0);
         for ProbeResult { tool, answer } in probed {

@@ -1,8 +1,8 @@
-//! The tools that a factory looks for, and what their own words say about them.
+//! The tools that a factory detects, and how their output is read.
 
 use domain::Capability;
 
-/// What is read from what a tool prints, beside that it is there.
+/// What is read from a tool's output, beside its presence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VersionPattern {
     /// Nothing.
@@ -11,7 +11,7 @@ pub(super) enum VersionPattern {
     Major,
     /// The first two: `python:3.11`.
     MajorMinor,
-    /// The first number of Java's: `java:21`, and `java:8` for what calls itself 1.8.
+    /// The first number of Java's: `java:21`, and `java:8` for 1.8.
     Java,
     /// The names of the graphics cards: `gpu:l4`.
     Cards,
@@ -20,11 +20,11 @@ pub(super) enum VersionPattern {
 /// One tool.
 #[derive(Debug)]
 pub(super) struct Tool {
-    /// The name that jobs ask for it by: `has:docker`.
+    /// The name in manifests: `has:docker`.
     pub(super) name: &'static str,
-    /// Command lines that show it works; the first that does counts.
+    /// Command lines that show it works; the first success counts.
     pub(super) command_lines: &'static [&'static [&'static str]],
-    /// What else they tell.
+    /// What else their output contains.
     pub(super) reading: VersionPattern,
 }
 
@@ -32,7 +32,7 @@ const fn tool(name: &'static str, command_lines: &'static [&'static [&'static st
     Tool { name, command_lines, reading }
 }
 
-/// The tools that are looked for without being asked for.
+/// The built-in tools.
 pub(super) const TOOLS: [Tool; 11] = [
     // Its server: a client alone runs nothing.
     tool("docker", &[&["docker", "version", "--format", "{{.Server.Version}}"]], VersionPattern::Nothing),
@@ -52,7 +52,7 @@ pub(super) const TOOLS: [Tool; 11] = [
     tool("gpu", &[&["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]], VersionPattern::Cards),
 ];
 
-/// The tokens that a working tool stands for, given what it printed.
+/// The capabilities of a working tool, given its output.
 pub(super) fn tokens(name: &str, reading: VersionPattern, output: &str) -> Vec<Capability> {
     let numbers = numbers(output);
     let versions = match (reading, numbers.as_slice()) {
@@ -74,7 +74,7 @@ fn numbers(output: &str) -> Vec<u32> {
     parts.map_while(|part| part.parse().ok()).collect()
 }
 
-/// What may stand before a version in its word: `v20`, `go1.22`.
+/// What may precede a version in its word: `v20`, `go1.22`.
 fn is_prefix(c: char) -> bool {
     c.is_ascii_lowercase()
 }

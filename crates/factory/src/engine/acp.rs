@@ -1,7 +1,7 @@
 //! Any agent that speaks the Agent Client Protocol on its standard streams, `devin acp` among them.
 //!
-//! Requests and answers are the protocol's own types; who speaks when is a session that only takes lines and gives
-//! lines, so that a recorded conversation replays in a test.
+//! Requests and answers are the protocol's own types. The session is sans-I/O: it takes and returns lines, so that a
+//! recorded conversation replays in a test.
 
 mod answering;
 mod files;
@@ -24,7 +24,7 @@ use crate::detect::find_program;
 use crate::process::{Environment, Program};
 use crate::run_key::RunKey;
 
-/// Runs an agent and speaks with it.
+/// Runs an agent and speaks the protocol with it.
 #[derive(Debug, Clone)]
 pub struct AcpEngine {
     name: EngineName,
@@ -35,12 +35,12 @@ pub struct AcpEngine {
     environment: Environment,
 }
 
-/// What makes devin speak the protocol.
+/// The argument that makes devin speak the protocol.
 const DEVIN: &str = "devin";
 const DEVIN_SPEAKS: &str = "acp";
 
 impl AcpEngine {
-    /// The engine `name`, whose program finds `environment` and the names of its run.
+    /// The engine `name`, whose program gets `environment` and the names of its run.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment) -> Result<Self, TemplateError> {
         let mut argv = config.argv.clone();
         if argv.is_empty() && name.as_str() == DEVIN {

@@ -34,13 +34,13 @@ pub struct ClaudeEngine {
     bench: EngineContext,
 }
 
-/// The tool that waits for a person. Nobody is there.
+/// The tool that waits for a person. None is present.
 const ASKS_A_PERSON: &str = "AskUserQuestion";
 
 /// The tools that read web pages. A tool that is disallowed is not offered to the model, so that no call of it is refused.
 const WEB: &str = "WebFetch,WebSearch";
 
-/// How somebody signs in to it.
+/// How it signs in.
 pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
     keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
@@ -59,11 +59,11 @@ pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
 };
 
 impl ClaudeEngine {
-    /// The engine `name`, whose programs find `environment`.
+    /// The engine `name`, whose programs get `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
         let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
-        // Words about a usage window give a clock time in the zone of this variable.
+        // Messages about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC").with("DISABLE_AUTOUPDATER", "1");
         let bench = bench.opening(room.operators());
         Self { name, config: config.clone(), environment, room, bench }
@@ -97,7 +97,7 @@ impl ClaudeEngine {
         let mut args: Vec<String> =
             ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode"].map(str::to_owned).to_vec();
         args.push(self.config.permission_mode.clone().unwrap_or_else(|| "acceptEdits".to_owned()));
-        // Files of the worktree and shell commands, in the fence that the factory makes around them.
+        // Files of the worktree and shell commands, inside the factory's sandbox.
         let shell = self.config.permission_mode.is_none().then_some("Bash");
         let web = self.config.web.then_some(WEB);
         let allowed: Vec<&str> = shell.into_iter().chain(web).collect();

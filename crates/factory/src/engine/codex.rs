@@ -38,7 +38,7 @@ pub struct CodexEngine {
 const USUAL_SANDBOX: &str = "workspace-write";
 const NO_SANDBOX: &str = "danger-full-access";
 
-/// How somebody signs in to it.
+/// How it signs in.
 pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     variables: &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"],
     keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
@@ -57,11 +57,11 @@ pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
 };
 
 impl CodexEngine {
-    /// The engine `name`, whose programs find `environment`.
+    /// The engine `name`, whose programs get `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
         let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
-        // Words about a usage window give a clock time in the zone of this variable.
+        // Messages about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
         let bench = bench.opening(room.operators());
         Self { name, config: config.clone(), environment, room, bench }
@@ -76,7 +76,7 @@ impl CodexEngine {
     }
 
     fn login_found(&self) -> io::Result<LoginState> {
-        // Looked at in any case: without them no run begins.
+        // Checked in any case: without them no run starts.
         let settings = self.room.operators_file("config.toml")?.unwrap_or_default();
         // A provider with a key of its own uses no other.
         if let Some((provider, key)) = settings::provider_key(&settings, &self.config.args) {
@@ -103,7 +103,8 @@ impl CodexEngine {
         })
     }
 
-    /// Its own sandbox mounts things, which nobody inside an enclosure can. The enclosure allows no more than the usual one.
+    /// Its own sandbox needs mounts, which the factory's sandbox prevents. The factory's sandbox allows no more than
+    /// Codex's default one.
     fn sandbox(&self) -> &str {
         match self.config.sandbox.as_deref().unwrap_or(USUAL_SANDBOX) {
             USUAL_SANDBOX if self.bench.launcher.is_enclosed() => NO_SANDBOX,
@@ -111,7 +112,7 @@ impl CodexEngine {
         }
     }
 
-    /// Its settings about the web. Its own sandbox keeps commands from the network unless told otherwise.
+    /// Its settings about the web. Its own sandbox blocks the network for commands by default.
     fn web(&self) -> &'static [&'static str] {
         match self.config.web {
             true => &["web_search=\"live\"", "sandbox_workspace_write.network_access=true"],

@@ -1,5 +1,5 @@
 //! The engine that runs any command line: the prompt on its standard input, its exit code as the verdict, and its
-//! figures wherever it is said that they are.
+//! metrics by configured patterns.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -30,16 +30,16 @@ pub struct CommandEngine {
     environment: Environment,
 }
 
-/// An engine's configuration that cannot be used.
+/// An invalid engine configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// There is no program.
     #[error("the command line of engine `{0}` is empty")]
     Empty(EngineName),
-    /// A placeholder that we do not know.
+    /// An unknown placeholder.
     #[error("`{{{0}}}` is not a placeholder: known are job_id, epoch, worktree, title and model")]
     Unknown(String),
-    /// A regular expression that is not one.
+    /// An invalid regular expression.
     #[error("engine `{engine}` cannot read its figures: {why}")]
     Reads {
         /// The engine.
@@ -49,7 +49,7 @@ pub enum TemplateError {
     },
 }
 
-/// Titles come from people; an argument is not the place for a novel.
+/// Titles come from people; an argument must be short.
 const TITLE_CHARS_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ enum Piece {
 }
 
 impl CommandEngine {
-    /// The engine `name`, whose programs find `environment` and the names of their run.
+    /// The engine `name`, whose programs get `environment` and the names of their run.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment) -> Result<Self, TemplateError> {
         let argv = config.argv.iter().map(|arg| parse(arg)).collect::<Result<Vec<_>, _>>()?;
         if argv.is_empty() {
@@ -128,14 +128,14 @@ impl Engine for CommandEngine {
     }
 }
 
-/// Lines that are kept for the message of a failure, which quotes those of them that say something.
+/// Lines that are kept for a failure message, which quotes the non-empty ones.
 const LAST_LINES_MAX: usize = 16;
 
 struct CommandSession {
     retryable: Option<Vec<i32>>,
     figures: OutputMetrics,
     insights: RunInsights,
-    /// Its last lines that are not empty.
+    /// Its last non-empty lines.
     last_output: VecDeque<String>,
 }
 
@@ -175,7 +175,7 @@ impl Session for CommandSession {
                     last => format!("{}: {last}", exit_words(code)),
                 };
                 match &self.retryable {
-                    // Whoever lists some says that the others mean the same thing every time.
+                    // A list of retryable exit codes implies that all others are permanent.
                     Some(listed) if !listed.contains(&code) => RunVerdict::stays(FailureReason::EngineError, message),
                     _ => RunVerdict::may_pass(FailureReason::EngineError, message),
                 }
@@ -209,8 +209,8 @@ fn parse(arg: &str) -> Result<Vec<Piece>, TemplateError> {
     Ok(pieces)
 }
 
-/// What is before the first placeholder, its name, and what is behind it. Braces around anything but a lower-case word are
-/// text, as in JSON.
+/// The text before the first placeholder, its name, and the text after it. Braces around anything but a lower-case word
+/// are text, as in JSON.
 fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     text.match_indices('{').find_map(|(open, _)| {
         let (word, after) = text[open + 1..].split_once('}')?;
@@ -233,7 +233,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Text of a job as an argument: on one line, and never an option.
+/// Text of a job as an argument: one line, and never an option.
 fn plain(text: &str) -> String {
     let text = text.trim_start_matches(|c: char| c == '-' || c.is_whitespace() || !domain::is_terminal_safe(c));
     text.chars().take(TITLE_CHARS_MAX).map(|c| if domain::is_terminal_safe(c) { c } else { ' ' }).collect()

@@ -1,6 +1,7 @@
 //! Devin in its simple mode: `devin -p`, which prints its answer and ends.
 //!
-//! It tells neither its session nor its figures as it goes; both are in the trajectory that it exports after each turn.
+//! It reports neither its session nor its usage in the stream; both are in the trajectory that it exports after each
+//! turn.
 
 mod trajectory;
 
@@ -40,11 +41,11 @@ pub struct DevinEngine {
 /// The program, unless another is configured.
 const PROGRAM: &str = "devin";
 
-/// Nobody is there to be asked; the fence is around the agent, not in it.
+/// No person answers prompts; the sandbox restricts the agent, not its own permission mode.
 const PERMISSION_MODE: &str = "dangerous";
 
 impl DevinEngine {
-    /// The engine `name`, whose programs find `environment`.
+    /// The engine `name`, whose programs get `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let room = Room::own(bench.sessions.join(name.as_str()));
         Self { name, config: config.clone(), environment, room, bench: bench.clone() }
@@ -110,7 +111,7 @@ impl Engine for DevinEngine {
     }
 }
 
-/// The files that pass between us and the program, outside the worktree so that they are never committed.
+/// The files exchanged with the program, outside the worktree so that they are never committed.
 struct ExchangeFiles {
     prompt: PathBuf,
     export: PathBuf,
@@ -119,7 +120,7 @@ struct ExchangeFiles {
 impl ExchangeFiles {
     fn lay_out(folder: &Path, prompt: &str) -> io::Result<Self> {
         let papers = Self { prompt: folder.join("prompt.md"), export: folder.join("trajectory.json") };
-        // What an earlier run left would be taken for this one's, and a link that it left would lead us elsewhere.
+        // Remove what an earlier run left: it would be mistaken for this one's, and a link would lead elsewhere.
         for left in [&papers.prompt, &papers.export] {
             match fs::remove_file(left) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -136,7 +137,7 @@ struct DevinSession {
     memory: Memory,
     clock: Arc<dyn Clock>,
     trajectory: Trajectory,
-    /// How long the trajectory has to be before it is worth another look.
+    /// The size at which the trajectory is read again.
     read_again_at: u64,
     told: bool,
     last_words: String,
@@ -152,8 +153,8 @@ impl DevinSession {
         if self.told {
             return None;
         }
-        // It is written anew after each turn, and has to be read whole: again only once it has doubled, so that a long
-        // conversation is not read as often as it has lines.
+        // It is rewritten after each turn, and has to be read whole: again only once it has doubled, so that reading
+        // stays linear in its size.
         let length = fs::symlink_metadata(&self.export).map_or(0, |found| found.len());
         if length == 0 || length < self.read_again_at {
             return None;
@@ -195,7 +196,7 @@ impl Session for DevinSession {
                 FailureReason::Crash,
                 format!("it was ended by {}; its last words: {}", signal_name(code - 128), self.last_words),
             ),
-            // It has no word for either in its stream: only what it said last tells.
+            // Its stream has no field for either: only its last text shows it.
             Exit::Code(_) if says_signed_out(&self.last_words) => {
                 RunVerdict::SignedOut { message: self.last_words.clone() }
             }
@@ -216,7 +217,7 @@ impl Session for DevinSession {
     fn insights(&self) -> RunInsights {
         match self.memory {
             Memory::New => self.trajectory.insights.clone(),
-            // A session's sums are of all its runs, and nobody says which part is this one's.
+            // A session's totals include all its runs, and the export does not separate this run's share.
             Memory::Resumed => RunInsights::default(),
         }
     }

@@ -1,7 +1,7 @@
-//! What engines say in words where their stream has no field for it.
+//! Error messages of engines whose stream has no field for the error.
 
-/// Whether a text speaks of a usage window that is used up. For the last words of an engine that failed: an agent that
-/// talks about limits says nothing about its own.
+/// Whether a text reports an exhausted usage window. Only for the last output of a failed engine: an agent that writes
+/// about limits does not report its own.
 pub(super) fn says_usage_limit(text: &str) -> bool {
     const WORDS: [&str; 11] = [
         "usage limit",
@@ -19,8 +19,8 @@ pub(super) fn says_usage_limit(text: &str) -> bool {
     contains_any(text, &WORDS)
 }
 
-/// Whether a text says that the account has to be paid for before it works again. Ask before [`says_usage_limit`]: some of
-/// these words are about a quota too.
+/// Whether a text reports that the account has no credit. Call before [`says_usage_limit`]: some of these phrases
+/// mention a quota too.
 pub(super) fn says_no_credit(text: &str) -> bool {
     const WORDS: [&str; 6] = [
         "credit balance is too low",
@@ -33,7 +33,7 @@ pub(super) fn says_no_credit(text: &str) -> bool {
     contains_any(text, &WORDS)
 }
 
-/// Whether a text says that the provider does not know a model, or does not offer it to this credential.
+/// Whether a text reports that the provider does not know a model, or does not offer it to this credential.
 pub(super) fn says_unknown_model(text: &str) -> bool {
     const WORDS: [&str; 5] = [
         "model_not_found",
@@ -45,8 +45,8 @@ pub(super) fn says_unknown_model(text: &str) -> bool {
     contains_any(text, &WORDS)
 }
 
-/// Whether an engine's error says that its provider could not be reached, or was not able to answer. For errors of an
-/// engine only, and after every other question about them: many errors come by way of a connection that was closed.
+/// Whether an engine's error reports that its provider is unavailable. Only for errors of an engine, and after all
+/// other checks: many errors mention a closed connection.
 pub(super) fn says_outage(text: &str) -> bool {
     const WORDS: [&str; 27] = [
         "500 internal server error",
@@ -80,7 +80,7 @@ pub(super) fn says_outage(text: &str) -> bool {
     contains_any(text, &WORDS)
 }
 
-/// Whether a text says that nobody is signed in, or that the login is no longer taken.
+/// Whether a text reports that the engine is not signed in, or that its credential was rejected.
 pub(super) fn says_signed_out(text: &str) -> bool {
     const WORDS: [&str; 10] = [
         "401 unauthorized",

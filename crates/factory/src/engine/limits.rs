@@ -1,4 +1,4 @@
-//! What ends a run that uses up too much, and how that is told. Time and silence are kept by the process itself.
+//! The limits of a run's usage, and their messages. Wall clock and idle time are enforced by the process itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub(super) enum Limit {
     Wall(Duration),
     /// The job's own wall clock.
     BudgetWall(Duration),
-    /// Nothing was said for this long.
+    /// No output for this long.
     Idle(Duration),
-    /// Nothing was said for this long while a tool call was in progress.
+    /// No output for this long during a tool call.
     ToolIdle(Duration),
     /// US dollars spent, and allowed.
     Usd { spent: f64, max: f64 },
@@ -25,14 +25,14 @@ pub(super) enum Limit {
     Tokens { used: u64, max: u64 },
     /// Turns taken, and allowed.
     Turns { taken: u32, max: u32 },
-    /// What the worktree grew by, and may.
+    /// The growth of the worktree, and its limit.
     Growth { grown: u64, max: u64 },
-    /// What is free on the disk, and must be.
+    /// The free disk space, and its minimum.
     Free { left: u64, min: u64 },
 }
 
 impl Limit {
-    /// The first limit that these figures are over.
+    /// The first limit that this usage exceeds.
     pub(super) fn reached(allowance: &Allowance, insights: &RunInsights) -> Option<Self> {
         let usd = allowance.usd.zip(insights.cost_usd).filter(|(max, spent)| spent >= max);
         let used = insights.tokens_in.unwrap_or(0).saturating_add(insights.tokens_out.unwrap_or(0));
@@ -44,8 +44,8 @@ impl Limit {
             .or(turns.map(|(max, taken)| Self::Turns { taken, max }))
     }
 
-    /// The verdict of a run that ended by itself, in view of the job's budget: many engines report what they used only then.
-    /// A run that used exactly what was left is within it.
+    /// The verdict on a run that ended by itself, in view of the job's budget: many engines report their usage only
+    /// then. A run that used exactly what was left is within it.
     pub(super) fn verdict_at_end(verdict: RunVerdict, allowance: &Allowance, insights: &RunInsights) -> RunVerdict {
         let limit = match Self::reached(allowance, insights) {
             Some(limit @ Self::Usd { spent, max }) if spent > max => limit,
@@ -61,7 +61,7 @@ impl Limit {
         }
     }
 
-    /// The limit with what the run used in all: more can be known after its end than when it was stopped.
+    /// The limit with the run's total usage: more can be known after its end than when it was stopped.
     pub(super) fn with_final(self, insights: &RunInsights) -> Self {
         match self {
             Self::Usd { spent, max } => Self::Usd { spent: insights.cost_usd.unwrap_or(spent), max },
@@ -73,7 +73,7 @@ impl Limit {
         }
     }
 
-    /// What a run that was ended for it came to.
+    /// The verdict on a run that exceeded it.
     pub(super) fn judgement(self) -> RunVerdict {
         let message = self.to_string();
         match self {
@@ -84,7 +84,7 @@ impl Limit {
                 RunVerdict::may_pass(FailureReason::Timeout, message)
             }
             Self::Growth { .. } => RunVerdict::may_pass(FailureReason::EngineError, message),
-            // The host's trouble, not the agent's: another host may have room.
+            // The host's problem, not the agent's: another host may have space.
             Self::Free { .. } => RunVerdict::may_pass(FailureReason::Crash, message),
         }
     }
@@ -127,7 +127,7 @@ fn mebibytes(bytes: u64) -> u64 {
     bytes / (1024 * 1024)
 }
 
-/// Looks now and then at how much of the disk a run takes.
+/// Checks a run's disk usage periodically.
 pub(super) struct DiskWatch {
     allowance: DiskAllowance,
     worktree: PathBuf,
@@ -138,7 +138,7 @@ impl DiskWatch {
         Self { allowance, worktree: worktree.to_owned() }
     }
 
-    /// Resolves when the run takes too much.
+    /// Resolves when the run uses too much.
     pub(super) async fn trips(&mut self, clock: &dyn Clock) -> Limit {
         let began_with = self.used().await;
         loop {
@@ -165,7 +165,7 @@ impl DiskWatch {
     }
 }
 
-/// What the files below a folder take, links not followed. What vanishes meanwhile takes nothing.
+/// The disk usage of the files below a directory, without following links. Files that vanish meanwhile count nothing.
 fn bytes_under(folder: &Path) -> u64 {
     let mut total = 0_u64;
     let mut folders = vec![folder.to_owned()];
@@ -182,7 +182,7 @@ fn bytes_under(folder: &Path) -> u64 {
     total
 }
 
-/// Blocks, not length: a sparse file takes what it holds.
+/// Blocks, not length: a sparse file uses what it holds.
 fn on_disk(found: &fs::Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt;
     found.blocks().saturating_mul(512)

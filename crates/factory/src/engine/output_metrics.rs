@@ -1,4 +1,4 @@
-//! Figures in the output of a command, found where its configuration says.
+//! Metrics in the output of a command, found by its configured patterns.
 
 use domain::RunInsights;
 use regex_automata::nfa::thompson::pikevm::PikeVM;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Usage;
 use crate::config::{OutputPattern, OutputPatterns};
 
-/// Where a command says what it cost.
+/// Where a command prints its cost.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OutputMetrics {
     cost_usd: Option<MetricFinder>,
@@ -22,11 +22,11 @@ enum MetricFinder {
     Pointer(String),
 }
 
-/// Nobody writes a figure behind this much text; a regular expression takes its time over every byte.
+/// Longer lines are not searched for metrics: a regular expression is slow on them.
 const SEARCHED_BYTES_MAX: usize = 16 * 1024;
 
 impl OutputMetrics {
-    /// The figures that are asked for, or what is wrong with the asking.
+    /// The configured patterns, or the error in one.
     pub(super) fn new(reads: &OutputPatterns) -> Result<Self, String> {
         let finder = |read: &Option<OutputPattern>| match read {
             None => Ok(None),
@@ -44,7 +44,7 @@ impl OutputMetrics {
         })
     }
 
-    /// Takes what a line says into `insights`; gives what is known so far if it said something.
+    /// Takes the metrics of a line into `insights`; returns the state so far if there were any.
     pub(super) fn read(&self, line: &str, insights: &mut RunInsights) -> Option<Usage> {
         let object = self.wants_json(line).then(|| serde_json::from_str::<Value>(line).ok()).flatten();
         let found = |finder: &Option<MetricFinder>| finder.as_ref()?.find(line, object.as_ref());
@@ -69,7 +69,7 @@ impl OutputMetrics {
 }
 
 impl MetricFinder {
-    /// The figure in a line: a number that makes sense as an amount.
+    /// The metric in a line: a number that is valid as an amount.
     fn find(&self, line: &str, object: Option<&Value>) -> Option<f64> {
         let figure = match self {
             Self::Pointer(pointer) => object?.pointer(pointer)?.as_f64(),

@@ -1,4 +1,4 @@
-//! What engines are made with, and the engines that need no configuration.
+//! What engines are created with, and the engines that need no configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -26,26 +26,26 @@ use crate::process::{Account, Bounds, End, Environment, FinishedProgram, Launche
 /// What all engines of a factory have in common.
 #[derive(Clone)]
 pub struct EngineContext {
-    /// Starts the programs that say whether an engine is there.
+    /// Starts the programs that detect engines.
     pub launcher: Launcher,
-    /// What a usage window's reset is counted by.
+    /// The clock for a usage window's reset.
     pub clock: Arc<dyn Clock>,
-    /// The folder that engines keep their sessions below.
+    /// The directory of the engines' sessions.
     pub sessions: PathBuf,
-    /// What tokens cost.
+    /// Prices of tokens.
     pub prices: Prices,
     /// The home that stays empty.
     pub empty_home: PathBuf,
-    /// Folders that agents can write to, whichever engine's they are.
+    /// Directories that agents of any engine can write to.
     pub open: Vec<PathBuf>,
 }
 
-/// A program says its version at once, or it is broken. The first start of a big one takes a while on a busy machine.
+/// A program prints its version at once, or it is broken. The first start of a big one is slow on a busy machine.
 const ASK_MAX: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
-/// All engines of a factory, in the order in which a job that names none gets them: the configured ones first, then those
-/// that are offered wherever their program is found and somebody is signed in.
+/// All engines of a factory, in the order of preference for a job that names none: the configured ones first, then
+/// those whose program is found and signed in.
 pub(crate) fn make_all(
     configured: &BTreeMap<EngineName, EngineConfig>,
     variables: &[(OsString, OsString)],
@@ -88,7 +88,7 @@ pub async fn presences(
     Ok(found)
 }
 
-/// The engine that a configuration describes, in an environment made from the factory's own `variables`.
+/// The engine of a configuration, in an environment made from the factory's own `variables`.
 fn make(
     name: &EngineName,
     config: &EngineConfig,
@@ -105,8 +105,8 @@ fn make(
     })
 }
 
-/// An engine that somebody signs in to: its login may come and go while the factory runs, so that it is made anew each
-/// time it is looked for.
+/// An engine with a sign-in: its credential may appear and disappear while the factory runs, so it is created again at
+/// each detection.
 struct SignInEngine {
     name: EngineName,
     config: EngineConfig,
@@ -133,7 +133,7 @@ impl SignInEngine {
     }
 }
 
-/// The engine with the login that is there now.
+/// The engine with the present credential.
 fn signed_in(
     name: &EngineName,
     config: &EngineConfig,
@@ -194,7 +194,7 @@ impl Engine for SignInEngine {
     }
 }
 
-/// Tells apart what these variables and files hold. Of a file its time and its length count, not its content.
+/// A fingerprint of these variables and files. Of a file its time and its length count, not its content.
 fn fingerprint(environment: &Environment, names: &BTreeSet<String>, files: &[PathBuf]) -> String {
     let mut hash = Sha256::new();
     for (name, value) in names.iter().filter_map(|name| Some((name, environment.variable(name)?))) {
@@ -215,7 +215,7 @@ fn login_of(kind: EngineKind) -> Option<&'static SignInMethod> {
     }
 }
 
-/// The folders that hold somebody's login, as far as they are not where the user who runs the factory has them by custom.
+/// The directories that hold a credential, except those at the default place of the factory's user.
 pub(crate) fn login_folders(
     configured: &BTreeMap<EngineName, EngineConfig>,
     variables: &[(OsString, OsString)],
@@ -233,7 +233,7 @@ pub(crate) fn login_folders(
     own.chain(named).collect()
 }
 
-/// An engine that nobody configured: without a login it is not there.
+/// An engine that is not configured: without a credential it is not offered.
 struct DetectedEngine(Arc<dyn Engine>);
 
 #[async_trait]
@@ -272,8 +272,7 @@ impl Engine for DetectedEngine {
     }
 }
 
-/// An engine is given its own login and nobody else's: the variables that hold one, or the folder of the user who runs
-/// the factory.
+/// An engine is given only its own credential: the variables that hold one, or the directory of the factory's user.
 fn environment(
     kind: EngineKind,
     config: &EnvironmentConfig,
@@ -287,7 +286,7 @@ fn environment(
     config.pass.extend(login.variables.iter().map(|name| (*name).to_owned()));
     let cleared = Environment::cleared(variables.iter().cloned(), empty_home, &config);
     let own = variables.iter().find(|(name, _)| name == "HOME").map(|(_, home)| Path::new(home).join(login.folder));
-    // Where no variable holds a login, a folder that does not tell may have the only one: whoever looks into it says so.
+    // Without a variable, an unreadable directory may have the only credential: the sign-in check reports it.
     let has = |file: PathBuf| if login.is_in(&cleared) { file.is_file() } else { may_be_there(&file) };
     match own.filter(|folder| login.files().any(|file| has(folder.join(file)))) {
         Some(folder) if config.home.is_none() && !is_set(&cleared, login.folder_variable) => {
@@ -297,30 +296,30 @@ fn environment(
     }
 }
 
-/// How somebody signs in to an engine.
+/// How an engine signs in.
 pub(super) struct SignInMethod {
-    /// Variables that hold a credential, or say where it is for.
+    /// Variables that hold a credential, or name its service.
     pub(super) variables: &'static [&'static str],
     /// Those of them that are a credential.
     pub(super) keys: &'static [&'static str],
-    /// The variable that names the engine's folder.
+    /// The variable that names the engine's directory.
     pub(super) folder_variable: &'static str,
-    /// That folder in a home.
+    /// That directory in a home.
     pub(super) folder: &'static str,
-    /// The file in it that holds a login.
+    /// The credential file in it.
     pub(super) file: &'static str,
-    /// The files in it that say how the engine shall work.
+    /// The settings files in it.
     pub(super) settings: &'static [&'static str],
-    /// What of such a file, by its name, is fit for a job.
+    /// The part of such a file, by its name, that applies to a job.
     pub(super) fit: fn(&str, Vec<u8>) -> Option<Vec<u8>>,
-    /// What of the login the engine changes by itself.
+    /// The part of the credential that the engine refreshes.
     pub(super) refreshes: Refreshes,
-    /// What else is in the login's file and of no use to a job.
+    /// The other content of the credential's file, useless to a job.
     pub(super) withheld: &'static [&'static str],
 }
 
 impl SignInMethod {
-    /// The login that is kept in a file of this name.
+    /// The credential in a file of this name.
     pub(super) fn in_file(name: &str) -> Option<&'static Self> {
         [&super::claude::LOGIN, &super::codex::LOGIN].into_iter().find(|login| login.file == name)
     }
@@ -330,18 +329,18 @@ impl SignInMethod {
         self.keys.iter().any(|key| is_set(environment, key))
     }
 
-    /// Whether somebody has named the folder of the login on purpose.
+    /// Whether the directory of the credential is configured explicitly.
     pub(super) fn is_named_by(&self, config: &EnvironmentConfig) -> bool {
         config.set.contains_key(self.folder_variable) || config.pass.iter().any(|name| name == self.folder_variable)
     }
 
-    /// The files that a job gets something of.
+    /// The files of which a job gets a part.
     fn files(&self) -> impl Iterator<Item = &'static str> {
         self.settings.iter().copied().chain([self.file])
     }
 }
 
-/// A path without links in it, if it is there.
+/// A path without links in it, if it exists.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -351,8 +350,8 @@ fn is_set(environment: &Environment, name: &str) -> bool {
 }
 
 impl EngineContext {
-    /// The way to a folder if agents can change what is in it, or where the way leads: without the operator's links, and with
-    /// all that is within the agents' reach as it is named. `None` for one that is the operator's alone.
+    /// The path to a directory if agents can change its content or redirect the path: without the operator's links, and
+    /// with the agent-writable part as it is named. `None` for one that only the operator can change.
     pub(super) fn open_way(&self, folder: &Path) -> Option<PathBuf> {
         let parent = folder.parent().filter(|_| self.is_open(folder))?;
         let is_within = |path: &&Path| self.open.iter().any(|open| real(path).starts_with(real(open)));
@@ -368,13 +367,13 @@ impl EngineContext {
         self.open.iter().any(is_below) || is_theirs()
     }
 
-    /// The same, with folders that a look at the program may read.
+    /// The same, with directories that the detection of the program may read.
     pub(super) fn opening(&self, folders: Vec<PathBuf>) -> Self {
         let own = folders.into_iter().map(|folder| (folder, PathAccess::Read));
         Self { launcher: self.launcher.clone().reaching(own), ..self.clone() }
     }
 
-    /// What a program says that it is, or why it cannot be used.
+    /// A program's version, or why it cannot be used.
     pub(super) async fn version(&self, program: &str, environment: &Environment) -> Result<String, String> {
         let shown = domain::escape_for_terminal(program);
         match self.ask(program, &["--version"], environment).await {
@@ -384,7 +383,7 @@ impl EngineContext {
         }
     }
 
-    /// What a program answered and how it ended, if it is there at all. It is asked in the environment that it works in.
+    /// A program's answer and exit, if it exists. It runs in the environment of its runs.
     async fn ask(&self, program: &str, args: &[&str], environment: &Environment) -> Option<(FinishedProgram, String)> {
         let file = find_program(program, environment.variable("PATH"))?;
         let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_that_nobody_configured_is_there_as_soon_as_somebody_has_signed_in() {
+    async fn an_unconfigured_engine_is_offered_once_it_is_signed_in() {
         use std::os::unix::fs::PermissionsExt;
 
         let home = tempfile::tempdir().unwrap();
@@ -520,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_whoever_runs_the_factory_is_used_as_soon_as_it_holds_something_for_a_job() {
+    fn the_users_engine_directory_is_used_once_it_has_job_files() {
         let home = tempfile::tempdir().unwrap();
         let own = [(OsString::from("HOME"), home.path().as_os_str().to_owned())];
         let folder = |variables: &[(OsString, OsString)]| {

@@ -1,4 +1,4 @@
-//! When a usage window opens again, in whatever words an engine says it.
+//! Parses when a usage window resets, in the formats of all engines.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use domain::Timestamp;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 
-/// The time that a text about a used-up window names. Clock times are in UTC: engines run with `TZ=UTC`.
+/// The reset time in a text about an exhausted window. Clock times are in UTC: engines run with `TZ=UTC`.
 pub(super) fn reset_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     let text = text.to_lowercase();
     let text = text.as_str();
@@ -31,7 +31,7 @@ fn moment(number: u64) -> Option<Timestamp> {
     Some(Timestamp::from_millis(millis))
 }
 
-/// The number behind a key, whatever quotes and colons are between them.
+/// The number after a key, whatever quotes and colons are between them.
 fn number_after(text: &str, key: &str) -> Option<u64> {
     let rest = after_any(text, &[key])?;
     let rest = rest.trim_start_matches(['"', '\'', ':', '=', ' ', '\\']);
@@ -68,8 +68,8 @@ fn span(text: &str) -> Option<Duration> {
     (parts > 0).then_some(total)
 }
 
-/// A time of today that lies up to this far back has passed: the window is open, and does not wait until tomorrow. Engines
-/// name the day as well where they do not mean today.
+/// A time of today that is at most this long ago has passed: the window is open, and does not wait until tomorrow.
+/// Engines name the day where they do not mean today.
 const PASSED_TODAY_MAX: Duration = Duration::from_hours(12);
 
 /// The same for a time of yesterday evening, read after midnight.

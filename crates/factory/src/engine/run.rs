@@ -24,46 +24,46 @@ pub enum EngineError {
     /// Its program could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Its program is not there any more.
+    /// Its program no longer exists.
     #[error("its program `{program}` is gone")]
     Gone {
         /// The program.
         program: String,
     },
-    /// The job asks for something that this engine cannot be given.
+    /// The engine does not support a part of the job's request.
     #[error("the job's {what} cannot be given to an engine")]
     Unusable {
         /// Which part of the request.
         what: &'static str,
     },
-    /// What the engine needs on disk could not be made.
+    /// The files that the engine needs could not be created.
     #[error("cannot make the engine's own folder ready")]
     Disk(#[source] std::io::Error),
 }
 
-/// A line of an engine, and what it means.
+/// A line of an engine, and its events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineOutput {
-    /// The line as it came. It may hold anything, escape sequences included. Empty where only the figures are new.
+    /// The line, unchanged. It may hold anything, escape sequences included. Empty where only the usage is new.
     pub line: Line,
-    /// What it means, mostly nothing.
+    /// Its events, mostly none.
     pub events: Vec<EngineEvent>,
-    /// What the run has cost so far.
+    /// The cost of the run so far.
     pub insights: RunInsights,
 }
 
-/// What is left of a run of an engine.
+/// The result of an engine's run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineRunEnd {
-    /// What it came to.
+    /// The verdict.
     pub judgement: RunVerdict,
     /// How the program ended.
     pub finished: FinishedProgram,
-    /// What it cost, as far as the engine told.
+    /// Its cost, if the engine reported it.
     pub insights: RunInsights,
 }
 
-/// An engine at work. Dropping it kills its process group.
+/// A running engine. Dropping it kills its process group.
 pub struct EngineRun {
     running: RunningProgram,
     session: Box<dyn Session>,
@@ -73,18 +73,17 @@ pub struct EngineRun {
     clock: Arc<dyn Clock>,
 }
 
-/// Lines on their way from the program to whoever listens. More would only hide that the listener is slow, and each can be
+/// Lines buffered between the program and the listener. More would only hide that the listener is slow, and each can be
 /// as long as lines may be.
 const LINES_IN_FLIGHT_MAX: usize = 2;
 
-/// How often a session looks at what its program writes down about itself: a budget is overdrawn by no more than what is
-/// used up in between.
+/// How often a session reads its program's own records: a budget is exceeded by no more than the usage in between.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// How long a program may report that it cannot reach its provider before its run is ended as an outage.
+/// How long a program may report that its provider is unavailable before its run ends as an outage.
 const OUTAGE_MAX: Duration = Duration::from_mins(5);
 
-/// How long a program that is spoken with has to end its turn by itself, before it is told by a signal.
+/// How long a program with a dialogue has to end its turn by itself, before it gets a signal.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
 impl EngineRun {
@@ -102,18 +101,18 @@ impl EngineRun {
         }
         let (allowance, clock) = (request.allowance.clone(), launcher.clock());
         let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
-        // All it says is heard, because its last lines tell what it came to; what is kept of it has its own bound.
+        // All output is read, because its last lines decide the verdict; what is kept of it has its own bound.
         let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds });
         let running = running.inspect_err(|_| session.settle())?;
         Ok(Self { running, session, bounds, allowance, disk, clock })
     }
 
-    /// What names the engine's guard after a restart of the factory.
+    /// Identifies the engine's guard after a restart of the factory.
     pub fn mark(&self) -> ProcessMark {
         self.running.mark()
     }
 
-    /// Follows the engine to its end. What it says goes to `output`; `cancel` stops it.
+    /// Follows the engine to its end. Its lines go to `output`; `cancel` stops it.
     pub async fn wait(self, output: mpsc::Sender<EngineOutput>, cancel: &CancellationToken) -> EngineRunEnd {
         let Self { running, mut session, bounds, allowance, disk, clock } = self;
         let stop = Stop { in_tool_call: running.in_tool_call(), ..Stop::default() };
@@ -154,14 +153,14 @@ impl EngineRun {
     }
 }
 
-/// An engine's figures without those that the coordinator would refuse: a report with one could never be delivered. Returns
-/// what was left out.
+/// An engine's metrics without those that the coordinator would reject: a report with one could never be delivered.
+/// Returns what was removed.
 fn reportable(mut insights: RunInsights) -> (RunInsights, Vec<ValueOutOfRange>) {
     let dropped = insights.drop_out_of_range();
     (insights, dropped)
 }
 
-/// The program's name, if nothing is found under it any more. A guard that starts it would tell that in the engine's place.
+/// The program's name, if it no longer exists. Otherwise the guard would report that in the engine's place.
 fn gone(program: &Program) -> Option<String> {
     let name = program.argv.first()?.to_str()?;
     let path = program.environment.variable("PATH");
@@ -169,7 +168,7 @@ fn gone(program: &Program) -> Option<String> {
     (is_told && find_program(name, path).is_none()).then(|| domain::escape_for_terminal(name))
 }
 
-/// What a session's words are measured by, and where they go.
+/// The limits of a session's output, and its receiver.
 struct OutputListener<'a> {
     output: &'a mpsc::Sender<EngineOutput>,
     allowance: &'a Allowance,
@@ -178,7 +177,7 @@ struct OutputListener<'a> {
 }
 
 impl OutputListener<'_> {
-    /// Carries lines both ways, and stops the program at the first limit that it reaches.
+    /// Transfers lines in both directions, and stops the program at the first limit that it reaches.
     async fn follow(
         &self,
         session: &mut dyn Session,
@@ -217,7 +216,7 @@ impl OutputListener<'_> {
         }
     }
 
-    /// Ends a run whose program goes on and on trying to reach its provider.
+    /// Ends a run whose program keeps retrying its unavailable provider.
     fn watch_outage(&self, session: &dyn Session, since: &mut Option<Duration>) {
         let now = self.clock.monotonic();
         match session.pending() {
@@ -227,7 +226,7 @@ impl OutputListener<'_> {
         }
     }
 
-    /// Looks at what the program has written down about itself, and tells if that is anything new.
+    /// Reads the program's own records, and reports what is new.
     async fn look(&self, session: &mut dyn Session) {
         let known = reportable(session.insights()).0;
         session.look();
@@ -244,7 +243,7 @@ impl OutputListener<'_> {
         } else if let Some(limit) = Limit::reached(self.allowance, &output.insights) {
             self.stop.at(limit);
         }
-        // Nobody need listen; what it means still counts.
+        // The receiver may be gone; the event still counts.
         let _ = self.output.send(output).await;
     }
 }
@@ -253,7 +252,7 @@ async fn answer(session: &mut dyn Session, mouth: &mut Option<mpsc::Sender<Vec<u
     while let Some(say) = mouth {
         match session.reply() {
             Reply::Wait => return,
-            // A program that is gone hears nothing; its end is noticed elsewhere.
+            // A program that is gone reads nothing; its end is noticed elsewhere.
             Reply::Say(bytes) => drop(say.send(bytes).await),
             Reply::HangUp => *mouth = None,
         }
@@ -266,23 +265,23 @@ struct Stop {
     token: CancellationToken,
     cause: Mutex<Option<Cause>>,
     closing: Notify,
-    /// Whether the program is one that listens after its prompt.
+    /// Whether the program reads input after its prompt.
     spoken_with: AtomicBool,
-    /// Whether it was bidden farewell.
+    /// Whether it was asked to stop.
     bidden: AtomicBool,
-    /// Whether a tool call of it is in progress.
+    /// Whether a tool call is in progress.
     in_tool_call: Arc<AtomicBool>,
 }
 
 enum Cause {
     Limit(Limit),
-    /// Its provider could not be reached for too long.
+    /// Its provider was unavailable for too long.
     Outage,
-    /// The engine had said its closing word.
+    /// The engine had sent its result message.
     Lingered,
 }
 
-/// Why a run is over.
+/// Why a run ended.
 enum RunOver {
     Exit(Exit),
     Limit(Limit),
@@ -291,7 +290,7 @@ enum RunOver {
 }
 
 impl Stop {
-    /// From here on the engine only has to go. Limits are no longer its own: the work is done.
+    /// From here on the engine only has to exit. Limits no longer apply: the work is done.
     fn closing_word(&self) {
         self.cause.lock().get_or_insert(Cause::Lingered);
         self.closing.notify_one();
@@ -313,7 +312,7 @@ impl Stop {
         }
     }
 
-    /// Passes on that the run is to end: at once, or once a program that is spoken with has had time to go.
+    /// Forwards that the run is to end: at once, or after a program with a dialogue has had time to exit.
     async fn when_told(&self, clock: &dyn Clock, cancel: &CancellationToken) -> std::convert::Infallible {
         cancel.cancelled().await;
         if self.spoken_with.load(Ordering::Relaxed) {

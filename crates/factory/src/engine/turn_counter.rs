@@ -1,7 +1,7 @@
-//! Rounds of a conversation, counted by what an agent shows of it.
+//! Counts the turns of a conversation from an agent's output.
 
-/// Counts a model's answers where nobody tells their number: what it says or calls after the results of its tools came is
-/// another one. Tools that it calls at once and that run one after the other count as one each.
+/// Counts a model's answers where the engine does not report their number: text or a tool call after tool results is
+/// another answer. Parallel tool calls that run one after the other count as one each.
 #[derive(Debug, Default)]
 pub(super) struct TurnCounter {
     begun: u32,
@@ -9,7 +9,7 @@ pub(super) struct TurnCounter {
 }
 
 impl TurnCounter {
-    /// The model says something, or calls a tool.
+    /// The model writes text, or calls a tool.
     pub(super) fn speaks(&mut self) {
         if !self.is_open {
             self.begun = self.begun.saturating_add(1);
@@ -17,7 +17,7 @@ impl TurnCounter {
         }
     }
 
-    /// The result of a tool came: the model speaks anew.
+    /// A tool returned its result: the model's next answer follows.
     pub(super) fn hears(&mut self) {
         self.is_open = false;
     }

@@ -1,29 +1,29 @@
-//! What a run of an engine came to.
+//! The outcome of an engine's run.
 
 use domain::{FailureReason, Retryability, Timestamp};
 
-/// How an engine's program ended, when no limit of ours and nobody's order ended it.
+/// How an engine's program ended, when neither a limit nor a stop request ended it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// By itself, with this code; 128 + n after signal n.
     Code(i32),
-    /// It had said its closing word and did not go; we ended it.
+    /// It had sent its result message and did not exit; the factory killed it.
     Lingered,
 }
 
-/// What a run of an engine came to.
+/// The outcome of an engine's run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunVerdict {
     /// It claims to be done.
     EndedWell,
-    /// It claims to be done, and was refused tool calls on the way. What it changed decides what that is worth.
+    /// It claims to be done, and tool calls were refused on the way. Its changes decide whether that matters.
     EndedWithRefusals {
         /// The refused calls, for people. Never empty.
         refused: Vec<String>,
     },
     /// It failed.
     Failed {
-        /// Why, in the words of the job.
+        /// The failure reason of the job.
         reason: FailureReason,
         /// Whether it may be worth another attempt.
         again: Retryability,
@@ -35,36 +35,37 @@ pub enum RunVerdict {
         /// The question.
         question: String,
     },
-    /// Its credential's usage window is used up: not a failure [B1].
+    /// Its credential's usage window is exhausted: not a failure [B1].
     QuotaWindow {
         /// Which window, if the engine names it.
         window: Option<String>,
-        /// When the window opens again, if the engine says so.
+        /// When the window resets, if the engine reports it.
         resets_at: Option<Timestamp>,
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
-    /// Its login was not taken: the engine is of no use here until somebody signs in. Nothing was done.
+    /// The provider rejected its credential: the engine is unusable here until the operator signs in. Nothing was done.
     SignedOut {
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
-    /// The credential's account has no credit left: the engine works again once an operator has added some. Not a failure.
+    /// The credential's account has no credit left: the engine works again once the operator has added some. Not a
+    /// failure.
     CreditExhausted {
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
-    /// The model's provider could not be reached or was not able to answer: not a failure of the job.
+    /// The model's provider was unavailable: not a failure of the job.
     Outage {
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
-    /// We were asked to stop it.
+    /// A stop request ended it.
     Stopped,
 }
 
 impl RunVerdict {
-    /// Whether the engine got to work and came to an end that nobody ordered.
+    /// Whether the engine started work and ended by itself.
     pub(crate) fn is_the_engines_own(&self) -> bool {
         match self {
             Self::EndedWell
@@ -77,12 +78,12 @@ impl RunVerdict {
         }
     }
 
-    /// A failure that another attempt may not see.
+    /// A failure that another attempt may avoid.
     pub(crate) fn may_pass(reason: FailureReason, message: String) -> Self {
         Self::Failed { reason, again: Retryability::Worthwhile, message }
     }
 
-    /// A model that the provider does not offer to this credential: the job or the engine has to name another one.
+    /// The provider does not offer the model to this credential: the job or the engine has to name another one.
     pub(crate) fn unknown_model(message: &str) -> Self {
         let message = format!(
             "unknown model: {message}; name another one, by `model` or `models` in the manifest, or by `model` of the \
@@ -91,7 +92,7 @@ impl RunVerdict {
         Self::stays(FailureReason::EngineError, message)
     }
 
-    /// A failure that another attempt would see too.
+    /// A failure that another attempt would repeat.
     pub(crate) fn stays(reason: FailureReason, message: String) -> Self {
         Self::Failed { reason, again: Retryability::Pointless, message }
     }

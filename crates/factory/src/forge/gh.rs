@@ -1,4 +1,4 @@
-//! GitHub through the program `gh`, with the login that it has.
+//! GitHub through the program `gh`, with its own credential.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::process::Group;
 /// How long one call of the program may take.
 const CALL_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// GitHub through `gh`. Its login is in its own home folder and never seen here.
+/// GitHub through `gh`. Its credential is in its own home directory and never read here.
 pub(super) struct Gh {
     program: PathBuf,
     home: PathBuf,
@@ -51,7 +51,7 @@ impl Gh {
 #[async_trait]
 impl ForgeTransport for Gh {
     async fn follow(&self, _address: &str) -> Result<ForgeReply, ForgeUnreachable> {
-        // It follows by itself, so that there is nothing left to follow.
+        // It follows redirects by itself.
         Err(ForgeUnreachable::Away("gh has followed already".to_owned()))
     }
 
@@ -70,7 +70,7 @@ impl ForgeTransport for Gh {
                 }
             };
             let ((), said, complained) = tokio::join!(feed, read(stdout), read(stderr));
-            // Its exit code says less than the status that it printed.
+            // Its exit code contains less than the printed status.
             let _ = child.wait().await;
             (said, complained)
         };

@@ -1,4 +1,4 @@
-//! GitHub: what we ask of it, whoever carries the question.
+//! The GitHub API, independent of its transport.
 
 mod api;
 mod comments;
@@ -28,12 +28,12 @@ pub(super) struct GitHub {
     listening: Arc<TrustedAuthors>,
 }
 
-/// Whose words count.
+/// Whose comments count.
 #[derive(Debug)]
 pub(super) struct TrustedAuthors {
-    /// How somebody has to belong to the repository.
+    /// The required associations of a comment's author with the repository.
     pub(super) to: Vec<String>,
-    /// What a comment outside of a review begins with when it is meant for the agent.
+    /// The prefix of a comment for the agent outside of a review.
     pub(super) mention: String,
 }
 

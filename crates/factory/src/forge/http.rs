@@ -1,10 +1,10 @@
-//! One exchange with GitHub, whoever carries it.
+//! One HTTP exchange with GitHub, independent of its transport.
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-/// No answer that we ask for is longer; a longer one is not read.
+/// The longest answer; a longer one is not read.
 pub(super) const ANSWER_LEN_MAX: usize = 8 * 1024 * 1024;
 
 /// A request.
@@ -14,7 +14,7 @@ pub(super) struct ForgeCall {
     /// Below the base address, with a leading `/`.
     pub(super) path: String,
     pub(super) body: Option<Bytes>,
-    /// What the answer was marked with the last time.
+    /// The ETag of the last answer.
     pub(super) etag: Option<String>,
 }
 
@@ -29,17 +29,17 @@ pub(super) struct ForgeReply {
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ForgeUnreachable {
-    /// There is no token to show.
+    /// There is no token.
     NoToken(String),
-    /// Nobody answered; it may have been done.
+    /// No answer; it may have been done.
     Away(String),
 }
 
-/// What carries requests to GitHub.
+/// The transport of requests to GitHub.
 #[async_trait]
 pub(super) trait ForgeTransport: Send + Sync {
     async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable>;
 
-    /// Follows an address that an answer led to. It may be anybody's, so that no token is shown there.
+    /// Follows a redirect. It may lead to any server, so no token is sent.
     async fn follow(&self, address: &str) -> Result<ForgeReply, ForgeUnreachable>;
 }

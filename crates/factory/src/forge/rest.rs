@@ -11,23 +11,23 @@ use protocol::HttpTransport;
 use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 use super::token::{Token, TokenSource};
 
-/// How long one exchange may take. Several of them must fit into the time of an errand.
+/// The timeout of one exchange. Several of them must fit into the time of an errand.
 const EXCHANGE_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// The version of the interface that we speak.
+/// The version of the API.
 const API_VERSION: &str = "2022-11-28";
 
 /// GitHub over HTTP.
 pub(super) struct Rest {
     network: Arc<dyn HttpTransport>,
-    /// Reaches public addresses only.
+    /// Resolves to public addresses only.
     elsewhere: Arc<dyn HttpTransport>,
     base: String,
     token: TokenSource,
 }
 
 impl Rest {
-    /// The interface at `base`, reached by one network; addresses that it leads to are reached by another.
+    /// The API at `base`, with one HTTP client for it and another for its redirects.
     pub(super) fn new(
         network: Arc<dyn HttpTransport>,
         elsewhere: Arc<dyn HttpTransport>,
@@ -37,13 +37,13 @@ impl Rest {
         Self { network, elsewhere, base: base.trim_end_matches('/').to_owned(), token }
     }
 
-    /// Whether an address is of the very place that the operator named: scheme, host and port.
+    /// Whether a URL has the configured origin: scheme, host and port.
     fn is_own(&self, address: &Uri) -> bool {
         let own: Option<Uri> = self.base.parse().ok();
         own.is_some_and(|own| own.scheme() == address.scheme() && own.authority() == address.authority())
     }
 
-    /// Where a path is. Beside the versioned interface of a server of one's own lies the one for GraphQL.
+    /// The URL of a path. On a self-hosted server GraphQL is beside the versioned API.
     fn address(&self, path: &str) -> String {
         let base = match path {
             "/graphql" => self.base.strip_suffix("/v3").unwrap_or(&self.base),
@@ -94,7 +94,7 @@ impl ForgeTransport for Rest {
     async fn follow(&self, address: &str) -> Result<ForgeReply, ForgeUnreachable> {
         let away = |why: &str| ForgeUnreachable::Away(why.to_owned());
         let address: Uri = address.parse().map_err(|_| away("the forge leads to no address"))?;
-        // The operator chose where the forge is; where else it leads is the choice of whoever wrote the answer.
+        // The operator chose the forge's address; a redirect is chosen by the server.
         let network = if self.is_own(&address) { &self.network } else { &self.elsewhere };
         let request = Request::builder().uri(address).header(header::USER_AGENT, "gigafactory");
         let request = request.body(Full::default()).map_err(|error| away(&error.to_string()))?;
@@ -110,7 +110,7 @@ impl ForgeTransport for Rest {
     }
 }
 
-/// A forge that repeats our token must not make us repeat it.
+/// Removes our token from an answer that repeats it.
 fn without(token: &Token, reply: ForgeReply) -> ForgeReply {
     let needle = token.reveal().as_bytes();
     if !reply.body.windows(needle.len()).any(|window| window == needle) {

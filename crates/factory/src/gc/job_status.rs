@@ -1,46 +1,46 @@
-//! What the coordinator says of a job.
+//! The coordinator's state of a job.
 
 use domain::{Epoch, JobId, Revision, Run, RunOutcome, StageName};
 use protocol::{ClientError, JobDetail, JobView};
 
 use super::Gc;
 
-/// What the coordinator says of a job.
+/// The coordinator's state of a job.
 #[derive(Debug, Clone)]
 pub(super) enum JobStatus {
-    /// It knows the job.
+    /// The job exists.
     Known(Box<JobRecord>),
-    /// It knows no such job, or we may not see it.
+    /// The job does not exist, or this factory may not see it.
     Unknown,
     /// It does not answer.
     Silent(String),
 }
 
-/// A job as the coordinator knows it.
+/// A job as the coordinator has it.
 #[derive(Debug, Clone)]
 pub(super) struct JobRecord {
     pub(super) job: JobView,
-    /// Its runs; asked for only when it has shipped.
+    /// Its runs; fetched only when it has shipped.
     pub(super) runs: Vec<Run>,
 }
 
 impl JobRecord {
-    /// Whether somebody works on it, or may do so without being asked again.
+    /// Whether a run is active, or may start without a new request.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.job.stage, StageName::Shipped | StageName::Failed | StageName::DeadLetter)
     }
 
-    /// Whether the run of this epoch holds it now.
+    /// Whether the run of this epoch holds its lease now.
     pub(super) fn is_held_under(&self, epoch: Epoch) -> bool {
         self.job.lease_epoch == epoch && matches!(self.job.stage, StageName::Assigned | StageName::Building)
     }
 
-    /// How the run of this epoch ended; nothing while it runs, and of a run that is not listed.
+    /// How the run of this epoch ended; `None` while it runs, and for a run that is not listed.
     pub(super) fn outcome_of(&self, epoch: Epoch) -> Option<RunOutcome> {
         self.runs.iter().find(|run| run.epoch == epoch)?.outcome
     }
 
-    /// Whether the run of this epoch told its own end while it held the job: then nothing of it was cut off.
+    /// Whether the run of this epoch reported its own end while it held the job: then nothing of it was cut off.
     pub(super) fn ended_orderly(&self, epoch: Epoch) -> bool {
         self.outcome_of(epoch).is_some_and(|outcome| match outcome {
             RunOutcome::Completed
@@ -71,7 +71,7 @@ impl Gc {
         }
     }
 
-    /// Whether a job is still exactly as it was when the proof was made.
+    /// Whether a job is unchanged since the proof was made.
     pub(super) async fn is_unchanged(&self, job: JobId, rev: Revision) -> bool {
         matches!(self.ask(job).await, JobStatus::Known(known) if known.job.rev == rev)
     }

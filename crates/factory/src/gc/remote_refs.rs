@@ -1,4 +1,4 @@
-//! Our branches on the remotes.
+//! The fleet's branches on the remotes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::refs::{OurRef, RefName};
 
-/// A branch that nobody needs any more.
+/// A branch that is no longer needed.
 #[derive(Debug, Clone)]
 pub(super) struct DoomedRef {
     repo: RepoName,
@@ -25,7 +25,7 @@ pub(super) struct DoomedRef {
     why: String,
 }
 
-/// One push deletes this many: its command line stays short, and what is proved anew stays fresh.
+/// One push deletes this many: its command line stays short, and the repeated proofs stay fresh.
 const BATCH: usize = 50;
 
 impl DoomedRef {
@@ -83,11 +83,11 @@ impl Gc {
         Ok(())
     }
 
-    /// How the commit that a job shipped came into its base.
+    /// How the commit of a shipped job was merged into its base.
     async fn merge_of(&self, mirror: &Mirror, config: &RepoConfig, known: &JobRecord) -> Merged {
         let Some(sha) = &known.job.completed_sha else { return Merged::No };
         let Ok(tip) = mirror.head_of(base_of(known, config)).await else { return Merged::No };
-        // What cannot be found out is not proved.
+        // What cannot be determined is not proved.
         mirror.merged_into(&tip, sha).await.unwrap_or(Merged::No)
     }
 
@@ -105,8 +105,8 @@ impl Gc {
         }
     }
 
-    /// Those that the remote, the base branch and the coordinator speak of as before: somebody may have taken a merge out
-    /// again meanwhile.
+    /// Those for which the remote, the base branch and the coordinator still give the same answer: a merge may have
+    /// been reverted meanwhile.
     async fn still_proved(
         &self,
         mirror: &Mirror,
@@ -145,7 +145,7 @@ impl Gc {
                 return;
             }
         };
-        // Between the question and the push a person may have sent a job round again, to go on from what is gone now.
+        // Between the check and the push the operator may have requeued a job, to continue from the deleted ref.
         let woken = self.changed_jobs(&doomed).await;
         for it in doomed {
             if left.contains(&it.name) {
@@ -164,7 +164,7 @@ impl Gc {
         }
     }
 
-    /// Jobs that are not as they were when the proof was made, or of which nobody can tell.
+    /// Jobs that changed since the proof was made, or whose state is unknown.
     async fn changed_jobs(&self, doomed: &[DoomedRef]) -> BTreeSet<JobId> {
         let jobs: BTreeMap<JobId, Revision> = doomed.iter().map(|it| (it.job, it.rev)).collect();
         let mut changed = BTreeSet::new();
@@ -189,14 +189,14 @@ async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &JobRecord, s
     matches!(mirror.has(sha).await, Ok(true)) && matches!(mirror.contains(&tip, sha).await, Ok(true))
 }
 
-/// Everything that decides about one branch.
+/// All facts that decide about one branch.
 struct RefFacts<'a> {
     ours: OurRef,
     sha: &'a CommitSha,
     word: &'a JobStatus,
-    /// How the commit that the job completed with came into the base branch.
+    /// How the job's completed commit was merged into the base branch.
     merge: Merged,
-    /// Whether the base branch holds the very commit that this branch shows.
+    /// Whether the base branch contains the very commit of this branch.
     held: bool,
     now: Timestamp,
     retention: Duration,
@@ -207,7 +207,7 @@ enum RefDecision {
     Keep(String),
 }
 
-/// The rule. Whatever it does not name stays.
+/// The rule. Everything else stays.
 fn judge(facts: &RefFacts<'_>) -> RefDecision {
     let keep = |why: &str| RefDecision::Keep(why.to_owned());
     let known = match facts.word {

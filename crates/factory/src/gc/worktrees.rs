@@ -1,4 +1,4 @@
-//! Folders of runs that are over.
+//! Directories of runs that are over.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::run_key::RunKey;
 use crate::runs::{LocalStage, RunRecord, Runs};
 use crate::unsaved_files::UnsavedFile;
 
-/// The folder of a run that nobody needs any more.
+/// The directory of a run that is no longer needed.
 #[derive(Debug)]
 pub(super) struct DoomedWorktree {
     run: RunKey,
@@ -26,16 +26,16 @@ pub(super) struct DoomedWorktree {
     rescue: Rescue,
 }
 
-/// Whether something is only there.
+/// Whether it is the only copy of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rescue {
-    /// What it holds is on the remote, or nothing.
+    /// Its content is on the remote, or empty.
     Needless,
-    /// What it holds goes to the remote first.
+    /// Its content is pushed first.
     First,
 }
 
-/// Everything that decides about a run's folder.
+/// All facts that decide about a run's directory.
 #[derive(Debug)]
 struct WorktreeFacts<'a> {
     run: RunKey,
@@ -47,7 +47,7 @@ struct WorktreeFacts<'a> {
     holdings: WorktreeContents,
 }
 
-/// What a run's folder holds.
+/// The content of a run's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum WorktreeContents {
     /// Nothing that is not elsewhere.
@@ -56,7 +56,7 @@ enum WorktreeContents {
     Work,
     /// Something that can be saved nowhere else.
     Unsavable(UnsavedFile),
-    /// Nobody can tell: its repository is not configured, or cannot be reached.
+    /// Unknown: its repository is not configured, or unavailable.
     Unknown,
 }
 
@@ -75,8 +75,8 @@ impl DoomedWorktree {
 
 impl Gc {
     pub(super) async fn plan_worktrees(&self, plan: &mut GcPlan) -> Result<(), Error> {
-        // In this order: a run is written down before it has a folder, so whoever is found here and still runs is
-        // found there too.
+        // In this order: a run is recorded before it has a directory, so a live run that is found here is found there
+        // too.
         for run in self.host.worktrees()? {
             match self.judge_run(run).await? {
                 WorktreeDecision::Keep(why) => plan.keep(GcKind::Worktree, run.to_string(), why),
@@ -119,7 +119,7 @@ impl Gc {
         let stage = record.as_ref().map(|record| record.stage);
         let is_report_waiting = self.is_report_waiting(run)?;
         if stage.is_some_and(|stage| stage != LocalStage::Quarantined) || is_report_waiting {
-            // Not worth a question, and its files may change while they are read.
+            // Not worth a request, and its files may change while they are read.
             let word = JobStatus::Unknown;
             let (age, retention, holdings) = (Duration::ZERO, self.retention, WorktreeContents::Unknown);
             return Ok(judge(&WorktreeFacts {
@@ -151,7 +151,7 @@ impl Gc {
 
     async fn holdings(&self, run: RunKey) -> Result<WorktreeContents, Error> {
         let Some(worktree) = self.host.worktree(run)? else {
-            // Without notes nothing ran in it but a job that has no repository, whose files nobody asked for.
+            // Without metadata only a job without a repository ran in it, whose files are not kept.
             return Ok(WorktreeContents::Nothing);
         };
         let Some(mirror) = self.mirror_of(&worktree) else { return Ok(WorktreeContents::Unknown) };
@@ -171,7 +171,7 @@ impl Gc {
         Ok(WorktreeContents::Work)
     }
 
-    /// Saves what a folder holds where the next one finds it: under the run's own ref, which nothing ships from.
+    /// Saves a directory's content where the next run finds it: under the run's own ref, which never ships.
     async fn rescue(&self, run: RunKey) -> Result<(), Error> {
         let Some(worktree) = self.host.worktree(run)? else { return Ok(()) };
         let Some(mirror) = self.mirror_of(&worktree) else {
@@ -201,7 +201,7 @@ impl Gc {
         Ok(waiting.entries.iter().any(|entry| entry.report["jobId"] == job && entry.report["leaseEpoch"] == epoch))
     }
 
-    /// How long nothing was written down about a run.
+    /// How long ago a run's record was last written.
     fn age(&self, run: RunKey) -> Duration {
         let state = &self.host.state;
         let record = self.records_of(run).ok().and_then(|records| records.into_iter().next());
@@ -210,7 +210,7 @@ impl Gc {
         let paths = [Some(state.worktree(run)), Some(desk.join("start.json")), record];
         let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
         let latest = paths.iter().flatten().filter_map(|path| modified(path)).max();
-        // What cannot be dated is as young as can be.
+        // What cannot be dated counts as new.
         latest.map_or(Duration::ZERO, |latest| now.saturating_sub(latest))
     }
 }
@@ -220,7 +220,7 @@ pub(super) fn modified(path: &Path) -> Option<Duration> {
     fs::symlink_metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()
 }
 
-/// The rule. Whatever it does not name stays.
+/// The rule. Everything else stays.
 fn judge(facts: &WorktreeFacts<'_>) -> WorktreeDecision {
     let keep = |why: &str| WorktreeDecision::Keep(why.to_owned());
     if facts.is_report_waiting {

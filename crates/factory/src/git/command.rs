@@ -1,4 +1,4 @@
-//! One git command: put together, run, bounded in time, and ended with all that it started.
+//! One git command: built, run, bounded in time, and ended with all its child processes.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,7 +17,7 @@ use crate::lock::FileLock;
 use crate::process::{Group, Sandbox};
 use crate::remote::{Remote, Transport};
 
-/// One git command being put together.
+/// A builder of one git command.
 #[derive(Debug)]
 pub(crate) struct GitCommand<'a> {
     pub(super) git: &'a Git,
@@ -31,7 +31,7 @@ pub(crate) struct GitCommand<'a> {
     pub(super) trusted: Option<&'a Path>,
     pub(super) large_files: Option<&'a Remote>,
     lock: Option<&'a FileLock>,
-    /// It touches what an agent could have edited, and asks nobody for anything.
+    /// It touches what an agent could have edited, and contacts no remote.
     pub(super) is_alone: bool,
     enclosure: Option<Sandbox>,
     args: Vec<OsString>,
@@ -69,7 +69,7 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Talks to `remote`, with its transport and its login.
+    /// Talks to `remote`, with its transport and its credential.
     pub(crate) fn talking_to(mut self, remote: &'a Remote) -> Self {
         self.remote = Some(remote);
         self.transport(remote.transport())
@@ -80,27 +80,27 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Lets git ask `remote` for contents that a partial mirror does not have yet.
+    /// Lets git fetch missing contents of a partial mirror from `remote`.
     pub(crate) fn lazily(mut self, remote: &'a Remote) -> Self {
         self.promisor = Some(remote);
         self.transport(remote.transport())
     }
 
-    /// Reads a repository of another account as a stranger; `settings` is the one file that says so.
+    /// Reads a repository of another account as untrusted; `settings` is the one file that allows it.
     pub(crate) fn trusting(mut self, settings: &'a Path) -> Self {
         self.trusted = Some(settings);
         self
     }
 
-    /// Lets git ask the large file storage of `remote` for contents, and give it some.
+    /// Lets git fetch and push contents of large file storage at `remote`.
     pub(crate) fn large_files(mut self, remote: &'a Remote) -> Self {
         self.large_files = Some(remote);
         self
     }
 
-    /// Touches what an agent could have edited: asks nobody for contents that a partial mirror does not have, knows no
-    /// login, and runs inside of an enclosure if there is one. A setting of the agent's that runs a program after all finds
-    /// nothing there.
+    /// Touches what an agent could have edited: fetches no missing contents of a partial mirror, has no credential, and
+    /// runs inside the sandbox if there is one. A setting of the agent's that runs a program after all finds nothing
+    /// there.
     pub(crate) fn on_agents_files(mut self, enclosure: Option<Sandbox>) -> Self {
         self.is_alone = true;
         self.enclosure = enclosure;
@@ -117,8 +117,8 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Works on what `lock` is about. Git holds it too, as its standard input: should this process die, or let go of git,
-    /// nobody else has the lock before git is gone. Not together with [`Call::stdin`].
+    /// Works on what `lock` protects. Git holds the lock too, as its standard input: if this process dies, or abandons
+    /// git, the lock stays held until git is gone. Not together with [`GitCommand::stdin`].
     pub(crate) fn under(mut self, lock: &'a FileLock) -> Self {
         self.lock = Some(lock);
         self
@@ -129,13 +129,13 @@ impl<'a> GitCommand<'a> {
         self
     }
 
-    /// Runs it and wants exit code 0; gives what it printed.
+    /// Runs it, expects exit code 0, and returns its output.
     pub(crate) async fn output(self) -> Result<Vec<u8>, GitError> {
         let answer = self.run().await?;
         if answer.is_success() { Ok(answer.into_stdout()) } else { Err(answer.failure()) }
     }
 
-    /// Runs it and wants exit code 0.
+    /// Runs it and expects exit code 0.
     pub(crate) async fn done(self) -> Result<(), GitError> {
         self.output().await.map(drop)
     }
@@ -169,8 +169,8 @@ impl<'a> GitCommand<'a> {
         }
     }
 
-    /// Runs it for the first `bytes_max` bytes of what it prints, and ends it there. Wants exit code 0 of one that ends by
-    /// itself.
+    /// Runs it for the first `bytes_max` bytes of its output, and kills it there. Expects exit code 0 of one that ends
+    /// by itself.
     pub(crate) async fn beginning(self, bytes_max: usize) -> Result<GitOutputHead, GitError> {
         let verb = self.verb;
         match self.listen(OutputPart::First(bytes_max)).await? {
@@ -194,7 +194,7 @@ impl<'a> GitCommand<'a> {
         let everything = async {
             let feed = async {
                 if let Some(mut pipe) = stdin {
-                    // A git that stops reading says why by its exit code.
+                    // A git that stops reading reports the reason by its exit code.
                     let _ = pipe.write_all(&self.stdin).await;
                 }
             };
@@ -231,13 +231,13 @@ impl<'a> GitCommand<'a> {
             None => Stdio::piped(),
         };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own, so that the ssh or pack process below it ends with it.
+        // A process group of its own, so that the ssh or pack process below it ends with it.
         command.process_group(0).kill_on_drop(true);
         Ok(command)
     }
 }
 
-/// Ends a git and all that it started, unless it ended by itself: whoever stops waiting leaves nothing running.
+/// Kills a git and all that it started, unless it ended by itself: a dropped command leaves nothing running.
 struct KillOnDrop(Option<Group>);
 
 impl KillOnDrop {

@@ -1,20 +1,20 @@
-//! Whether waiting helps: what git says when a remote did not do as asked.
+//! Whether a failed git command is worth a retry.
 //!
-//! Git tells by words alone, and those of a remote are among them. What is not known to last is worth another try: whoever
-//! tries again does so within bounds.
+//! Git reports failures as text only, mixed with the text of the remote. A failure that is not known to be permanent is
+//! retryable, within the caller's bounds.
 
 use std::io;
 
 use super::GitError;
 
-/// What becomes of a failure that nobody does anything about.
+/// Whether a failure passes by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outlook {
-    /// Time may heal it: a network that is away, a server that restarts.
+    /// It may pass: the network is unavailable, or a server restarts.
     MayPass,
-    /// There is no such repository. One that was there a moment ago may come back, such as one on a disk of the network.
+    /// Repository not found. One that existed a moment ago may come back, such as one on a network disk.
     Missing,
-    /// The remote does not let this machine in: a person has to give it a credential that is accepted.
+    /// The remote rejects this machine: a person has to configure an accepted credential.
     Refused,
     /// It lasts until a person acts.
     Lasts,
@@ -23,18 +23,18 @@ pub(crate) enum Outlook {
 /// The commands that talk to a remote.
 const REMOTE_VERBS: [&str; 4] = ["fetch", "push", "ls-remote", "lfs"];
 
-/// Another command that failed because it had to ask a remote for contents.
+/// Another command that failed because it had to fetch contents from a remote.
 const ASKED_A_REMOTE: [&str; 4] =
     ["promisor remote", "smudge filter lfs failed", "Could not resolve host", "RPC failed"];
 
-/// No such repository, in the words of git, its servers and large file storage.
+/// Repository not found, in the messages of git, its servers and large file storage.
 const MISSING: [&str; 3] = ["does not appear to be a git repository", "epository not found", "' not found"];
 
-/// A refused push that another one may get through all the same: somebody else had the ref, or the server is in trouble.
+/// A rejected push that may succeed when repeated: another process had locked the ref, or the server has a problem.
 const PASSING_REJECTIONS: [&str; 4] =
     ["cannot lock ref", "failed to update ref", "Internal Server Error", "internal server error"];
 
-/// A credential that is not accepted, or an address at which this machine finds nothing.
+/// A rejected credential, or a URL at which this machine finds nothing.
 const REFUSED: [&str; 16] = [
     "Authentication failed",
     "Authentication required",
@@ -54,7 +54,7 @@ const REFUSED: [&str; 16] = [
     "returned error: 404",
 ];
 
-/// What lasts: a push that is refused for what it holds, a branch that is not there.
+/// Permanent failures: a push that is rejected for its content, a missing branch.
 const LASTING: [&str; 6] = [
     "returned error: 413",
     "[rejected]",
@@ -80,7 +80,7 @@ impl GitError {
 }
 
 impl GitError {
-    /// Whether a remote may be at fault: it is unreachable, does not exist, or does not let this machine in.
+    /// Whether a remote may be at fault: it is unavailable, does not exist, or rejects this machine.
     pub(crate) fn may_be_the_remotes(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::TimedOut { .. }) && self.outlook() != Outlook::Lasts
     }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_asks_nobody_fails_for_good() {
+    fn a_local_command_fails_permanently() {
         let lazily = "fatal: could not fetch 0190f3a4 from promisor remote";
 
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a git command said, read within bounds.
+//! The output of a git command, read within bounds.
 
 use std::process::ExitStatus;
 
@@ -8,10 +8,10 @@ use super::GitError;
 
 /// Lists of changed files are the longest answers; a million names of 60 bytes fit.
 pub(super) const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Enough for the lines that say what went wrong.
+/// Enough for the lines with the error.
 pub(super) const STDERR_BYTES_MAX: u64 = 16 * 1024;
 
-/// What a git command said.
+/// The output of a git command.
 #[derive(Debug)]
 pub(crate) struct GitOutput {
     verb: &'static str,
@@ -41,21 +41,21 @@ impl GitOutput {
         &self.stdout
     }
 
-    /// The error that this answer is, for a caller that expected another exit code.
+    /// This answer as an error, for a caller that expected another exit code.
     pub(crate) fn failure(&self) -> GitError {
         GitError::failed(self.verb, self.status.code(), &self.stderr)
     }
 }
 
-/// What a git command said first.
+/// The start of a git command's output.
 #[derive(Debug)]
 pub(crate) struct GitOutputHead {
     pub(crate) bytes: Vec<u8>,
-    /// Whether it had more to say.
+    /// Whether it was truncated.
     pub(crate) is_cut: bool,
 }
 
-/// Which part of a long answer counts.
+/// Which part of a long output counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum OutputPart {
     /// All of it, or it is an error.
@@ -77,11 +77,11 @@ impl Read {
     }
 }
 
-/// Takes the first `max` bytes and hangs up, so that a writer who has more ends.
+/// Reads the first `max` bytes and closes the pipe, so that the writer ends.
 pub(super) async fn read_first(pipe: Option<impl AsyncRead + Unpin>, max: usize) -> Read {
     let Some(pipe) = pipe else { return Read::Whole(Vec::new()) };
     let (limit, mut bytes) = (u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1), Vec::new());
-    // What could be read before an error is the beginning all the same; the exit code tells the rest.
+    // What was read before an error is the start all the same; the exit code reports the rest.
     let _ = pipe.take(limit).read_to_end(&mut bytes).await;
     if bytes.len() <= max {
         return Read::Whole(bytes);
@@ -90,7 +90,7 @@ pub(super) async fn read_first(pipe: Option<impl AsyncRead + Unpin>, max: usize)
     Read::Cut(bytes)
 }
 
-/// Keeps the last `max` bytes or so and reads on, so that the writer never waits for us.
+/// Keeps about the last `max` bytes and reads on, so that the writer never blocks.
 pub(super) async fn read_up_to(pipe: Option<impl AsyncRead + Unpin>, max: u64) -> Read {
     let Some(mut pipe) = pipe else { return Read::Whole(Vec::new()) };
     let max = usize::try_from(max).unwrap_or(usize::MAX);

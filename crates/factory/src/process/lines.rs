@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 pub struct Line {
     /// Which stream it came from.
     pub source: Source,
-    /// The text. One that is too long is not kept: a word on its length comes in its place.
+    /// The text. A line that is too long is replaced by a note on its length.
     pub text: String,
 }
 
@@ -25,10 +25,10 @@ pub enum Source {
     Err,
 }
 
-/// Engines print whole files inside one line of JSON: the largest that they get or give through us, all of it escaped.
+/// The longest line. Engines print whole files inside one line of JSON: the largest file, all of it escaped.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Reads both streams of a program, and remembers when it last said something.
+/// Reads both streams of a program, and records the time of its last output.
 pub(super) struct OutputReader<'a> {
     output: mpsc::Sender<Line>,
     clock: &'a dyn Clock,
@@ -43,7 +43,7 @@ pub(super) struct OutputReader<'a> {
 #[derive(Default)]
 struct PartialLine {
     bytes: Vec<u8>,
-    /// How long it is, when that is too long to be kept.
+    /// Its length, if it is too long to be kept.
     too_long: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> OutputReader<'a> {
         Self { output, clock, started_at, heard_ms, left, cut, left_out: AtomicU64::new(0) }
     }
 
-    /// How long nothing was said.
+    /// How long there was no output.
     pub(super) fn quiet_for(&self) -> Duration {
         self.elapsed().saturating_sub(Duration::from_millis(self.heard_ms.load(Ordering::Relaxed)))
     }
@@ -63,7 +63,7 @@ impl<'a> OutputReader<'a> {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// How many lines were too long to be kept.
+    /// The number of lines that were too long.
     pub(super) fn lines_left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
@@ -109,7 +109,7 @@ impl<'a> OutputReader<'a> {
         let text = String::from_utf8_lossy(line);
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let text = text.strip_suffix('\r').unwrap_or(text).to_owned();
-        // Nobody need listen; the program runs all the same.
+        // The receiver may be gone; the program runs all the same.
         let _ = self.output.send(Line { source, text }).await;
     }
 
@@ -119,7 +119,7 @@ impl<'a> OutputReader<'a> {
 }
 
 impl PartialLine {
-    /// Takes more of the line, as long as it can be kept; then only counts, so that no length needs more memory.
+    /// Appends to the line while it can be kept; then only counts, so that memory is bounded.
     fn take(&mut self, piece: &[u8]) {
         let length = u64::try_from(piece.len()).unwrap_or(u64::MAX);
         match &mut self.too_long {

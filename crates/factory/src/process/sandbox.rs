@@ -1,8 +1,8 @@
-//! What the programs of a factory cannot reach, though they run under its own account [T8].
+//! What the programs of a factory cannot reach, although they run under its own account [T8].
 //!
-//! The kernel lets a thread give up rights for itself and for all that it starts, on Linux by Landlock. Such rights are
-//! given by folder and can only be added on the way down: to hide one folder, every other one has to be named. So an enclosure
-//! is kept as a few marks, and turned into the long list right before a program starts.
+//! The kernel lets a thread give up rights for itself and its children, on Linux by Landlock. Such rights are granted
+//! by directory and can only be added on the way down: to hide one directory, every other one has to be named. So a
+//! sandbox is stored as a few marks, and expanded into the long list right before a program starts.
 
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -23,38 +23,38 @@ use self::landlock as kernel;
 #[cfg(not(target_os = "linux"))]
 use self::nothing as kernel;
 
-/// Whether agents are kept from the factory's own files by the kernel.
+/// Whether the kernel protects the factory's own files from agents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxMode {
-    /// Where the kernel can do it.
+    /// If the kernel supports it.
     #[default]
     Auto,
-    /// A factory that cannot have it does not work.
+    /// A factory without it does not start.
     Required,
     /// Not at all.
     Off,
 }
 
-/// What keeps agents from the factory's own files, in words for people.
+/// The protection of the factory's own files, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxSummary {
-    /// The kernel, by these means.
+    /// The kernel, by this mechanism.
     Kernel(SandboxBackend),
-    /// Nothing: why, and what to do about it.
+    /// None: why, and the remedy.
     None(String),
 }
 
-/// What of the kernel keeps agents from the factory's own files.
+/// The kernel mechanism that protects the factory's own files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxBackend {
-    /// What it is, and in which version.
+    /// Its name and version.
     pub name: String,
-    /// What it should hold back and does not, and what to do about it. Nobody who requires confinement takes that.
+    /// What it should restrict and does not, and the remedy. A configuration that requires a sandbox rejects it.
     pub gap: Option<String>,
 }
 
-/// How far a program reaches below a path.
+/// The access of a program below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathAccess {
     Nothing,
@@ -62,17 +62,17 @@ pub(crate) enum PathAccess {
     Everything,
 }
 
-/// What a program reaches. Where nothing is marked, everything.
+/// The access of a program. Without marks, everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sandbox {
     marks: BTreeMap<PathBuf, PathAccess>,
-    /// What marks led to when they were made. Those with an entry hold only while they still lead there: a program that
-    /// puts a link in the place of an open folder opens nothing else by it.
+    /// The targets of marks when they were made. Those with an entry apply only while they still lead there: a program
+    /// that replaces an open directory by a link opens nothing else by it.
     places: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl SandboxMode {
-    /// What the wish comes to on this machine. Tries it, so that a container that forbids it is noticed now.
+    /// The effective setting on this machine. Tries it, so that a container that forbids it is noticed now.
     pub fn in_force(self) -> SandboxSummary {
         match self {
             Self::Off => SandboxSummary::None("`confine` is off".to_owned()),
@@ -117,7 +117,7 @@ impl std::fmt::Display for SandboxBackend {
 impl PathAccess {
     const ALL: [Self; 3] = [Self::Nothing, Self::Read, Self::Everything];
 
-    /// How a guard is told.
+    /// The guard's option names.
     fn option(self) -> &'static str {
         match self {
             Self::Nothing => "--reach-nothing-of",
@@ -128,8 +128,8 @@ impl PathAccess {
 }
 
 impl Sandbox {
-    /// The same with one more mark, which holds for all that is below it and has no mark of its own. Whoever reads it may
-    /// be in another folder by then.
+    /// The same with one more mark, which applies to everything below it that has no mark of its own. The working
+    /// directory may differ when the mark is resolved.
     #[must_use]
     pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: PathAccess) -> Self {
         let path = path.into();
@@ -138,8 +138,8 @@ impl Sandbox {
         self
     }
 
-    /// The same with a mark that [`Enclosure::options`] told of. It has no links in it, or somebody has made one since.
-    /// Two names of one folder come as the same mark, of which the narrower holds.
+    /// The same with a mark that [`Sandbox::options`] returned. It contains no links unless one was made since. Two
+    /// names of one directory become one mark, of which the narrower applies.
     #[must_use]
     pub(crate) fn told(mut self, path: PathBuf, reach: PathAccess) -> Self {
         let reach = self.marks.get(&path).map_or(reach, |other| reach.min(*other));
@@ -150,26 +150,26 @@ impl Sandbox {
     fn mark(&mut self, path: PathBuf, reach: PathAccess, place: PathBuf) {
         let path = std::path::absolute(&path).unwrap_or(path);
         match reach {
-            // Whatever a name leads to when a program starts is hidden: secrets are replaced by way of links.
+            // The target of a name when a program starts is hidden: secrets are replaced by way of links.
             PathAccess::Nothing => self.places.remove(&path),
             PathAccess::Read | PathAccess::Everything => self.places.insert(path.clone(), place),
         };
         self.marks.insert(path, reach);
     }
 
-    /// The same, with no more than `reach` at a path, whatever holds around it.
+    /// The same, with at most `reach` at a path, whatever applies around it.
     #[must_use]
     pub(crate) fn at_most(self, path: &Path, reach: PathAccess) -> Self {
         if self.reach_at(path) > reach { self.with(path, reach) } else { self }
     }
 
-    /// The same, with no less than `reach` at a path, whatever holds around it.
+    /// The same, with at least `reach` at a path, whatever applies around it.
     #[must_use]
     pub(crate) fn at_least(self, path: &Path, reach: PathAccess) -> Self {
         if self.reach_at(path) < reach { self.with(path, reach) } else { self }
     }
 
-    /// The same without the mark at a path: there holds what is around it.
+    /// The same without the mark at a path: the mark around it applies there.
     #[must_use]
     pub(crate) fn without(mut self, path: &Path) -> Self {
         let path = resolved(path);
@@ -185,8 +185,8 @@ impl Sandbox {
         self.with(path, PathAccess::Nothing)
     }
 
-    /// The same, for as long as no link takes the place of what is there: hiding what that leads to would be up to whoever
-    /// made it.
+    /// The same, for as long as no link replaces the path: otherwise the author of that link would choose what is
+    /// hidden.
     #[must_use]
     pub(crate) fn hiding_in_place(mut self, path: &Path) -> Self {
         let path = resolved(path);
@@ -195,20 +195,20 @@ impl Sandbox {
         self
     }
 
-    /// How far a program reaches at a path.
+    /// The access of a program at a path.
     pub(crate) fn reach_at(&self, path: &Path) -> PathAccess {
         let marks = self.resolved();
         let mark = resolved(path).ancestors().find_map(|above| marks.get(above).copied());
         mark.unwrap_or(PathAccess::Everything)
     }
 
-    /// Whether a program cannot speak to a socket that it cannot write to. Older kernels do not hold it back.
+    /// Whether a program cannot connect to a socket that it cannot write to. Older kernels allow it.
     pub(crate) fn keeps_from_sockets() -> bool {
         kernel::keeps_from_sockets()
     }
 
-    /// Whether a program finds a folder and may not put anything into it, because something below is hidden: there the
-    /// kernel only lets it have the folders and files that are there when it starts.
+    /// Whether a program sees a directory and may create nothing in it, because something below is hidden: there the
+    /// kernel only allows the entries that exist when it starts.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
         let folder = resolved(folder);
         self.resolved()
@@ -216,18 +216,19 @@ impl Sandbox {
             .any(|(path, reach)| *reach < PathAccess::Everything && *path != folder && path.starts_with(&folder))
     }
 
-    /// The options of a guard's command line that say all this.
+    /// The guard's options for this sandbox.
     pub(crate) fn options(&self) -> impl Iterator<Item = OsString> {
         let told = self.current().map(|(path, reach)| (self.places.get(path).unwrap_or(path), reach));
         told.flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
     }
 
-    /// The mark that an option of a guard's command line stands for.
+    /// The mark of a guard's option.
     pub(crate) fn reach_of(option: &OsStr) -> Option<PathAccess> {
         PathAccess::ALL.into_iter().find(|reach| option == reach.option())
     }
 
-    /// Starts a program inside. Only a thread goes in, and the program with it: this process stays outside, out of reach.
+    /// Starts a program inside. Only a thread enters, and the program with it: this process stays outside, out of
+    /// reach.
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let runtime = tokio::runtime::Handle::current();
         let marks = self.resolved();
@@ -243,13 +244,13 @@ impl Sandbox {
         })
     }
 
-    /// The marks that mean what they meant.
+    /// The marks whose target is unchanged.
     fn current(&self) -> impl Iterator<Item = (&PathBuf, &PathAccess)> {
         let is_in_place = |path: &PathBuf| self.places.get(path).is_none_or(|place| resolved(path) == *place);
         self.marks.iter().filter(move |(path, _)| is_in_place(path))
     }
 
-    /// The marks by the names that the kernel knows. Where two meet, the narrower one holds.
+    /// The marks by their resolved paths. Where two meet, the narrower one applies.
     fn resolved(&self) -> BTreeMap<PathBuf, PathAccess> {
         let mut marks: BTreeMap<PathBuf, PathAccess> = BTreeMap::new();
         for (path, reach) in self.current() {
@@ -261,7 +262,7 @@ impl Sandbox {
     }
 }
 
-/// A path without links in it, as far as it is there.
+/// A path without links in it, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let there = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     match there {

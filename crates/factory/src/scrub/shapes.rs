@@ -2,7 +2,7 @@
 
 use super::{MatchStart, StreamEnd};
 
-/// Beginnings that nothing else has, and how many characters must follow for it to be a token.
+/// Unique prefixes, and how many characters must follow for a token.
 const UNMISTAKABLE: [(&[u8], usize); 19] = [
     (b"giga_adm_", 20),
     (b"giga_opr_", 20),
@@ -25,7 +25,7 @@ const UNMISTAKABLE: [(&[u8], usize); 19] = [
     (b"dop_v1_", 40),
 ];
 
-/// Beginnings that are also ends of words, so that a token begins where a word does.
+/// Prefixes that are also ends of words, so that a token must start at a word boundary.
 const AMBIGUOUS: [(&[u8], usize); 9] = [
     (b"sk-", 32),
     (b"AKIA", 16),
@@ -46,7 +46,7 @@ const LABEL_BYTES_MAX: usize = 48;
 /// The longest key in use, 16,384 bits of RSA, takes 13 kB.
 const KEY_BYTES_MAX: usize = 16 * 1024;
 
-/// A user and a password in an address.
+/// A user and a password in a URL.
 const PASSWORD_BEGIN: &[u8] = b"://";
 const USERINFO_BYTES_MAX: usize = 512;
 
@@ -55,7 +55,7 @@ const SIGNED_BEGIN: &[u8] = b"eyJ";
 const JWT_PART_BYTES_MAX: usize = 4 * 1024;
 const JWT_PART_BYTES_MIN: usize = 10;
 
-/// The rest of a secret whose beginning is masked already.
+/// The rest of a secret whose start is masked already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretTail {
     /// A token: up to the first character that is in none.
@@ -68,7 +68,7 @@ impl SecretTail {
     /// What the next bytes are, [`Sight::Plain`] if they no longer belong to it.
     pub(super) fn look(self, rest: &[u8], more: StreamEnd) -> MatchStart {
         match self {
-            // A key may begin where a token ends.
+            // A key may start where a token ends.
             Self::Token if rest.starts_with(DASHES) => MatchStart::Plain,
             Self::Token if more == StreamEnd::MayCome && DASHES.starts_with(rest) => MatchStart::Unsure,
             Self::Token if is_token(rest[0]) => MatchStart::Rest { hidden: 1, within: Some(self) },
@@ -78,13 +78,13 @@ impl SecretTail {
     }
 }
 
-/// What everything begins with that [`look`] finds.
+/// The prefixes of everything that [`look`] finds.
 pub(super) fn beginnings<'b>() -> impl Iterator<Item = &'b [u8]> {
     let tokens = UNMISTAKABLE.iter().chain(&AMBIGUOUS).map(|(prefix, _)| *prefix);
     tokens.chain([KEY_BEGIN, PASSWORD_BEGIN, SIGNED_BEGIN])
 }
 
-/// What begins here, after the two bytes `before`.
+/// What starts here, after the two bytes `before`.
 pub(super) fn look(before: [u8; 2], rest: &[u8], more: StreamEnd) -> MatchStart {
     match rest[0] {
         b'-' => key(rest, more),
@@ -98,7 +98,7 @@ pub(super) fn look(before: [u8; 2], rest: &[u8], more: StreamEnd) -> MatchStart 
     }
 }
 
-/// Whether a word begins after these bytes. An escape inside JSON is no part of the word behind it.
+/// Whether a word starts after these bytes. An escape inside JSON is no part of the word after it.
 fn is_boundary(before: [u8; 2]) -> bool {
     let is_escape = before[0] == b'\\' && matches!(before[1], b'n' | b'r' | b't');
     is_escape || !(before[1].is_ascii_alphanumeric() || before[1] == b'_')
@@ -120,7 +120,7 @@ fn token(beginnings: &[(&[u8], usize)], rest: &[u8], more: StreamEnd) -> MatchSt
         let mut length = 0;
         while length < length_min && length < tail.len() {
             let here = &tail[length..];
-            // A key may begin where a token ends.
+            // A key may start where a token ends.
             if here.starts_with(DASHES) || !is_token(here[0]) {
                 break;
             }
@@ -139,7 +139,7 @@ fn token(beginnings: &[(&[u8], usize)], rest: &[u8], more: StreamEnd) -> MatchSt
     MatchStart::Plain
 }
 
-/// `eyJ….eyJ….…`: a JSON Web Token. What is readable in it is no secret, but what follows proves it.
+/// `eyJ….eyJ….…`: a JSON Web Token. Its readable parts are no secret; its signature is.
 fn signed(rest: &[u8], more: StreamEnd) -> MatchStart {
     let mut at = 0;
     for _ in 0..2 {

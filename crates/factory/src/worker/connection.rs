@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use protocol::ClientError;
 use tracing::{debug, info, warn};
 
-/// Whether the coordinator could be reached at the last attempt.
+/// Whether the coordinator was available at the last attempt.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     is_lost: AtomicBool,

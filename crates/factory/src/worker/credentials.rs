@@ -1,4 +1,4 @@
-//! Logins of engines: one that was refused or cannot be brought to a run rests, and one that changes is noticed at once [B9].
+//! Credentials of engines: a rejected or unusable one is paused, and a change of one is noticed at once [B9].
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,32 +11,32 @@ use tokio::sync::Notify;
 
 use crate::engine::Engine;
 
-/// How long a refused login rests when nobody changes it; doubled each time it is refused again. Some logins are where
-/// nobody sees them change, and some services err.
+/// How long a rejected credential is paused if it does not change; doubled with each rejection. Some credentials change
+/// unnoticed, and some services err.
 const REFUSED_RESTS: Duration = Duration::from_mins(15);
-/// The same where the disk was in the way: nobody says when it is not any more. And where the login has changed while the old
-/// one was tried: somebody may have signed in, or the engine has refreshed it, and was refused all the same.
+/// The same after an I/O error, whose end is not reported, and after a credential that changed while the old one was
+/// tried: the operator may have signed in, or the engine has refreshed it and was rejected all the same.
 const UNSURE_RESTS: Duration = Duration::from_mins(1);
-/// The first pause of an engine whose provider is not available.
+/// The first pause of an engine whose provider is unavailable.
 const OUTAGE_PAUSES: Duration = Duration::from_secs(30);
 const REST_DOUBLED_MAX: u32 = 4;
 
-/// The logins that engines cannot work with for now.
+/// The credentials that are paused.
 #[derive(Default)]
 pub(super) struct CredentialStates {
     resting: Mutex<BTreeMap<EngineName, PausedCredential>>,
-    /// Something about them is to be told to the coordinator.
+    /// Notified when the coordinator must receive an update.
     pub(super) news: Notify,
 }
 
-/// Why the login of an engine rests.
+/// Why an engine's credential is paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PauseCause {
-    /// The engine said that it is not taken.
+    /// The provider rejected it.
     Refused,
-    /// It, or what else the engine needs on this disk, could not be brought to a run.
+    /// An I/O error prevented the copy of it, or of other files that the engine needs.
     Unready,
-    /// The engine's provider is not available. The login is not at fault.
+    /// The engine's provider is unavailable. The credential is not at fault.
     Outage,
 }
 
@@ -48,17 +48,17 @@ struct PausedCredential {
     times: u32,
 }
 
-/// What tells a file from what it was before: when it was written, and how long it is.
+/// Identifies the version of a file: modification time and size.
 pub(super) type FileMarks = BTreeMap<PathBuf, Option<(SystemTime, u64)>>;
 
-/// A login when a run began with it and when the run ended.
+/// A credential when a run started with it and when the run ended.
 pub(super) struct CredentialTrial {
     pub(super) began: FileMarks,
     pub(super) ended: FileMarks,
 }
 
 impl CredentialStates {
-    /// An engine cannot work with its login: it rests until somebody changes it, or for a while.
+    /// An engine cannot use its credential: it is paused until the credential changes, or for a while.
     pub(super) fn rest(
         &self,
         engine: &EngineName,
@@ -78,12 +78,12 @@ impl CredentialStates {
         resting.insert(engine.clone(), PausedCredential { cause, why, marks: tried.ended, until, times: times + 1 });
     }
 
-    /// An engine has worked: its login is good.
+    /// An engine has worked: its credential is valid.
     pub(super) fn trust(&self, engine: &EngineName) {
         self.resting.lock().remove(engine);
     }
 
-    /// Lets those work again whose logins have changed since.
+    /// Resumes those whose files have changed since.
     pub(super) fn review(&self, engines: &[Arc<dyn Engine>]) {
         for engine in engines {
             self.review_of(engine.name(), &marks(&engine.login_files()));
@@ -97,13 +97,13 @@ impl CredentialStates {
         }
     }
 
-    /// How long it takes until one that rests may work again.
+    /// How long until the next pause ends.
     pub(super) fn next_end(&self, now: Timestamp) -> Option<Duration> {
         let resting = self.resting.lock();
         resting.values().filter(|known| known.until > now).map(|known| known.until.since(now)).min()
     }
 
-    /// Why an engine rests, if it does, and until when.
+    /// Why an engine is paused, if it is, and until when.
     pub(super) fn problem(&self, engine: &EngineName, now: Timestamp) -> Option<(PauseCause, String, Timestamp)> {
         let resting = self.resting.lock();
         let known = resting.get(engine).filter(|known| known.until > now)?;
@@ -111,7 +111,7 @@ impl CredentialStates {
     }
 }
 
-/// The marks of files as they are now.
+/// The current versions of files.
 pub(super) fn marks(files: &[PathBuf]) -> FileMarks {
     let mark = |file: &PathBuf| {
         let found = std::fs::metadata(file).ok()?;

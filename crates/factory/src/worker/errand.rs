@@ -13,7 +13,7 @@ use crate::mirror::Mirror;
 use crate::run_key::RunKey;
 use crate::ship::{ShipOrder, ShipOutcome};
 
-/// What an errand is about.
+/// The subject of an errand.
 pub(super) struct ErrandSubject {
     pub(super) job: JobId,
     pub(super) product: ProductId,
@@ -23,7 +23,7 @@ pub(super) struct ErrandSubject {
     pub(super) config: RepoConfig,
 }
 
-/// What an errand comes to.
+/// The outcome of an errand.
 pub(super) struct ErrandResult {
     pub(super) outcome: ErrandOutcome,
     pub(super) request: Option<PullRequest>,
@@ -36,7 +36,7 @@ impl From<ErrandOutcome> for ErrandResult {
 }
 
 impl Worker {
-    /// Does an errand that was dispatched on its own, and reports it.
+    /// Does an errand that was dispatched on its own, and reports its outcome.
     pub(super) async fn run_errand(&self, assignment: &Assignment, order: &PromoteOrder) {
         self.titles.keep(assignment);
         let done = match &assignment.repo {
@@ -66,7 +66,7 @@ impl Worker {
     pub(super) async fn promote_late(&self, run: RunKey, order: &PromoteOrder) {
         let records = self.ledger.records().await.map(|listing| listing.records).unwrap_or_default();
         let repo = records.into_iter().find(|record| record.is_of(run)).and_then(|record| record.repo);
-        // Without the record somebody else is asked after a while: the coordinator's errand has a deadline.
+        // Without the record the coordinator asks another factory: its errand has a deadline.
         let Some(repo) = repo else { return };
         let Ok((mirror, config)) = self.mirror(&repo) else { return };
         let Ok(job) = self.job(run.job).await else { return };
@@ -149,7 +149,7 @@ impl Worker {
         ship(&subject.mirror, &order).await.into()
     }
 
-    /// In a fleet that was put back from a backup the job may have shipped before, as something else. Nothing ships twice.
+    /// After a restore from a backup the job may have shipped before, as another commit. Nothing ships twice.
     async fn refuse_second_merge(&self, subject: &ErrandSubject, order: &PromoteOrder) -> Option<ErrandOutcome> {
         if !is_restored(order) {
             return None;
@@ -227,7 +227,7 @@ impl ErrandSubject {
     }
 }
 
-/// Whether the fleet has lost a future that may have reached the remote.
+/// Whether a restore has lost history that may have reached the remote.
 pub(super) fn is_restored(order: &PromoteOrder) -> bool {
     order.lease_epoch.generation() > Generation(0)
 }
@@ -252,7 +252,7 @@ async fn ship(mirror: &Mirror, order: &ShipOrder) -> ErrandOutcome {
     }
 }
 
-/// An errand that no other try could do.
+/// An errand that no retry could do.
 fn impossible(message: String) -> ErrandOutcome {
     ErrandOutcome::Impossible { message, conflict: None }
 }

@@ -1,4 +1,4 @@
-//! What this process holds, and until when: counted on its own monotonic clock from before each request was sent [I7].
+//! The leases of this process and their deadlines, on its own monotonic clock from before each request was sent [I7].
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,27 +15,27 @@ use crate::process::{LeaseDeadline, LeaseWatch};
 #[derive(Default)]
 pub(super) struct HeldLeases {
     held: Mutex<HashMap<JobId, Entry>>,
-    /// Why everything was stopped, also what is granted to us from then on.
+    /// Why everything was stopped; applies to later grants too.
     closed: Mutex<Option<StopCause>>,
     pub(super) changed: Notify,
-    /// An agent does something else than the coordinator knows.
+    /// Notified when an agent's activity differs from the last report.
     pub(super) progressed: Notify,
 }
 
 struct Entry {
     epoch: Epoch,
     good_until: Duration,
-    /// The same for the guards of the programs that run under it.
+    /// The same for the guards of its programs.
     deadline: watch::Sender<LeaseDeadline>,
     stop: CancellationToken,
     cause: Option<StopCause>,
-    /// What its agent is doing.
+    /// The agent's activity.
     progress: Progress,
-    /// Whether the coordinator was told so.
+    /// Whether it was reported to the coordinator.
     is_told: bool,
 }
 
-/// How long a lease is good, from one answer of the coordinator.
+/// The deadline of a lease, from one answer of the coordinator.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LeaseTerm {
     /// On this process's clock.
@@ -44,29 +44,29 @@ pub(super) struct LeaseTerm {
     pub(super) deadline: LeaseDeadline,
 }
 
-/// What a run needs to know of its lease.
+/// What a run needs of its lease.
 pub(super) struct HeldLease {
-    /// Stops whatever is done under the lease.
+    /// Cancels all work under the lease.
     pub(super) stop: CancellationToken,
-    /// Until when its programs may run.
+    /// The deadline of its programs.
     pub(super) deadline: LeaseWatch,
 }
 
 /// Why a run has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopCause {
-    /// The coordinator says that the job is no longer ours.
+    /// The coordinator reports that another holder has the job.
     Lost,
-    /// The lease could not be renewed in time: whether it is still ours is not known.
+    /// The lease was not renewed in time: whether it is still held is unknown.
     Unrenewed,
-    /// A more urgent job needs the seat.
+    /// A job of higher priority needs the seat.
     Preempted,
-    /// This factory is told to stop.
+    /// This factory stops.
     Farewell,
 }
 
 impl HeldLeases {
-    /// A lease begins; the token stops whatever is done under it. After [`Holdings::stop_all`] it is stopped already.
+    /// Adds a lease; the token cancels all work under it. After a stop of everything it is cancelled already.
     pub(super) fn begin(&self, job: JobId, epoch: Epoch, term: LeaseTerm) -> HeldLease {
         let stop = CancellationToken::new();
         let progress = Progress::default();
@@ -89,7 +89,7 @@ impl HeldLeases {
         HeldLease { stop, deadline: watched }
     }
 
-    /// A lease is over.
+    /// Removes a lease.
     pub(super) fn end(&self, job: JobId, epoch: Epoch) {
         let mut held = self.held.lock();
         if held.get(&job).is_some_and(|entry| entry.epoch == epoch) {
@@ -97,7 +97,7 @@ impl HeldLeases {
         }
     }
 
-    /// Everything held, for the renewal, with what the coordinator does not know yet.
+    /// All leases, for the renewal, with the activity that was not reported yet.
     pub(super) fn list(&self) -> Vec<HeldJobProgress> {
         let holding = |(job, entry): (&JobId, &Entry)| HeldJobProgress {
             held: HeldJob { job_id: *job, lease_epoch: entry.epoch },
@@ -106,7 +106,7 @@ impl HeldLeases {
         self.held.lock().iter().map(holding).collect()
     }
 
-    /// What the agent of a run is doing now.
+    /// Sets the activity of a run's agent.
     pub(super) fn progressed(&self, job: JobId, epoch: Epoch, progress: Progress) {
         if let Some(entry) = self.held.lock().get_mut(&job)
             && entry.epoch == epoch
@@ -118,7 +118,7 @@ impl HeldLeases {
         }
     }
 
-    /// The coordinator knows what these agents do, unless they have done something else since.
+    /// Marks the activity of these agents as reported, unless it has changed since.
     pub(super) fn told(&self, told: &[HeldJobProgress]) {
         let mut held = self.held.lock();
         for holding in told {
@@ -131,7 +131,7 @@ impl HeldLeases {
         }
     }
 
-    /// The leases of a renewal that succeeded are good for longer. Renewals may finish out of order: the later end counts.
+    /// Extends the leases of a successful renewal. Renewals may finish out of order: the later deadline counts.
     pub(super) fn renewed(&self, renewed: &[HeldJob], term: LeaseTerm) {
         let mut held = self.held.lock();
         for lease in renewed {
@@ -160,7 +160,7 @@ impl HeldLeases {
         }
     }
 
-    /// Stops every run, those that are yet to begin as well: a grant may be on its way.
+    /// Stops every run, later ones as well: a grant may be in flight.
     pub(super) fn stop_all(&self, cause: StopCause) {
         let mut closed = self.closed.lock();
         *closed = Some(cause);
@@ -170,7 +170,7 @@ impl HeldLeases {
         }
     }
 
-    /// Stops every run whose lease ran out, and says when the next one will.
+    /// Stops every run whose lease expired, and returns the next deadline.
     pub(super) fn stop_overdue(&self, now: Duration) -> Option<Duration> {
         let mut next = None;
         for entry in self.held.lock().values_mut() {
@@ -189,7 +189,7 @@ impl HeldLeases {
         self.held.lock().get(&job).filter(|entry| entry.epoch == epoch).and_then(|entry| entry.cause)
     }
 
-    /// Whether a run still goes on under this lease.
+    /// Whether a run is still active under this lease.
     pub(super) fn holds(&self, job: JobId, epoch: Epoch) -> bool {
         self.held.lock().get(&job).is_some_and(|entry| entry.epoch == epoch)
     }

@@ -12,13 +12,13 @@ use tracing::{debug, info, warn};
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};
 use crate::runs::{LocalStage, RunRecord};
 
-/// How often the answer to an accept is asked for again; the nonce makes each asking the same.
+/// How often an accept is repeated without an answer; the nonce makes it idempotent.
 const ACCEPT_TRIES_MAX: u32 = 8;
-/// The same once the factory stops: what was granted is given back, and nobody waits long for a coordinator that is away.
+/// The same once the factory stops: granted work is released, without a long wait for an unavailable coordinator.
 const LAST_TRIES_MAX: u32 = 3;
 
 impl Worker {
-    /// Keeps the inbox open, whatever happens to the connection.
+    /// Keeps the inbox open, with reconnects.
     pub(super) async fn receive_for_ever(self: &Arc<Self>) -> Result<(), WorkerError> {
         let mut pause = RECONNECT_FIRST;
         loop {
@@ -28,7 +28,7 @@ impl Worker {
                     debug!(%error, "The inbox is closed");
                     self.clock.sleep(pause).await;
                     pause = (pause * 2).min(RECONNECT_MAX);
-                    // A coordinator that was restored, or forgot us, learns who we are before we listen again.
+                    // A restored coordinator may not know this factory: register before reconnecting.
                     match self.heartbeat().await {
                         Ok(answer) if answer.superseded => {
                             return Err(WorkerError::Superseded(self.settings.name.clone()));
@@ -63,8 +63,8 @@ impl Worker {
         Err(ClientError::NoAnswer { base: self.client.base().to_owned(), why: "the stream ended".to_owned() })
     }
 
-    /// Answers an offer, in a task of its own: accepts it, or declines it with a reason. A message that comes twice is
-    /// answered once.
+    /// Answers an offer in a task of its own: accepts it, or declines it with a reason. A repeated message is answered
+    /// once.
     fn take(self: &Arc<Self>, message: &Message) {
         let (job, seq) = (message.job_id, message.dispatch_seq);
         if !self.taking.lock().insert((job, seq)) {
@@ -80,7 +80,7 @@ impl Worker {
         });
     }
 
-    /// Why the factory takes nothing now.
+    /// Why the factory accepts no work now.
     fn reason_to_decline(&self) -> Option<(DeclineReason, Option<String>)> {
         if self.stopping.is_cancelled() {
             return Some((DeclineReason::Stopping, None));
@@ -92,8 +92,8 @@ impl Worker {
         None
     }
 
-    /// Declines an offer, so that the coordinator does not have to wait for its deadline. Tried once: an offer without an
-    /// answer expires.
+    /// Declines an offer, so that the coordinator need not wait for its deadline. Tried once: an unanswered offer
+    /// expires.
     async fn decline(&self, job: JobId, seq: DispatchSeq, reason: DeclineReason, message: Option<String>) {
         info!(job.id = %job, dispatch.seq = %seq, "Declining job {}: this factory {}", job.short(), reason.text());
         let request = DeclineRequest { job_id: job, dispatch_seq: seq, instance: self.instance, reason, message };
@@ -102,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// A dispatch is over, one way or another: its seat is free.
+    /// A dispatch has ended: its seat is free.
     pub(super) fn is_over(&self, job: JobId, seq: DispatchSeq) {
         self.taking.lock().remove(&(job, seq));
         self.freed.notify_one();
@@ -153,7 +153,7 @@ impl Worker {
         }
     }
 
-    /// How often an answer that may hold a grant is asked for again.
+    /// How often a request is repeated whose answer may hold a grant.
     pub(super) fn tries_max(&self, usual: u32) -> u32 {
         if self.stopping.is_cancelled() { LAST_TRIES_MAX } else { usual }
     }

@@ -1,4 +1,4 @@
-//! Output on its way to the coordinator: bounded, and what does not fit leaves a mark [J9].
+//! Output waiting to be sent to the coordinator: bounded, with a mark where lines were dropped [J9].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use tokio::sync::Notify;
 
 use crate::scrub::{ScrubStream, Scrubber};
 
-/// Output that waits for a slow coordinator, or one that is away.
+/// The size of output that waits for a slow or unavailable coordinator.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What stands where a log ends before its engine did.
+/// The mark where a log was truncated.
 const CUT: &str = "[the rest is not shown: the limit `factory.limits.output` is reached]";
 
-/// What an engine said and nobody has taken yet. Taking lines never waits: an engine is not held up by its log.
+/// Engine output that was not read yet. Adding lines never waits: the log does not slow an engine down.
 #[derive(Default)]
 pub(super) struct LogBuffer {
     state: Mutex<State>,
@@ -30,20 +30,20 @@ struct State {
     is_closed: bool,
 }
 
-/// The last line that says something, of those that may be shown.
+/// The last non-empty line that may be shown.
 #[derive(Default)]
 struct LastLine {
     unfinished: Vec<u8>,
     whole: Vec<u8>,
 }
 
-/// What of a line is kept for people who want to know what goes on.
+/// How much of a line is kept for the live view.
 const LAST_LINE_BYTES_MAX: usize = 1024;
 
-/// The end that lines go in at. Dropping it says that there will be no more.
+/// The writing end. Dropping it ends the log.
 pub(super) struct LogWriter {
     backlog: Arc<LogBuffer>,
-    /// What the log may still take.
+    /// The remaining size of the log.
     left: AtomicU64,
     is_cut: AtomicBool,
 }
@@ -56,7 +56,7 @@ pub(super) enum MoreLines {
 }
 
 impl LogBuffer {
-    /// A log that shows none of the secrets that `scrubber` finds.
+    /// A log without the secrets that `scrubber` finds.
     pub(super) fn scrubbed(scrubber: &Scrubber) -> Self {
         let state = State { scrub: Some(scrubber.stream()), ..State::default() };
         Self { state: Mutex::new(state), changed: Notify::default() }
@@ -64,12 +64,13 @@ impl LogBuffer {
 }
 
 impl LogWriter {
-    /// Writes to a log that takes `bytes_max` in all.
+    /// Writes to a log of at most `bytes_max`.
     pub(super) fn new(backlog: &Arc<LogBuffer>, bytes_max: u64) -> Self {
         Self { backlog: Arc::clone(backlog), left: AtomicU64::new(bytes_max), is_cut: AtomicBool::new(false) }
     }
 
-    /// Adds a line, or counts it when there is no room. The first that the log does not take any more leaves a word.
+    /// Adds a line, or counts it as dropped when the buffer is full. The first line beyond the log's size leaves a
+    /// mark.
     pub(super) fn push(&self, line: &str) {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         let left = self.left.load(Ordering::Relaxed);
@@ -82,13 +83,13 @@ impl LogWriter {
         self.backlog.changed.notify_one();
     }
 
-    /// The last line that says something, without the secrets in it. One that a secret may still go on in is not shown yet.
+    /// The last non-empty line, without secrets. A line in which a secret may continue is not shown yet.
     pub(super) fn last_line(&self) -> Option<String> {
         let state = self.backlog.state.lock();
         Some(String::from_utf8_lossy(&state.last.whole).into_owned()).filter(|line| !line.is_empty())
     }
 
-    /// Somebody else writes from here on.
+    /// Another writer takes over.
     pub(super) fn forget_last_line(&self) {
         self.backlog.state.lock().last.whole.clear();
     }
@@ -104,7 +105,7 @@ impl Drop for LogWriter {
 }
 
 impl LogBuffer {
-    /// The oldest bytes, `size_max` at most. They stay until [`LogBacklog::sent`]: asking again gives the same.
+    /// The oldest bytes, `size_max` at most. They stay until they are marked as sent: reading again returns the same.
     pub(super) fn first(&self, size_max: usize) -> (bytes::Bytes, MoreLines) {
         let state = self.state.lock();
         let size = state.bytes.len().min(size_max);
@@ -119,7 +120,7 @@ impl LogBuffer {
         state.bytes.drain(..size);
     }
 
-    /// Resolves when something was added since the last time, or nothing more will be.
+    /// Resolves when something was added since the last call, or the log has ended.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -135,7 +136,7 @@ impl State {
         let begin = self.bytes.len();
         match &mut self.scrub {
             Some(scrub) => {
-                // A secret may go on in the next line: the stream decides what can be shown.
+                // A secret may continue in the next line: the stream decides what can be shown.
                 self.bytes.extend(scrub.push(line.as_bytes()));
                 self.bytes.extend(scrub.push(b"\n"));
             }

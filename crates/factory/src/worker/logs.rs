@@ -1,4 +1,4 @@
-//! Shipping what an engine prints, while it prints it [J9].
+//! Ships what an engine prints, while it prints it [J9].
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use super::Worker;
 use super::log_buffer::{LogBuffer, MoreLines};
 use crate::run_key::RunKey;
 
-/// A chunk is sent when it has this much, or when something in it has waited this long.
+/// A chunk is sent when it has this size, or when its oldest line has waited this long.
 const CHUNK_BYTES: usize = 64 * 1024;
 const CHUNK_WAIT: Duration = Duration::from_millis(200);
 
-/// How long to rest after a chunk that nobody took.
+/// The pause after a chunk that was not accepted.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the last lines are tried once the engine has ended: longer than a coordinator takes to restart.
+/// How long the last lines are retried once the engine has ended: longer than a coordinator takes to restart.
 pub(super) const LAST_LINES_MAX: Duration = Duration::from_secs(10);
 
 impl Worker {
-    /// Sends lines to the coordinator until there are no more. A log is nobody's truth: what nobody takes for long
+    /// Sends lines to the coordinator until there are no more. A log is best effort: what is not accepted for long
     /// after the engine's end is dropped.
     pub(super) async fn ship_log(&self, run: RunKey, backlog: &LogBuffer) {
         let RunKey { job, epoch } = run;
@@ -62,7 +62,7 @@ impl Worker {
         }
     }
 
-    /// Lets a chunk grow for a moment: many lines travel as cheaply as one.
+    /// Lets a chunk grow for a moment: many lines cost as little as one.
     async fn gather(&self, backlog: &LogBuffer) {
         let enough = async {
             loop {

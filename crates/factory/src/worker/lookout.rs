@@ -1,4 +1,4 @@
-//! Notices at once when this machine can do something else than before [F1].
+//! Reports at once when the capabilities of this machine change [F1].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,31 +17,31 @@ use crate::detect::{absent_among, local_repos};
 use crate::engine::{Engine, EngineError};
 use crate::process::Environment;
 
-/// An installation touches many files: it is over when nothing has changed for this long.
+/// An installation changes many files: it is complete when nothing has changed for this long.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);
 
-/// One that never settles is looked at all the same.
+/// The longest wait for changes to settle.
 const UNSETTLED_MAX: u32 = 10;
 
-/// What the configuration says that this machine can do.
+/// The configured capabilities of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Declared {
     pub(super) capabilities: BTreeSet<Capability>,
     pub(super) tools: BTreeMap<String, Vec<String>>,
 }
 
-/// What is watched for as long as the factory works.
+/// What is watched while the factory runs.
 pub(super) struct Lookout {
     surroundings: Vicinity,
-    /// Files that say who is signed in, and whether a daemon is there.
+    /// Files that show who is signed in, and whether a daemon runs.
     signs: SignWatch<FileMarks>,
-    /// Folders that are repositories, or hold some.
+    /// Directories that are repositories, or hold some.
     repos: SignWatch<BTreeSet<PathBuf>>,
 }
 
 impl Worker {
-    /// The configuration says something else than before, perhaps: tokens beyond what can be detected, and tools to look
-    /// for. The coordinator hears of it at once.
+    /// The configuration may have changed: capabilities beyond what can be detected, and tools to detect. Reported to
+    /// the coordinator at once.
     pub fn declare(&self, capabilities: BTreeSet<Capability>, tools: BTreeMap<String, Vec<String>>) {
         let next = Declared { capabilities, tools };
         self.declared.send_if_modified(|declared| {
@@ -53,8 +53,8 @@ impl Worker {
         });
     }
 
-    /// Begins to watch. Before the first look around: what changes after that look is news, however long it takes until
-    /// the coordinator answers.
+    /// Starts to watch. Before the first detection: later changes are noticed, however long the coordinator takes to
+    /// answer.
     pub(super) fn lookout(&self) -> Lookout {
         let login_files = self.engines.iter().flat_map(|engine| engine.login_files());
         let signs = login_files.chain(docker_socket(&self.environment)).collect();
@@ -67,8 +67,7 @@ impl Worker {
         }
     }
 
-    /// Looks around whenever something changes where programs or repositories are, about a login or about docker's daemon.
-    /// The timer finds the rest.
+    /// Detects again whenever programs, repositories, a credential or docker's daemon change. The timer finds the rest.
     pub(super) async fn look_out_for_ever(&self, lookout: Lookout) -> Result<(), WorkerError> {
         let Lookout { surroundings: mut watch, mut signs, mut repos } = lookout;
         let mut declared = self.declared.subscribe();
@@ -95,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// What is known about the engines, usage windows included.
+    /// The state of the engines, usage windows included.
     pub(super) fn engine_health(&self, mut engines: Vec<EngineHealth>) -> Vec<EngineHealth> {
         let (now, windows) = (self.clock.now(), self.windows.lock());
         for engine in &mut engines {
@@ -113,23 +112,23 @@ impl Worker {
         engines
     }
 
-    /// An engine said that its login is not taken. The coordinator hears of it before the job goes back, so that neither
-    /// this job nor another comes here for it.
+    /// A provider rejected an engine's credential. Reported before the job is released, so that neither this job nor
+    /// another is placed here for it.
     pub(super) async fn rest_login(&self, engine: &dyn Engine, began: FileMarks, message: &str) {
         warn!("Engine `{}` rests until somebody signs in: its login was refused", engine.name());
         self.rest(engine, began, PauseCause::Refused, &format!("its login was refused: {message}")).await;
     }
 
-    /// What an engine needs on this disk could not be made ready: the next run would end in the same way. Otherwise as with
-    /// a login that was refused.
+    /// The files that an engine needs could not be prepared: the next run would end in the same way. Otherwise as with
+    /// a rejected credential.
     pub(super) async fn rest_unready(&self, engine: &dyn Engine, error: &EngineError) {
         let why = chain(error);
         warn!("Engine `{}` rests for a while: {why}", engine.name());
         self.rest(engine, marks(&engine.login_files()), PauseCause::Unready, &why).await;
     }
 
-    /// The provider of an engine is not available: it gets no work here for a while, and other engines and factories may
-    /// take the job. Reported before the job goes back, as with a login that was refused.
+    /// The provider of an engine is unavailable: it gets no work here for a while, and other engines and factories may
+    /// run the job. Reported before the job is released, as with a rejected credential.
     pub(super) async fn pause_for_outage(&self, engine: &dyn Engine, message: &str) {
         warn!("Engine `{}` pauses: its provider is not available: {message}", engine.name());
         let why = format!("its provider is not available: {message}");
@@ -139,12 +138,12 @@ impl Worker {
     async fn rest(&self, engine: &dyn Engine, began: FileMarks, cause: PauseCause, why: &str) {
         let tried = CredentialTrial { began, ended: marks(&engine.login_files()) };
         self.logins.rest(engine.name(), tried, cause, self.scrubber.text(why), self.clock.now());
-        // One that failed is made up for by the next look, which also has to know when this rest ends.
+        // A failed report is repeated by the next detection, which also has to know when this pause ends.
         let _ = self.heartbeat().await;
         self.logins.news.notify_one();
     }
 
-    /// The folders whose content says what this machine can do.
+    /// The directories whose content determines the capabilities of this machine.
     fn surroundings(&self) -> BTreeSet<PathBuf> {
         let path = self.environment.variable("PATH").unwrap_or_default();
         let mut folders: BTreeSet<PathBuf> =
@@ -159,7 +158,7 @@ impl Worker {
     }
 }
 
-/// Where docker's daemon listens while it runs, if that is a file of this machine.
+/// The socket of docker's daemon, if it is a file of this machine.
 fn docker_socket(environment: &Environment) -> Option<PathBuf> {
     match environment.variable("DOCKER_HOST") {
         None => Some(PathBuf::from("/var/run/docker.sock")),

@@ -1,4 +1,4 @@
-//! The nonce that work is claimed under: on disk before it is shown, and the same until it has won something.
+//! The nonce of claims: on disk before it is sent, and reused until it has won something.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::run_journal::off_thread;
 use crate::disk::{remove_file, replace_file};
 use crate::error::Error;
 
-/// The nonce in use. Idle factories that ask again and again write nothing: what has won nothing can be used again.
+/// The current nonce. An idle factory that polls writes nothing: a nonce that has won nothing is reused.
 pub(super) struct Nonce {
     path: PathBuf,
     current: Mutex<Option<ClaimNonce>>,
@@ -23,9 +23,9 @@ pub(super) struct Nonce {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ClaimNote {
     v: u32,
-    /// The process that asked.
+    /// The process that claimed.
     pub(super) instance: InstanceId,
-    /// What it asked under.
+    /// The nonce of the claim.
     pub(super) nonce: ClaimNonce,
 }
 
@@ -34,7 +34,7 @@ impl Nonce {
         Self { path, current: Mutex::default() }
     }
 
-    /// The nonce in use, or a fresh one, once it is on disk; `None` if the disk refuses.
+    /// The current nonce, or a new one, once it is on disk; `None` on an I/O error.
     pub(super) async fn current(&self, instance: InstanceId, fresh: ClaimNonce) -> Option<ClaimNonce> {
         if let Some(nonce) = *self.current.lock() {
             return Some(nonce);
@@ -56,7 +56,7 @@ impl Nonce {
         }
     }
 
-    /// The nonce has won something, or can never win anything: the next claim takes another.
+    /// The nonce has won something, or can never win anything: the next claim uses another.
     pub(super) fn spent(&self) {
         *self.current.lock() = None;
     }
@@ -68,7 +68,7 @@ impl Nonce {
         serde_json::from_slice(&read.ok().flatten()?).ok()
     }
 
-    /// Nothing was left behind, or it is dealt with.
+    /// Nothing was left behind, or it is settled.
     pub(super) async fn forget(&self) {
         let path = self.path.clone();
         if let Err(error) = off_thread(move || remove_file(&path).map_err(Error::disk("remove", &path))).await {

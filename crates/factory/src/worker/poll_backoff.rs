@@ -1,40 +1,40 @@
-//! When a factory that asks for work asks next: rules over values, so that an hour of them can be looked at in no time.
+//! When a polling factory polls next: pure rules, so that a test covers an hour in no time.
 //!
 //! - A claim that finds nothing doubles the pause before the next, from the configured one up to four times that.
 //! - A claim that finds work is followed by the next at once while seats are free, and when one comes free.
-//! - Behind the gate the queue's version is asked for instead, at the configured pause. It opens when the version has moved
-//!   and something waits; when a seat came free and something waits; and, because not everything that makes a job fit shows
-//!   in its product's version, at every eighth look while something waits.
-//! - Every pause is jittered by a fifth, so that a fleet that was started at once does not ask at once.
+//! - Behind the gate the factory polls the queue's version instead, at the configured pause. It claims when the version
+//!   has changed and jobs wait; when a seat became free and jobs wait; and, because some changes do not show in a
+//!   product's version, at every eighth poll while jobs wait.
+//! - Every pause is jittered by a fifth, so that factories that were started together do not poll together.
 
 use std::time::Duration;
 
 use protocol::QueueVersion;
 
-/// How often the pause doubles while there is nothing to do.
+/// How often the pause doubles while there is no work.
 const DOUBLINGS_MAX: u32 = 2;
 
-/// Looks at an unmoved queue in which something waits, until it is asked for all the same.
+/// Polls of an unchanged queue with waiting jobs before a claim is made all the same.
 const LOOKS_MAX: u32 = 8;
 
-/// The part of a pause that is left to chance.
+/// The jittered part of a pause.
 const JITTER: f64 = 0.4;
 
-/// Factories that are told to ask begin within this time.
+/// Factories that switch to polling start within this time.
 const FIRST_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How a factory asks for work.
+/// How a factory receives work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollMode {
     /// It waits for offers.
     Never,
     /// It claims.
     Poll,
-    /// It looks at the queue's version first.
+    /// It polls the queue's version first.
     Gate,
 }
 
-/// What became of an asking.
+/// The outcome of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollResult {
     /// Work.
@@ -45,16 +45,16 @@ pub enum PollResult {
     Closed,
 }
 
-/// Why it is asked now.
+/// The reason for a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollTrigger {
-    /// It is time.
+    /// The pause is over.
     ByTime,
-    /// A seat came free.
+    /// A seat became free.
     BySeat,
 }
 
-/// What one factory remembers between two askings.
+/// The state of a factory between two polls.
 #[derive(Debug)]
 pub struct PollBackoff {
     every: Duration,
@@ -66,22 +66,22 @@ pub struct PollBackoff {
 }
 
 impl PollBackoff {
-    /// A factory that has not asked yet.
+    /// A factory that has not polled yet.
     pub fn new(every: Duration) -> Self {
         Self { every, fruitless: 0, tag: None, waiting: 0, looks: 0 }
     }
 
-    /// The pause before the first asking.
+    /// The pause before the first poll.
     pub fn first(&self, chance: f64) -> Duration {
         self.every.min(FIRST_PAUSE_MAX).mul_f64(chance)
     }
 
-    /// What stands for the queue as it was last seen.
+    /// The queue's version at the last poll.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// Whether a claim is worth it, after a look at the queue.
+    /// Whether to claim, given the queue's version.
     pub fn opens(&mut self, news: QueueVersion, woken: PollTrigger) -> bool {
         let has_moved = match news {
             QueueVersion::Moved { tag, products } => {
@@ -99,7 +99,7 @@ impl PollBackoff {
         self.waiting > 0 && (has_moved || is_due || woken == PollTrigger::BySeat)
     }
 
-    /// The pause after an asking.
+    /// The pause after a poll.
     pub fn after(&mut self, found: PollResult, chance: f64) -> Duration {
         self.fruitless = match found {
             PollResult::Work | PollResult::Closed => 0,
@@ -116,7 +116,7 @@ impl PollBackoff {
         }
     }
 
-    /// Whether there was work the last time: then a seat that comes free is worth asking for.
+    /// Whether the last poll found work: then a free seat is worth a claim.
     pub fn is_hungry(&self) -> bool {
         self.fruitless == 0
     }
@@ -138,7 +138,7 @@ mod tests {
         QueueVersion::Moved { tag: version.to_string(), products }
     }
 
-    /// What a fleet of idle factories asks for in an hour: claims, and looks at the queue.
+    /// The requests of an idle fleet in an hour: claims, and version polls.
     fn asked_in_an_hour(factories: u64, asking: PollMode) -> (u32, u32) {
         let (mut claims, mut looks) = (0, 0);
         for seed in 0..factories {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_keeps_moving_without_anything_for_us_makes_nobody_busy() {
+    fn a_moving_version_without_work_causes_few_claims() {
         let mut pace = PollBackoff::new(EVERY);
         let mut now = Duration::ZERO;
         let mut claims = 0;

@@ -1,4 +1,4 @@
-//! Looking at a pull request because the coordinator asks for it [B5].
+//! Polls a pull request at the coordinator's request [B5].
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 use super::Worker;
 
 impl Worker {
-    /// Looks in a task of its own, and says what is there. Whatever goes wrong, the coordinator asks again after a while.
+    /// Polls in a task of its own, and reports the result. After an error the coordinator repeats its request.
     pub(super) fn look_at_request(self: &Arc<Self>, order: PollPullRequest) {
         if self.stopping.is_cancelled() {
             return;

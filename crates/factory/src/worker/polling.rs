@@ -1,4 +1,4 @@
-//! Asking for work, where it is not offered [D1].
+//! Claims work where it is not offered [D1].
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::settings::PollWhen;
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, reports};
 use crate::runs::{LocalStage, RunRecord};
 
-/// How often the answer to a claim is asked for again at once; after that the next claim asks, under the same nonce.
+/// How often a claim is repeated at once without an answer; after that the next claim uses the same nonce.
 const CLAIM_TRIES_MAX: u32 = 8;
 
 impl Worker {
-    /// Asks for work for as long as the coordinator says so, or always where that is set.
+    /// Polls for work for as long as the coordinator requires it, or always if configured.
     pub(super) async fn claim_for_ever(self: &Arc<Self>) {
         let mut told = self.modes.subscribe();
         loop {
@@ -37,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Asks again and again until `is_over`. A claim that is under way is always heard to its end: it may have won.
+    /// Polls until `is_over`. A claim in flight is always completed: it may have won.
     async fn claim_while(
         self: &Arc<Self>,
         asking: PollMode,
@@ -51,7 +51,7 @@ impl Worker {
             let woken = tokio::select! {
                 biased;
                 () = &mut is_over => return,
-                // With all seats taken there is nothing to ask for until one comes free.
+                // With all seats taken there is nothing to claim until one becomes free.
                 () = self.freed.notified(), if pace.is_hungry() || self.free_seats() == 0 => PollTrigger::BySeat,
                 () = self.clock.sleep(pause), if self.free_seats() > 0 => PollTrigger::ByTime,
             };
@@ -84,7 +84,7 @@ impl Worker {
         if is_open { self.claim(free, pulled).await } else { PollResult::Closed }
     }
 
-    /// Claims in a task of its own: what was won must be heard of although this factory is told to stop.
+    /// Claims in a task of its own: a grant must be received although this factory stops.
     async fn claim(self: &Arc<Self>, limit: u32, pulled: &PolledProducts) -> PollResult {
         let (station, pulled) = (Arc::clone(self), pulled.clone());
         let claimed = self.tasks.spawn(async move { station.claim_and_work(limit, pulled).await });
@@ -141,7 +141,7 @@ impl Worker {
         }
     }
 
-    /// Begins with a job that was claimed, as with one that was offered and accepted.
+    /// Starts a claimed job like an accepted offer.
     async fn take_granted(self: &Arc<Self>, granted: GrantedJob, nonce: ClaimNonce, term: LeaseTerm) {
         let GrantedJob { dispatch_seq, accepted } = granted;
         let (job, epoch) = (accepted.assignment.job_id, accepted.lease_epoch);
@@ -173,7 +173,7 @@ impl Worker {
         });
     }
 
-    /// Gives back what an earlier process claimed and had no time to hear of.
+    /// Releases what an earlier process claimed without receiving the answer.
     pub(super) async fn give_back_claimed(&self) {
         let Some(note) = self.nonce.left_behind().await else { return };
         let request = ClaimRequest {
@@ -192,7 +192,7 @@ impl Worker {
                     self.give_back_unbegun(job, epoch, "the factory was restarted").await;
                 }
             }
-            // Registering takes it back as well, only less politely: as a lease that was lost.
+            // Registering revokes it as well, but as a lost lease.
             Err(error) => debug!(%error, "What was claimed last is not known"),
         }
         self.nonce.forget().await;
@@ -208,7 +208,7 @@ impl Worker {
         self.report(reports::release(job, request)).await;
     }
 
-    /// How work reaches this factory, by what it was told and what is set.
+    /// The dispatch modes, from the coordinator and the configuration.
     fn asking(&self, modes: &DispatchModes) -> PollMode {
         let (polling, told) = (self.settings.polling, modes.modes());
         let polls = polling.when == PollWhen::Always || told.contains(&Mode::Poll);
@@ -219,7 +219,7 @@ impl Worker {
         }
     }
 
-    /// What to ask for: everything where offers do not get through.
+    /// What to claim: every product where offers do not get through.
     fn pulled(&self, modes: &DispatchModes) -> PolledProducts {
         match self.settings.polling.when {
             PollWhen::Always => PolledProducts::default(),
@@ -227,7 +227,7 @@ impl Worker {
         }
     }
 
-    /// The coordinator says how work reaches this factory.
+    /// Updates the dispatch modes.
     pub(super) fn told(&self, modes: &DispatchModes) {
         self.modes.send_if_modified(|known| {
             let is_news = known != modes;
@@ -238,7 +238,7 @@ impl Worker {
         });
     }
 
-    /// Seats that nothing here has taken, as far as this process knows; the coordinator decides.
+    /// Free seats according to this process; the coordinator decides.
     fn free_seats(&self) -> u32 {
         let taken = u32::try_from(self.taking.lock().len()).unwrap_or(u32::MAX);
         self.seats_offered().saturating_sub(taken)
@@ -249,7 +249,7 @@ impl Worker {
     }
 }
 
-/// The products to ask for: those that are not pushed.
+/// The products to claim from: those that are not pushed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct PolledProducts {
     /// Only these; all when absent.

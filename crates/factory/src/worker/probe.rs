@@ -1,4 +1,4 @@
-//! What a factory would advertise, found without running it.
+//! What a factory would advertise, detected without running it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
 impl WorkerSettings {
-    /// What a factory with these settings would advertise, engines aside: probed in the sandbox, with the environment and,
-    /// where this process may do so, under the account that agents get.
+    /// What a factory with these settings would advertise, engines aside: probed in the sandbox, with the agents'
+    /// environment and, where this process may do so, under their account.
     pub async fn probe(&self, clock: Arc<dyn Clock>) -> Result<Capabilities, WorkerError> {
         let state = StateDir::existing(&std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone()));
         let account = self.run_as.as_deref().filter(|_| rustix::process::geteuid().is_root());

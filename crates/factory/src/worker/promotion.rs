@@ -1,4 +1,4 @@
-//! Moving a pull request's branch, by whoever may do so at that moment and nobody else (row 13).
+//! Moves a pull request's branch, only while the promotion is granted (row 13).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::promote::{AcceptableBranch, Promotion};
 
-/// When a coordinator that is away is asked once more whether a branch was made too late.
+/// When an unavailable coordinator is asked again whether a branch was made too late.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Worker {
-    /// The branch first, then the pull request: nobody is shown what the branch does not hold.
+    /// The branch first, then the pull request: it never shows what the branch does not hold.
     pub(super) async fn promote(&self, subject: &ErrandSubject, order: &PromoteOrder) -> ErrandResult {
         let seen = match subject.mirror.look_at_branch(subject.job).await {
             Ok(seen) => seen,
@@ -33,7 +33,7 @@ impl Worker {
             Some(_) => AcceptableBranch::OneOf(&order.acceptable),
             None => AcceptableBranch::FirstTime(&order.acceptable),
         };
-        // Whoever dies between the push and the look at what became of the job leaves a branch that somebody has to judge.
+        // A crash between the push and the check of the job leaves a branch that must be judged later.
         let note = seen.is_absent().then(|| note_on(subject, order));
         if let Some(note) = &note
             && let Err(error) = self.ledger.about_to_make(note).await
@@ -66,8 +66,8 @@ impl Worker {
         }
     }
 
-    /// An errand that was given to somebody else, or whose job went on without it, is not done any more. Only the
-    /// coordinator knows, so whoever cannot ask does nothing either.
+    /// An errand that was given to another factory, or whose job went on without it, is dropped. Only the coordinator
+    /// knows, so without its answer nothing is done.
     pub(super) async fn refuse_stale(&self, job: JobId, order: &PromoteOrder) -> Option<ErrandOutcome> {
         match self.job(job).await {
             Ok(found) if found.lease_epoch == order.lease_epoch => None,
@@ -76,9 +76,8 @@ impl Worker {
         }
     }
 
-    /// Between the question and the push this process may have slept for as long as its job took to ship, or to be cancelled
-    /// and sent round again: then nobody wants the branch that it has just made. That is put right before anybody is shown
-    /// it.
+    /// Between the check and the push this process may have slept while its job shipped, or was cancelled and requeued:
+    /// then the branch that it has just made is unwanted. That is corrected before the pull request shows it.
     async fn unmake_if_unwanted(&self, subject: &ErrandSubject, order: &PromoteOrder) -> Option<ErrandOutcome> {
         let found = match self.job_at_last(subject.job).await {
             Ok(found) => found,
@@ -95,7 +94,7 @@ impl Worker {
         (!is_ours).then(|| ErrandOutcome::Failed { message: "the errand is no longer ours".to_owned() })
     }
 
-    /// The job as the coordinator knows it, however long that takes: until then nobody can tell what a branch is for.
+    /// The job as the coordinator knows it, however long that takes: until then the purpose of a branch is unknown.
     async fn job_at_last(&self, job: JobId) -> Result<JobView, ClientError> {
         loop {
             match self.job(job).await {
@@ -107,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Judges the branches that an earlier process was about to make, in a task of its own: a remote may take its time.
+    /// Judges the branches that an earlier process was about to make, in a task of its own: a remote may be slow.
     pub(super) async fn settle_branches(self: &Arc<Self>) {
         let notes = self.ledger.branches().await.unwrap_or_else(|error| {
             warn!(%error, "Cannot read which branches an earlier process was about to make");
@@ -121,7 +120,7 @@ impl Worker {
         });
     }
 
-    /// What cannot be settled now is left for the next process.
+    /// What cannot be settled now is left to the next process.
     async fn settle_branch(&self, note: &BranchIntent) {
         let job = note.job;
         let Ok((mirror, _)) = self.mirror(&note.repo) else { return };
@@ -139,7 +138,7 @@ impl Worker {
     }
 }
 
-/// Whether a branch that shows this is what its job has come to.
+/// Whether a branch at this commit is the result of its job.
 fn is_wanted(job: &JobView, note: &BranchIntent) -> bool {
     let is_done = matches!(job.stage, StageName::Review | StageName::Testing);
     let is_completed = is_done && job.completed_sha.as_ref() == Some(&note.sha);

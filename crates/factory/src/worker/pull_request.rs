@@ -10,12 +10,11 @@ use super::errand::{ErrandResult, ErrandSubject, failed};
 use crate::forge::{AutoMerge, Forge, ForgeError, MergeOrder, MergeOutcome, PullRequestDraft, bare_text, status};
 use crate::ship::AfterShip;
 
-/// A title is one line that people read in a list.
+/// A title is one line in a list.
 const TITLE_CHARS_MAX: usize = 200;
 
 impl Worker {
-    /// Opens the pull request of a branch that shows its commit, or brings it up to date. Without a forge the branch is all
-    /// there is.
+    /// Opens the pull request of a branch at its commit, or updates it. Without a forge there is only the branch.
     pub(super) async fn open_request(&self, subject: &ErrandSubject, order: &PromoteOrder) -> ErrandResult {
         let repo = subject.mirror.repo();
         let Some(forge) = self.forges.of(repo, &subject.config.url) else { return ErrandOutcome::Done.into() };
@@ -81,7 +80,7 @@ impl Worker {
         Some(ErrandResult { outcome, request: Some(request) })
     }
 
-    /// A forge says that there is a conflict, but not where: git does.
+    /// The forge reports a conflict without its files: git lists them.
     async fn conflict_of(&self, subject: &ErrandSubject, order: &PromoteOrder, number: u64) -> ErrandOutcome {
         match subject.mirror.conflict(&subject.base, &order.sha).await {
             Ok(Some(conflict)) => {
@@ -96,7 +95,7 @@ impl Worker {
         }
     }
 
-    /// What becomes of a merged branch, by the repository's word or the factory's.
+    /// Whether a merged branch is deleted, by the repository's setting or the factory's.
     pub(super) fn after_ship(&self, repo: &RepoName, product: &ProductId) -> AfterShip {
         match self.forges.config().settings(repo, product).delete_branch {
             Some(true) => AfterShip::DeleteBranch,
@@ -105,7 +104,7 @@ impl Worker {
         }
     }
 
-    /// Says how a job stands on its pull request. A comment that cannot be written holds nothing up.
+    /// Comments the state of a job on its pull request. A failed comment delays nothing.
     pub(super) async fn say_on_request(
         &self,
         forge: &dyn Forge,
@@ -119,7 +118,7 @@ impl Worker {
         }
     }
 
-    /// The branch of a job whose pull request somebody merged on the forge.
+    /// The branch of a job whose pull request was merged on the forge.
     pub(super) async fn end_shipped_branch(&self, order: &PollPullRequest) {
         let Ok((mirror, _)) = self.mirror(&order.repo) else { return };
         let after = self.after_ship(&order.repo, &order.product_id);
@@ -128,7 +127,7 @@ impl Worker {
         }
     }
 
-    /// A branch that stays is nothing that a merge could be undone for.
+    /// A branch that remains is no reason to undo a merge.
     async fn end_branch(&self, subject: &ErrandSubject, order: &PromoteOrder) {
         let after = self.after_ship(subject.mirror.repo(), &subject.product);
         if let Err(error) = subject.mirror.end_branch(subject.job, &order.sha, after).await {
@@ -146,7 +145,7 @@ fn titled(pattern: &str, subject: &ErrandSubject) -> String {
     title.chars().filter(|c| domain::is_terminal_safe(*c)).take(TITLE_CHARS_MAX).collect()
 }
 
-/// What a fault of the forge means for the errand: a limit is waited out, the rest is tried again.
+/// What an error of the forge means for the errand: a rate limit is awaited, the rest is retried.
 fn outcome_of(error: &ForgeError) -> ErrandOutcome {
     match error {
         ForgeError::RateLimited { wait } => ErrandOutcome::PutOff {

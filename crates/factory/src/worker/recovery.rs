@@ -14,8 +14,8 @@ use crate::runs::{LocalStage, RunRecord};
 use crate::unsaved_files::UnsavedFile;
 
 impl Worker {
-    /// Ends what still runs, delivers what was not, saves what was begun, and gives the jobs back, so that nobody has
-    /// to wait for a lease to expire. Done before this process registers: registering revokes whatever is left.
+    /// Kills what still runs, delivers pending reports, saves partial work and releases the jobs, so that no job waits
+    /// for its lease to expire. Done before this process registers: registering revokes whatever is left.
     pub(super) async fn recover(&self) {
         self.replay().await;
         let listing = match self.ledger.records().await {
@@ -32,19 +32,19 @@ impl Worker {
         for record in listing.records {
             let run = record.epoch.map(|epoch| RunKey { job: record.job, epoch });
             if run.is_some_and(|run| reports::is_reported(&waiting, run)) {
-                // It ended, and nobody knows yet: its report needs the worktree and the record, not another report.
+                // It ended, and the coordinator does not know yet: its report needs the worktree and the record, not
+                // another report.
                 self.ledger.remember(&quarantined(record)).await;
             } else if record.stage != LocalStage::Quarantined {
                 self.give_back(record).await;
             }
         }
-        // After the last agent of the earlier process was ended.
+        // After the last agent of the earlier process was killed.
         settle_rooms(&self.host.state.sessions(), &self.host.clock);
         self.give_back_claimed().await;
     }
 
-    /// What a run had cost when its factory died: as it was last written down, or as its engine wrote it down itself, which
-    /// is newer.
+    /// The cost of a run when its factory died: from the factory's record, or from the engine's own, which is newer.
     fn figures_of(&self, record: &RunRecord) -> RunInsights {
         let left_behind = || {
             let (engine, session) = record.session.as_deref()?.split_once(':')?;
@@ -59,7 +59,7 @@ impl Worker {
 
     async fn give_back(&self, mut record: RunRecord) {
         let Some(epoch) = record.epoch else {
-            // Whether it was granted is not known; if so, registering takes it back.
+            // Whether it was granted is unknown; if so, registering revokes it.
             self.ledger.forget(&record).await;
             return;
         };
@@ -104,7 +104,7 @@ impl Worker {
         Ok(saved?)
     }
 
-    /// Removes a run's folder. What cannot be removed now is left for the next clean-up.
+    /// Removes a run's directory. What cannot be removed now is left to the next clean-up.
     pub(super) async fn clear(&self, run: RunKey) {
         if let Err(error) = self.host.remove_worktree(run).await {
             warn!(job.id = %run.job, %error, "Cannot remove the worktree of job {}", self.titles.label(run.job));
@@ -112,7 +112,7 @@ impl Worker {
     }
 }
 
-/// Says on this machine what only its worktree holds.
+/// Logs which files exist only in the worktree.
 pub(super) fn say_what_is_left_out(run: RunKey, left_out: &[UnsavedFile]) {
     let left = UnsavedFile::named(left_out);
     warn!(job.id = %run.job, "The work of job {} is saved in part: {left}. Its worktree is kept", run.job.short());

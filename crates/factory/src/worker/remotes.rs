@@ -17,35 +17,34 @@ use crate::config::RepoConfig;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 
-/// A remote that cannot be used is probed again after this; doubled each time up to the maximum.
+/// The first pause before an unavailable remote is probed again; doubled each time up to the maximum.
 const PROBE_FIRST: Duration = Duration::from_secs(2);
 const PROBE_MAX: Duration = Duration::from_secs(60);
 
-/// When a promotion or merge is offered again whose remote could not be used. This factory is not offered it before a probe
-/// succeeds.
+/// When a promotion or merge with an unavailable remote is offered again. Not to this factory before a probe succeeds.
 const ERRAND_AGAIN_AFTER_MS: u64 = 2_000;
 
-/// The remotes that cannot be used.
+/// The unavailable remotes.
 #[derive(Default)]
 pub(super) struct Remotes {
     unavailable: Mutex<BTreeMap<RepoName, Unavailable>>,
-    /// One of them is new, or is to be probed at once.
+    /// Notified when one is new, or is to be probed at once.
     news: Notify,
 }
 
 struct Unavailable {
     why: String,
     since: Timestamp,
-    /// What the remote is asked for.
+    /// What the probe requests.
     name: RefName,
     base: BranchName,
-    /// When it is probed next, on the station's clock.
+    /// When it is probed next, on the worker's clock.
     next: Duration,
     pause: Duration,
 }
 
 impl Remotes {
-    /// What the coordinator is told of them.
+    /// The report to the coordinator.
     pub(super) fn listed(&self) -> BTreeMap<RepoName, UnavailableRepo> {
         let listed = |(repo, found): (&RepoName, &Unavailable)| {
             (repo.clone(), UnavailableRepo { message: found.why.clone(), since: found.since })
@@ -53,7 +52,7 @@ impl Remotes {
         self.unavailable.lock().iter().map(listed).collect()
     }
 
-    /// Probes all of them at once: something has changed on this machine.
+    /// Probes all of them at once: this machine has changed.
     pub(super) fn probe_soon(&self) {
         let mut unavailable = self.unavailable.lock();
         unavailable.values_mut().for_each(|found| found.next = Duration::ZERO);
@@ -82,9 +81,8 @@ impl Remotes {
 }
 
 impl Worker {
-    /// Probes a remote that something has failed with. Gives the reason if it cannot be used: the coordinator is told
-    /// before the job goes back, so that neither this job nor another of the repository comes here for it. A remote that
-    /// can be used was not at fault.
+    /// Probes a remote after a failure. Returns the reason if it is unavailable: reported before the job is released,
+    /// so that neither this job nor another of the repository is placed here. An available remote was not at fault.
     pub(super) async fn unavailable_remote(
         &self,
         mirror: &Mirror,
@@ -104,13 +102,13 @@ impl Worker {
             pause: PROBE_FIRST * 2,
         };
         self.remotes.unavailable.lock().entry(repo.clone()).or_insert(found);
-        // One that failed is made up for by the next heartbeat.
+        // A failed report is repeated by the next heartbeat.
         let _ = self.heartbeat().await;
         self.remotes.news.notify_one();
         Some(format!("the remote of `{repo}` cannot be used here: {why}"))
     }
 
-    /// An errand that failed because its remote cannot be used is put off and counts no try.
+    /// An errand that failed because its remote is unavailable is postponed and counts no attempt.
     pub(super) async fn put_off_if_unavailable(
         &self,
         done: ErrandResult,
@@ -130,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// Probes the remotes that cannot be used, and offers their repositories again once they can.
+    /// Probes the unavailable remotes, and advertises their repositories again once they are available.
     pub(super) async fn probe_remotes(&self) {
         loop {
             let now = self.clock.monotonic();
@@ -164,7 +162,7 @@ impl Worker {
         }
         let Some(found) = self.remotes.unavailable.lock().remove(repo) else { return };
         if self.heartbeat().await.is_err() {
-            // The coordinator does not know yet: said again with the next probe.
+            // The coordinator does not know yet: reported again with the next probe.
             self.remotes.unavailable.lock().insert(repo.clone(), found);
             self.remotes.postpone(repo, None, now);
             return;

@@ -1,4 +1,4 @@
-//! Renewing everything that is held, in one call, and stopping what could not be renewed [I7].
+//! Renews all leases in one call, and stops the runs whose lease could not be renewed [I7].
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};
 use crate::process::{BootInstant, LeaseDeadline};
 use crate::run_key::RunKey;
 
-/// How often the coordinator is told at most what agents are doing, beyond the renewals that are due.
+/// The shortest interval between reports of agents' activity, beyond the renewals that are due.
 pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
-/// What a coordinator answers to somebody who holds nothing: another has the job, or a restored store never heard of it.
+/// The coordinator's answers to a factory without the lease: another has the job, or a restored store does not have it.
 const NOT_OURS: [&str; 2] = ["fenced", "no_such_job"];
 
 /// When a request was sent, on the clock of this process and on the one that it shares with its guards.
@@ -24,7 +24,7 @@ pub(super) struct SentAt {
 }
 
 impl Worker {
-    /// Renews and gives signs of life until the coordinator no longer wants this process.
+    /// Renews leases and sends heartbeats until the coordinator rejects this process.
     pub(super) async fn renew_for_ever(&self, mut terms: HeartbeatResponse) -> Result<(), WorkerError> {
         let mut trouble = None;
         loop {
@@ -52,8 +52,7 @@ impl Worker {
         }
     }
 
-    /// A renewal is due, or somebody may want to know what an agent is doing. That can wait a little: an agent does
-    /// many things in a second.
+    /// A renewal is due, or an agent's activity changed. Activity can wait a little: it changes many times in a second.
     async fn until_next_renewal(&self, due: Duration) {
         let news = async {
             self.clock.sleep(PROGRESS_EVERY).await;
@@ -94,8 +93,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Stops a run that the coordinator no longer knows as ours, whichever request it said so to: its next renewal may be
-    /// far away.
+    /// Stops a run whose lease the coordinator no longer knows, whichever request reported that: its next renewal may
+    /// be far away.
     pub(super) fn stop_if_not_ours(&self, run: RunKey, error: &ClientError) {
         let RunKey { job, epoch } = run;
         if let ClientError::Refused(problem) = error
@@ -106,21 +105,21 @@ impl Worker {
         }
     }
 
-    /// Does what the coordinator asks.
+    /// Executes the coordinator's orders.
     pub(super) fn obey(&self, directive: &Directive) {
         match directive {
             Directive::Cancel { job_id, lease_epoch } => self.holdings.stop(*job_id, *lease_epoch, StopCause::Lost),
             Directive::Preempt { job_id, lease_epoch } => {
                 self.holdings.stop(*job_id, *lease_epoch, StopCause::Preempted);
             }
-            // The coordinator offers nothing more to a draining factory; what runs goes on to its end.
-            // Looks come through the inbox only: each is asked for again after a while.
+            // The coordinator offers nothing more to a draining factory; running jobs continue. Pull request polls come
+            // through the inbox only: the coordinator repeats each after a while.
             Directive::Drain | Directive::Resume | Directive::Look(_) => debug!(?directive, "The coordinator says so"),
         }
     }
 
-    /// Until when a lease is good, counted from before the request for it was sent. The margin leaves time to end a
-    /// process group politely before anybody else may start; the guards kill what is left of it before the margin is over.
+    /// The lease's deadline, counted from before the request for it was sent. The margin leaves time to end a process
+    /// group with SIGTERM before another factory may start; the guards kill the rest before the margin is over.
     pub(super) fn lease_term(&self, sent_at: SentAt, lease_ttl_ms: u64) -> LeaseTerm {
         let ttl = Duration::from_millis(lease_ttl_ms);
         let margin = (Duration::from_millis(self.settings.limits.grace_ms) + ttl / 10).min(ttl / 3);
@@ -147,7 +146,7 @@ impl Worker {
         }
     }
 
-    /// Registers again if the machine can do something else than before.
+    /// Registers again if the machine's capabilities have changed.
     pub(super) async fn look_again(&self) -> Result<(), WorkerError> {
         if !self.finds_something_new().await {
             return Ok(());
@@ -156,7 +155,7 @@ impl Worker {
         self.register().await.map(drop)
     }
 
-    /// Looks around. One at a time: what was seen earlier must not be taken for what is there now.
+    /// Detects capabilities. One at a time: an older result must not replace a newer one.
     async fn finds_something_new(&self) -> bool {
         let _turn = self.looking.lock().await;
         let found = self.look_around().await;

@@ -1,4 +1,4 @@
-//! Reports: each is on disk before it is sent, and stays there until it was answered [F6].
+//! Reports: each is on disk before it is sent, and stays there until the coordinator answered it [F6].
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -18,47 +18,47 @@ use super::run_journal::PendingReport;
 use super::{RECONNECT_MAX, Worker};
 use crate::run_key::RunKey;
 
-/// How often a report is tried before the run lets go of it; the outbox goes on.
+/// How often a report is tried before the run abandons it; the outbox continues.
 const DELIVERY_TRIES_MAX: u32 = 5;
 
-/// How often it is tried while the lease lasts: five minutes, after which a coordinator that renews but takes no report
-/// gets the seat back.
+/// How often it is tried while the lease lasts: five minutes, after which a coordinator that renews but accepts no
+/// report gets the seat back.
 const HELD_TRIES_MAX: u32 = 60;
 
-/// How long the outbox rests between two looks while something waits in it.
+/// The pause between two passes over a non-empty outbox.
 const REPLAY_EVERY: Duration = Duration::from_secs(2);
 
-/// What the coordinator answered to a report.
+/// The coordinator's answer to a report.
 #[derive(Debug)]
 pub(super) enum ReportResponse {
-    /// A completion was taken.
+    /// A completion was accepted.
     Completed(CompletionResponse),
-    /// Another report was taken.
+    /// Another report was accepted.
     Taken,
-    /// It was refused: fenced, or not allowed any more. Asking again gives the same.
+    /// It was refused: fenced, or no longer allowed. A retry gives the same answer.
     Refused(String),
-    /// Nobody answered; it waits in the outbox.
+    /// The coordinator did not answer; the report waits in the outbox.
     Waiting,
 }
 
-/// Whether a job's older reports are out of the way.
+/// Whether a job's older reports are delivered.
 #[derive(Debug, PartialEq, Eq)]
 enum QueueState {
     Clear,
     Blocked,
 }
 
-/// A report whose maker did not wait for the answer, and that answer.
+/// A report whose caller did not wait for the answer, and that answer.
 type LateReport = (WorkOperation, ReportResponse);
 
 impl Worker {
-    /// Writes a report down, then delivers it. What cannot be delivered now waits, and survives this process.
+    /// Records a report on disk, then delivers it. What cannot be delivered now waits, and survives this process.
     pub(super) async fn report(&self, operation: WorkOperation) -> ReportResponse {
         self.report_after(async {}, operation, || false).await
     }
 
-    /// Like [`Station::report`], but lets something else arrive `first`, and goes on trying for as long as the caller
-    /// has something to lose by going on without.
+    /// Like [`Worker::report`], but delivers something else `first`, and retries for as long as the caller would lose
+    /// something by giving up.
     pub(super) async fn report_after(
         &self,
         first: impl Future<Output = ()> + Send,
@@ -95,15 +95,15 @@ impl Worker {
         ReportResponse::Waiting
     }
 
-    /// A report in which no text holds a secret: messages quote what programs said.
+    /// A report with secrets removed: messages quote program output.
     fn scrubbed(&self, operation: WorkOperation) -> WorkOperation {
         let Ok(mut document) = serde_json::to_value(&operation) else { return operation };
         self.scrubber.document(&mut document);
         serde_json::from_value(document).unwrap_or(operation)
     }
 
-    /// The job's older reports first, then this one: a completion that overtakes its start is refused. Only for whoever
-    /// has the job's lane.
+    /// The job's older reports first, then this one: a completion that overtakes its start is refused. The caller must
+    /// hold the job's lane.
     async fn deliver_in_order(
         &self,
         number: Option<u64>,
@@ -120,10 +120,10 @@ impl Worker {
         (late, answered)
     }
 
-    /// Delivers what a job's runs reported before `number`, in order, up to the first that nobody answers.
+    /// Delivers what a job's runs reported before `number`, in order, up to the first that is not answered.
     async fn deliver_older(&self, job: JobId, number: u64) -> (Vec<LateReport>, QueueState) {
         let mut late = Vec::new();
-        // A disk that does not tell is no reason to keep the newest report from being sent.
+        // An I/O error is no reason to hold the newest report back.
         let waiting = self.ledger.waiting().await.unwrap_or_default();
         for older in waiting.into_iter().filter(|older| job_of(&older.operation) == job && older.number < number) {
             if self.is_in_hand(&older) {
@@ -182,7 +182,7 @@ impl Worker {
         self.client.post(&format!("/jobs/{job}/{step}"), request).await
     }
 
-    /// Delivers what waits in the outbox whenever there is something and somebody to take it.
+    /// Delivers the outbox whenever it has reports and the coordinator is available.
     pub(super) async fn replay_for_ever(&self) {
         loop {
             self.replay().await;
@@ -196,7 +196,7 @@ impl Worker {
         let jobs: BTreeSet<JobId> = waiting.iter().map(|report| job_of(&report.operation)).collect();
         for job in jobs {
             let lane = self.ledger.lane(job);
-            // Whoever has the lane delivers what is in it.
+            // The holder of the lane delivers what is in it.
             let Ok(turn) = lane.try_lock() else { continue };
             let (late, _) = self.deliver_older(job, u64::MAX).await;
             drop(turn);
@@ -204,19 +204,20 @@ impl Worker {
         }
     }
 
-    /// Whether everything that was reported has been answered. A disk that does not tell counts as empty.
+    /// Whether every report has been answered. After an I/O error it counts as empty.
     pub(super) async fn is_outbox_empty(&self) -> bool {
         self.ledger.waiting().await.map_or(true, |waiting| waiting.is_empty())
     }
 
-    /// Whether somebody still waits for the answer. A run cleans up after its last report before anybody else may.
+    /// Whether a caller still waits for the answer. A run cleans up after its last report before any other task may.
     fn is_in_hand(&self, report: &PendingReport) -> bool {
         let is_last = ends_a_run(&report.operation);
         let is_held = || epoch_of(&report.operation).is_some_and(|e| self.holdings.holds(job_of(&report.operation), e));
         self.ledger.is_in_hand(report.number) || (is_last && is_held())
     }
 
-    /// What came of reports whose makers had stopped waiting. Boxed, because acting on one may make another report.
+    /// Handles the answers to reports whose callers had stopped waiting. Boxed, because handling one may make another
+    /// report.
     fn act_on_late_answers(&self, late: Vec<LateReport>) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
             for (operation, answered) in late {
@@ -237,7 +238,7 @@ impl Worker {
                 }
                 return;
             }
-            // A completion that was delivered late still brings the right to move the branch.
+            // A completion that was delivered late still grants the promotion.
             ReportResponse::Completed(CompletionResponse { promote: Some(order), .. }) => {
                 self.promote_late(run, &order).await;
             }
@@ -249,7 +250,7 @@ impl Worker {
         }
     }
 
-    /// Whether a run's worktree holds what could not be saved when it ended, and cannot be saved now either.
+    /// Whether a run's worktree holds files that could not be saved when it ended, and cannot be saved now either.
     async fn is_only_copy(&self, run: RunKey) -> bool {
         let Ok(Some(worktree)) = self.host.worktree(run) else { return false };
         match self.mirror(&worktree.repo().clone()) {
@@ -261,7 +262,7 @@ impl Worker {
         }
     }
 
-    /// The worktree was kept for as long as its report was on the way. Other runs of the same job keep theirs [I11].
+    /// The worktree was kept until its report was answered. Other runs of the same job keep theirs [I11].
     async fn finish_late(&self, run: RunKey) {
         let Ok(listing) = self.ledger.records().await else { return };
         for record in listing.records.into_iter().filter(|record| record.is_of(run)) {
@@ -278,7 +279,7 @@ fn taken<A>(_: A) -> ReportResponse {
     ReportResponse::Taken
 }
 
-/// The answer, unless nobody gave one.
+/// The answer, if the coordinator gave one.
 fn settled(answer: Result<ReportResponse, ClientError>) -> Option<ReportResponse> {
     match answer {
         Ok(answered) => Some(answered),
@@ -302,7 +303,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
     }
 }
 
-/// The fence that a report shows. That of a promotion is its errand's, not that of the run whose commit is promoted.
+/// The fence of a report. That of a promotion is its errand's, not that of the run whose commit is promoted.
 fn epoch_of(operation: &WorkOperation) -> Option<Epoch> {
     match operation {
         WorkOperation::Accept { .. } | WorkOperation::Decline { .. } => None,
@@ -317,7 +318,7 @@ fn epoch_of(operation: &WorkOperation) -> Option<Epoch> {
     }
 }
 
-/// Whether nothing is left to do under the fence of a report once it was taken.
+/// Whether a report, once accepted, ends all work under its fence.
 fn ends_a_run(operation: &WorkOperation) -> bool {
     match operation {
         WorkOperation::Complete { .. }
@@ -333,7 +334,7 @@ fn ends_a_run(operation: &WorkOperation) -> bool {
     }
 }
 
-/// Whether a run's last report is among those that wait.
+/// Whether a run's last report is pending.
 pub(super) fn is_reported(waiting: &[PendingReport], run: RunKey) -> bool {
     let operations = waiting.iter().map(|report| &report.operation);
     operations

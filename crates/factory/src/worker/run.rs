@@ -1,4 +1,4 @@
-//! One run, from the lease to the final report. The compiler keeps the order; a crash in between is recovered at start.
+//! One run, from the lease to the final report. Types enforce the order; a crash in between is recovered at start.
 
 mod budget;
 mod execute;
@@ -45,37 +45,37 @@ struct Run {
     record: RunRecord,
     assignment: Assignment,
     stop: CancellationToken,
-    /// Until when its programs may run; their guards end them then.
+    /// The deadline of its programs; their guards kill them then.
     deadline: LeaseWatch,
-    /// What still ships the output of setup and engine.
+    /// The task that ships the output of setup and engine.
     log: Option<JoinHandle<()>>,
-    /// Where that output goes in while nobody writes to it.
+    /// The writing end of its log, while no step writes to it.
     log_writer: Option<LogWriter>,
-    /// The engine, once it was chosen.
+    /// The engine, once chosen.
     engine: Option<EngineName>,
     /// What the engine has done so far.
     activity: Mutex<Activity>,
     /// Its work could not be saved on the way out: the worktree is the only copy.
     is_unsaved: bool,
-    /// How long it has waited for a remote that was away.
+    /// How long it has waited for an unavailable remote.
     waited: Mutex<Duration>,
-    /// Tool calls that its agent was refused.
+    /// Tool calls that were refused to its agent.
     refused: Vec<String>,
-    /// Branches that its agent left commits on, beside the work.
+    /// Branches with commits of its agent, beside the work.
     left_branches: Vec<LeftBranch>,
-    /// What backs its outcome, to be shown before the outcome is told.
+    /// The evidence for its outcome, sent before the outcome.
     evidence: Option<EvidenceReport>,
 }
 
 impl Run {
-    /// The engine's own session with the engine's name before it, so that no other engine takes it for its own.
+    /// The engine's own session, prefixed with the engine's name, so that no other engine resumes it.
     fn session(&self) -> Option<String> {
         let own = self.engine.as_ref().zip(self.activity.lock().session.clone());
         let earlier = || self.assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.clone());
         own.map(|(engine, session)| format!("{engine}:{session}")).or_else(earlier)
     }
 
-    /// A message about its failure, with the tool calls that its agent was refused.
+    /// A failure message, with the tool calls that were refused to its agent.
     fn with_refusals(&self, message: String) -> String {
         match self.refused.as_slice() {
             [] => message,
@@ -83,7 +83,7 @@ impl Run {
         }
     }
 
-    /// A message about its end, with the branches that its agent left commits on.
+    /// A final message, with the branches on which its agent left commits.
     fn with_left_branches(&self, message: Option<String>) -> Option<String> {
         let [first, ..] = self.left_branches.as_slice() else { return message };
         let short = |sha: &CommitSha| sha.as_str().chars().take(10).collect::<String>();
@@ -93,14 +93,14 @@ impl Run {
         Some(message.map_or_else(|| note.clone(), |message| format!("{message}; {note}")))
     }
 
-    /// Writes a line of ours into its log.
+    /// Writes a line of the factory into its log.
     fn say(&self, line: &str) {
         if let Some(log) = &self.log_writer {
             log.push(line);
         }
     }
 
-    /// Its worktree stays, because that alone holds what was left out. Said once, however often the rest is saved.
+    /// Keeps its worktree, which alone holds the unsaved files. Reported once, however often the rest is saved.
     fn keep_what_is_left_out(&mut self, left_out: &[UnsavedFile]) {
         if std::mem::replace(&mut self.is_unsaved, true) {
             return;
@@ -111,27 +111,27 @@ impl Run {
     }
 }
 
-/// Where a run works.
+/// The place of a run's work.
 struct RunLocation {
     dir: PathBuf,
-    /// What it holds before the engine starts.
+    /// Its state before the engine starts.
     state: WorktreeState,
-    /// Starts programs that find the run's caches.
+    /// Starts programs with the run's caches.
     launcher: Launcher,
     repo: Option<(Mirror, RepoConfig, Worktree)>,
 }
 
-/// What a run comes to before anything is reported.
+/// The outcome of a run before anything is reported.
 enum RunResult {
     /// The work is done and verified.
     Done { sha: Option<CommitSha>, insights: RunInsights, evidence: Vec<Evidence>, handover: Handover },
     /// It failed.
     Failed { failure: RunFailure, insights: RunInsights, evidence: Vec<Evidence> },
-    /// A usage window of its engine's credential is used up: nobody failed [B1].
+    /// A usage window of its engine's credential is exhausted: not a failed attempt [B1].
     Quota { engine: EngineName, credential: String, window: ExhaustedWindow, insights: RunInsights },
-    /// The agent wants to know something from a person [B6].
+    /// The agent has a question for a person [B6].
     Asked { question: String, insights: RunInsights },
-    /// This host cannot do it now, and nobody failed: another may, or this one later.
+    /// This host cannot do it now: another may, or this one later. Not a failed attempt.
     NotHere { message: String, insights: RunInsights },
     /// It was stopped.
     Stopped,
@@ -152,16 +152,16 @@ impl RunFailure {
     }
 }
 
-/// What completed work leaves for those who go on with it.
+/// What completed work leaves for later runs.
 #[derive(Default)]
 struct Handover {
-    /// What the next run goes on from, should the work be sent back.
+    /// Where the next run continues if the job is returned for changes.
     checkpoint: Option<Checkpoint>,
     /// The text for the pull request.
     request_text: Option<String>,
 }
 
-/// A usage window that is used up, as the engine told it.
+/// An exhausted usage window, as the engine reported it.
 struct ExhaustedWindow {
     window: Option<String>,
     resets_at: Option<Timestamp>,
@@ -170,7 +170,7 @@ struct ExhaustedWindow {
     message: String,
 }
 
-/// Something that stands in the way of a run before its engine does.
+/// What prevents a run before its engine starts.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StartFailure {
     #[error(transparent)]
@@ -183,7 +183,7 @@ pub(super) enum StartFailure {
     Setup(String),
     #[error("the engine could not be started")]
     Engine(#[from] EngineError),
-    /// This disk is in the way, not the job: nobody has failed.
+    /// This disk failed, not the job: not a failed attempt.
     #[error("engine `{engine}` cannot be made ready here")]
     NotReady {
         engine: EngineName,
@@ -221,7 +221,7 @@ impl StartFailure {
 
     fn again(&self) -> Retryability {
         match self {
-            // The next run begins with the same work, and would cost as much.
+            // The next run starts with the same work, and would cost as much.
             Self::Host(Error::TooLarge { .. }) => Retryability::Pointless,
             // Only a person can create the branch, or name another one.
             Self::Host(Error::NoSuchBranch { .. }) => Retryability::Pointless,
@@ -231,7 +231,7 @@ impl StartFailure {
 }
 
 impl Worker {
-    /// Works on a job until it is reported, one way or another.
+    /// Works on a job until its outcome is reported.
     pub(super) async fn work(self: &Arc<Self>, record: RunRecord, accepted: AcceptResponse, term: LeaseTerm) {
         let key = RunKey { job: record.job, epoch: accepted.lease_epoch };
         let HeldLease { stop, deadline } = self.holdings.begin(key.job, key.epoch, term);
@@ -261,7 +261,7 @@ impl Worker {
             }
             Err(trouble) => (None, Err(trouble)),
         };
-        // Where no engine began, nothing is there to be saved.
+        // If no engine started, there is nothing to save.
         let place = place.filter(|_| !matches!(verdict, Err(StartFailure::NotReady { .. })));
         let is_disk_full = verdict.as_ref().err().is_some_and(is_disk_full);
         if is_disk_full {
@@ -277,7 +277,7 @@ impl Worker {
                 message: format!("the state disk of this factory is full: {}", chain(&trouble)),
                 insights: run.record.insights.clone(),
             },
-            // No attempt failed: another factory may reach the remote, or this one later.
+            // Not a failed attempt: another factory may reach the remote, or this one later.
             StartFailure::Host(_) if let Some(message) = unavailable => {
                 RunResult::NotHere { message, insights: run.record.insights.clone() }
             }
@@ -300,7 +300,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// The reason, if a run ended because the remote of its repository cannot be used from here.
+    /// The reason, if a run ended because the remote of its repository is unavailable here.
     async fn remote_at_fault(&self, run: &Run, trouble: &StartFailure) -> Option<String> {
         let StartFailure::Host(Error::Git(error)) = trouble else { return None };
         if !error.may_be_the_remotes() {
@@ -311,7 +311,7 @@ impl Worker {
         run.stop.run_until_cancelled(self.unavailable_remote(&mirror, &config, name)).await.flatten()
     }
 
-    /// Takes the end of the run's log that lines go in at, after those who wrote to it before.
+    /// Takes the writing end of the run's log, after its earlier writers.
     fn take_log(self: &Arc<Self>, run: &mut Run) -> LogWriter {
         if let Some(log) = run.log_writer.take() {
             return log;
@@ -325,7 +325,7 @@ impl Worker {
     }
 }
 
-/// Whether a full disk is in the way: of this process, or of a git that it runs.
+/// Whether the cause is a full disk: of this process, or of a git that it runs.
 fn is_disk_full(trouble: &StartFailure) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(trouble);
     while let Some(error) = cause {
@@ -336,6 +336,6 @@ fn is_disk_full(trouble: &StartFailure) -> bool {
         cause = error.source();
     }
     let text = chain(trouble);
-    // The second is what git itself says of a failed write.
+    // The second is git's own message after a failed write.
     text.contains("No space left on device") || text.contains("Out of diskspace")
 }

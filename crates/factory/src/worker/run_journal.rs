@@ -1,4 +1,4 @@
-//! What the station writes down: its runs and its reports. Disks take their time, so every call leaves the async threads.
+//! The worker's records on disk: its runs and its reports. Disks are slow, so every call leaves the async threads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use crate::error::Error;
 use crate::outbox::{Outbox, OutboxEntry};
 use crate::runs::{RunListing, RunRecord, Runs};
 
-/// The records of runs and the reports on their way, for async callers.
+/// The records of runs and the pending reports, for async callers.
 pub(super) struct RunJournal {
     runs: Runs,
     outbox: Outbox,
     branches: BranchIntents,
-    /// Reports whose maker still waits for the answer: nobody else may deliver them.
+    /// Reports whose caller still waits for the answer: no other task may deliver them.
     in_hand: Mutex<HashSet<u64>>,
     lanes: Mutex<HashMap<JobId, DeliveryLane>>,
-    /// Records that the disk did not take, as they should be; `None` for those that should be gone.
+    /// Records that could not be written, as they should be; `None` for those that should be removed.
     unsettled: Mutex<HashMap<(JobId, DispatchSeq), Option<RunRecord>>>,
 }
 
-/// The right to deliver reports of one job. Those of other jobs go their own way meanwhile.
+/// The right to deliver reports of one job. Other jobs' reports are delivered concurrently.
 pub(super) type DeliveryLane = Arc<AsyncMutex<()>>;
 
-/// A report that nobody answered yet.
+/// A report that was not answered yet.
 #[derive(Debug)]
 pub(super) struct PendingReport {
     pub(super) number: u64,
@@ -48,8 +48,8 @@ impl RunJournal {
         off_thread(move || runs.save(&copy)).await
     }
 
-    /// [`Ledger::save`]; `false` if the disk refuses, which ends the run before it does harm. What it did not take is
-    /// written by [`Ledger::settle`].
+    /// [`RunJournal::save`]; `false` on an I/O error, which ends the run before it does harm. [`RunJournal::settle`]
+    /// writes the missing record later.
     pub(super) async fn remember(&self, record: &RunRecord) -> bool {
         let key = (record.job, record.dispatch_seq);
         match self.save(record).await {
@@ -81,8 +81,8 @@ impl RunJournal {
         off_thread(move || runs.remove(job, seq)).await
     }
 
-    /// Writes and removes the records that the disk did not take: one that still says that its run goes on would keep its
-    /// worktree for ever. Idempotent.
+    /// Writes and removes the records that failed before: a stale record of an active run would keep its worktree
+    /// forever. Idempotent.
     pub(super) async fn settle(&self) {
         let unsettled: Vec<_> = self.unsettled.lock().iter().map(|(key, record)| (*key, record.clone())).collect();
         for ((job, seq), record) in unsettled {
@@ -91,7 +91,7 @@ impl RunJournal {
                 None => self.remove(job, seq).await,
             };
             let mut unsettled = self.unsettled.lock();
-            // The run may have gone on meanwhile.
+            // The run may have continued meanwhile.
             if settled.is_ok() && unsettled.get(&(job, seq)) == Some(&record) {
                 unsettled.remove(&(job, seq));
                 info!(job.id = %job, "The run record of job {} is written after all", job.short());
@@ -104,13 +104,13 @@ impl RunJournal {
         off_thread(move || runs.list()).await
     }
 
-    /// Writes down that a branch is about to be made.
+    /// Records that a branch is about to be made.
     pub(super) async fn about_to_make(&self, note: &BranchIntent) -> Result<(), Error> {
         let (branches, note) = (self.branches.clone(), note.clone());
         off_thread(move || branches.save(&note)).await
     }
 
-    /// Nothing need be taken away any more.
+    /// No branch needs to be removed any more.
     pub(super) async fn branch_is_settled(&self, note: &BranchIntent) {
         let (branches, copy) = (self.branches.clone(), note.clone());
         if let Err(error) = off_thread(move || branches.remove(&copy)).await {
@@ -124,7 +124,7 @@ impl RunJournal {
         off_thread(move || branches.list()).await
     }
 
-    /// Writes a report down; it is in the maker's hand until [`Ledger::hand_over`].
+    /// Records a report on disk; only its caller delivers it until [`RunJournal::hand_over`].
     pub(super) async fn append(&self, operation: &WorkOperation) -> Option<u64> {
         let outbox = self.outbox.clone();
         let report = serde_json::to_value(operation).ok()?;
@@ -140,7 +140,7 @@ impl RunJournal {
         }
     }
 
-    /// What waits, oldest first. A report that cannot be read any more is given up here.
+    /// Pending reports, oldest first. An unreadable report is dropped here.
     pub(super) async fn waiting(&self) -> Result<Vec<PendingReport>, Error> {
         let outbox = self.outbox.clone();
         let listing = off_thread(move || outbox.list()).await?;
@@ -166,7 +166,7 @@ impl RunJournal {
         self.hand_over(number);
     }
 
-    /// The maker of a report no longer waits for its answer.
+    /// The caller of a report no longer waits for its answer.
     pub(super) fn hand_over(&self, number: u64) {
         self.in_hand.lock().remove(&number);
     }
@@ -175,7 +175,7 @@ impl RunJournal {
         self.in_hand.lock().contains(&number)
     }
 
-    /// The lane of a job. Lanes that nobody uses are taken down on the way.
+    /// The lane of a job. Unused lanes are removed on the way.
     pub(super) fn lane(&self, job: JobId) -> DeliveryLane {
         let mut lanes = self.lanes.lock();
         lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
@@ -189,7 +189,7 @@ pub(super) async fn off_thread<T: Send + 'static>(
 ) -> Result<T, Error> {
     match spawn_blocking(work).await {
         Ok(done) => done,
-        // Only a panic of the work, or the end of the runtime, comes here.
+        // Only a panic of the work, or the end of the runtime, leads here.
         Err(gone) => Err(Error::disk("reach", "the state folder")(std::io::Error::other(gone))),
     }
 }

@@ -1,4 +1,4 @@
-//! What the programs of a factory are kept from [T8].
+//! Which paths the programs of a factory cannot access [T8].
 
 mod caches;
 mod opening;
@@ -19,7 +19,7 @@ use crate::process::{PathAccess, Sandbox, SandboxMode, SandboxSummary, own_homes
 use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
-/// Where people and programs keep credentials in a home folder, for homes that cannot be hidden as a whole.
+/// Common places of credentials in a home directory, for homes that cannot be hidden as a whole.
 const CREDENTIALS: [&str; 14] = [
     ".ssh",
     ".gnupg",
@@ -37,14 +37,14 @@ const CREDENTIALS: [&str; 14] = [
     ".config/gigafactory",
 ];
 
-/// Where everybody's programs are.
+/// System-wide program directories.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/etc", "/dev"];
 
-/// Variables that name a folder for temporary files.
+/// Variables that name a directory for temporary files.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 impl WorkerSettings {
-    /// Keeps programs from changing a file, and from reading it if it holds what would be taken out of a log.
+    /// Protects a file from changes by programs, and from reads if it holds what would be scrubbed from a log.
     pub fn keep(&mut self, file: &Path) {
         let scrubber = Scrubber::new(self.known_secrets());
         let kept = match fs::read_to_string(file).is_ok_and(|text| scrubber.text(&text) != text) {
@@ -54,7 +54,7 @@ impl WorkerSettings {
         kept.push(file.to_owned());
     }
 
-    /// What keeps programs from this factory's own files, if something can. Says so.
+    /// The sandbox that protects this factory's own files, if the machine has one. Logs which.
     pub(super) fn enclosure(&self, state: &StateDir) -> Result<Option<Sandbox>, WorkerError> {
         let name = &self.name;
         let account = self.run_as.as_deref().map(|account| format!("account `{account}`"));
@@ -82,8 +82,8 @@ impl WorkerSettings {
         }
     }
 
-    /// What every program reaches, whatever run it belongs to: the machine, without what is secret, with what somebody
-    /// opened on purpose, and without changes to programs.
+    /// What every program can access, whatever run it belongs to: the machine, without secrets, with what the operator
+    /// opened, and without changes to programs.
     fn marks(&self, state: &StateDir) -> Sandbox {
         let (logins, own) = (self.closed_logins(), [state.root().to_owned()]);
         let enclosure = logins.iter().fold(self.machine(), |enclosure, path| enclosure.hiding_in_place(path));
@@ -96,7 +96,7 @@ impl WorkerSettings {
         let given = read.chain(written.map(|path| (path, PathAccess::Everything)));
         let given = given.filter(|(path, _)| !hidden.iter().any(|hidden| real(hidden) == real(path)));
         let given = given.filter(|(path, _)| !self.is_led_by_agents(path));
-        // Its mark takes the place of the one that closes a home, however the home was spelled.
+        // Its mark replaces the one that closes a home, however the home was spelled.
         let homes = self.homes();
         let as_marked = |path: PathBuf| homes.iter().find(|home| **home == real(&path)).cloned().unwrap_or(path);
         let given = given.map(|(path, reach)| (as_marked(path), reach));
@@ -110,15 +110,15 @@ impl WorkerSettings {
 
         let named = self.named_programs();
         let enclosure = named.iter().fold(enclosure, |enclosure, path| enclosure.at_least(path, PathAccess::Read));
-        // The home that stays empty is for the programs that are asked for their version.
+        // The empty home is for the programs that are asked for their version.
         enclosure.with(state.empty_home(), PathAccess::Everything)
     }
 
-    /// The machine as everybody finds it, without homes.
+    /// The machine without home directories.
     fn machine(&self) -> Sandbox {
         let homes = self.homes();
-        // An agent that could write to a repository on this disk could move any branch of it.
-        // A home is not opened for the repositories in it.
+        // An agent with write access to a repository on this disk could move any branch of it. A home is not opened for
+        // the repositories in it.
         let remotes = self.local_remotes().filter(|path| !homes.iter().any(|home| home.starts_with(real(path))));
         let read = remotes.map(|path| (path, PathAccess::Read));
         let hidden = homes.iter().map(|home| (home.clone(), PathAccess::Nothing));
@@ -126,8 +126,8 @@ impl WorkerSettings {
         marks.fold(Sandbox::default(), |enclosure, (path, reach)| enclosure.with(path, reach))
     }
 
-    /// The homes of whoever runs the factory and of its git, which programs have no business with, unless they were given
-    /// one of them on purpose.
+    /// The home directories of the factory's account and of its git: hidden from programs unless the configuration
+    /// opens one.
     fn homes(&self) -> Vec<PathBuf> {
         let own = operators_homes().into_iter().chain(self.git.home.clone()).filter(|home| is_place(home));
         let homes: BTreeSet<PathBuf> = own.map(|home| real(&home)).collect();
@@ -152,7 +152,7 @@ impl WorkerSettings {
         folders.chain(self.repo_base.clone())
     }
 
-    /// The folders that programs are looked for in, by the factory and by what it runs.
+    /// The directories in which the factory and its programs look for programs.
     fn path(&self) -> Vec<PathBuf> {
         let set = self.environments().filter_map(|environment| environment.set.get("PATH").map(Into::into));
         let paths = std::env::var_os("PATH").into_iter().chain(set);
@@ -160,7 +160,7 @@ impl WorkerSettings {
         folders.filter(|folder| folder.is_absolute()).map(|folder| real(&folder)).collect()
     }
 
-    /// What the configuration names as a program, or as an argument of one.
+    /// Paths that the configuration names as a program, or as an argument of one.
     fn named_programs(&self) -> Vec<PathBuf> {
         let path = std::env::var_os("PATH");
         let engines = self.engines.iter();
@@ -186,7 +186,7 @@ impl WorkerSettings {
         if is_root { Programs::OfRoot } else { Programs::OfAnybody }
     }
 
-    /// Says what the kernel does not hold back here, or refuses to work where nothing may stay open.
+    /// Logs what the kernel does not restrict here, or fails where a full sandbox is required.
     fn say_what_stays_open(&self) -> Result<(), WorkerError> {
         let name = &self.name;
         if self.programs() == Programs::OfRoot {
@@ -210,14 +210,15 @@ impl WorkerSettings {
         Ok(())
     }
 
-    /// What the configuration opens and nobody has made, with the setting that names it.
+    /// What the configuration opens and does not exist, with the setting that names it.
     fn opened_but_missing(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         let named = self.readable.iter().map(|path| ("read", path));
         let named = named.chain(self.writable.iter().map(|path| ("write", path)));
         named.filter(|(_, path)| !path.exists())
     }
 
-    /// Where something is hidden below a folder, programs can make nothing in it that was not there when they started.
+    /// Warns about directories that are not opened, and about those in which programs can create nothing directly, because
+    /// something below is hidden.
     fn say_what_is_narrow(&self, enclosure: &Sandbox) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
         let folders: Vec<PathBuf> = homes.chain([std::env::temp_dir()]).chain(self.writable.iter().cloned()).collect();
@@ -270,26 +271,26 @@ impl WorkerSettings {
     }
 }
 
-/// The homes of whoever runs the factory: the one that its environment names, and the account's own. A service, or
-/// somebody with `sudo`, has two.
+/// The home directories of the factory's account: the one in its environment, and the account's own. They differ for a
+/// service and with `sudo`.
 fn operators_homes() -> Vec<PathBuf> {
-    // Accounts without a home name one that is not there.
+    // Accounts without a home name one that does not exist.
     let own = own_homes().into_iter().filter(|home| home.is_dir());
     std::env::home_dir().into_iter().chain(own).collect()
 }
 
-/// Whether a home is a place of its own, so that hiding it hides nothing else. Accounts of services have homes among the
-/// system's programs.
+/// Whether a home is a directory of its own, so that hiding it hides nothing else. Service accounts have homes among
+/// the system's programs.
 fn is_place(home: &Path) -> bool {
     home.is_absolute() && home.parent().is_some() && !SYSTEM.iter().any(|folder| home.starts_with(folder))
 }
 
-/// A path without links in it, if it is there.
+/// A path without links in it, if it exists.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// What a wish comes to, unless it comes to nothing and must not.
+/// The detected sandbox; an error if there is none and the mode requires one.
 pub(super) fn settle(wish: SandboxMode, found: SandboxSummary) -> Result<SandboxSummary, WorkerError> {
     match found {
         SandboxSummary::None(why) if wish == SandboxMode::Required => Err(WorkerError::NotConfined(why)),

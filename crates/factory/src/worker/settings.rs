@@ -1,4 +1,4 @@
-//! What a factory is told.
+//! The settings of a factory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -22,85 +22,85 @@ use crate::scrub::{Secrets, secret_variables};
 use crate::ship::AfterShip;
 use crate::state::StateDir;
 
-/// What a factory is told. Whoever wires it reads these from somewhere.
+/// The settings of a factory, as plain values. The caller reads them from its configuration.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// Its name, as its token says it.
+    /// Its name, as in its token.
     pub name: FactoryId,
-    /// Jobs at one time.
+    /// Concurrent jobs.
     pub seats: u32,
-    /// Jobs at one time by engine, where fewer.
+    /// Concurrent jobs by engine, where fewer.
     pub engine_seats: BTreeMap<EngineName, u32>,
     /// Relative cost of a seat, 0 to 100.
     pub cost: u8,
-    /// The folder that belongs to it.
+    /// The state directory.
     pub state: PathBuf,
-    /// The repositories it works on.
+    /// The configured repositories.
     pub repos: BTreeMap<RepoName, RepoConfig>,
-    /// A folder whose repositories it works on too.
+    /// A directory whose repositories are added.
     pub repo_base: Option<PathBuf>,
     /// The base branch of repositories found there.
     pub default_base: BranchName,
     /// The engines it offers.
     pub engines: BTreeMap<EngineName, EngineConfig>,
-    /// What a million tokens of a model cost, for engines that tell tokens only.
+    /// The price of a million tokens of a model, for engines that report tokens only.
     pub prices: BTreeMap<String, Price>,
-    /// Tokens beyond what can be detected.
+    /// Capabilities beyond what can be detected.
     pub capabilities: BTreeSet<Capability>,
-    /// Tools to look for beside those that always are, each with a command line that shows it works.
+    /// Tools to detect in addition to the built-in ones, each with a command line that shows it works.
     pub tools: BTreeMap<String, Vec<String>>,
-    /// What setup and verify commands find in their environment.
+    /// The environment of setup and verify commands.
     pub environment: EnvironmentConfig,
     /// How git reaches remotes.
     pub git: GitConfig,
-    /// Who our commits are by.
+    /// The author of the factory's commits.
     pub identity: Identity,
-    /// How long and how much programs may take.
+    /// Limits of time and output of programs.
     pub limits: Limits,
     /// Where pull requests are opened.
     pub forge: ForgeConfig,
-    /// What our refs begin with.
+    /// The prefix of the fleet's refs.
     pub ref_prefix: BranchName,
-    /// What becomes of a merged branch.
+    /// Whether a merged branch is deleted.
     pub after_ship: AfterShip,
-    /// How often work in progress is saved while an engine runs.
+    /// How often a checkpoint is saved while an engine runs.
     pub checkpoint_every: Duration,
-    /// How often the machine is looked at again.
+    /// How often capabilities are detected again.
     pub detect_every: Duration,
-    /// How it asks for work by itself.
+    /// How it polls for work.
     pub polling: Polling,
-    /// How its disk is kept in order.
+    /// How its disk is cleaned up.
     pub housekeeping: Housekeeping,
     /// The account that engines, setup and verify commands run under; its own when absent.
     pub run_as: Option<String>,
-    /// Whether the kernel keeps these programs from the factory's own files.
+    /// Whether the kernel protects the factory's own files from these programs.
     pub confine: SandboxMode,
-    /// What they are kept from beyond what it knows by itself: folders and files of whoever wires the factory.
+    /// Directories and files of the caller that agents cannot access, in addition to the built-in ones.
     pub hidden: Vec<PathBuf>,
-    /// What they can read beyond what is everybody's, such as a folder in the home of whoever runs the factory.
+    /// What agents can read in addition to shared paths, such as a directory in the home of the factory's account.
     pub readable: Vec<PathBuf>,
-    /// What they can write to beyond their run's own and temporary folders.
+    /// What they can write to in addition to their run's own and temporary directories.
     pub writable: Vec<PathBuf>,
     /// What they cannot change, whatever else they can write to.
     pub fixed: Vec<PathBuf>,
-    /// What must never be seen in a log, a report or a message, beyond what it finds by itself.
+    /// Secrets to scrub from logs, reports and messages, in addition to those found automatically.
     pub secrets: Secrets,
-    /// The command line that runs a program under guard; without one a killed factory leaves orphans.
+    /// The command line that runs a program under a guard; without one a killed factory leaves orphans.
     pub guard: Option<Vec<OsString>>,
 }
 
-/// How often a factory that has to ask for work does so, unless somebody says otherwise.
+/// The default interval between polls of a factory that polls for work.
 const POLL_EVERY: Duration = Duration::from_secs(15);
 
-/// A day's leftovers are few, and looking for them costs a question per job.
+/// A day's leftovers are few, and a clean-up costs one request per job.
 const GC_EVERY: Duration = Duration::from_hours(24);
-/// Long enough to come back from a holiday and look at what went wrong.
+/// Long enough to inspect a failure after a holiday.
 const RETENTION: Duration = Duration::from_hours(14 * 24);
-/// A worktree and its build fit into what this leaves.
+/// Enough for a worktree and its build.
 const DISK_FLOOR_BYTES: u64 = 1024 * 1024 * 1024;
 
 impl WorkerSettings {
-    /// The machine's share of the fleet that these settings describe.
+    /// The host that these settings describe.
     pub(crate) fn host(&self, state: &StateDir, clock: Arc<dyn Clock>) -> Result<Host, WorkerError> {
         let confinement = settle(self.confine, self.confine.in_force())?;
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -110,7 +110,7 @@ impl WorkerSettings {
         Ok(host.for_account(self.run_as.as_deref().map(Account::named).transpose()?)?)
     }
 
-    /// Repositories that are configured, and those that were found.
+    /// The configured repositories, and those that were found.
     pub(crate) fn all_repos(&self, found: &BTreeMap<RepoName, PathBuf>) -> BTreeMap<RepoName, RepoConfig> {
         let found = found
             .iter()
@@ -131,7 +131,7 @@ impl WorkerSettings {
         let variables = variables.iter().map(|(name, value)| (name, value));
         let named = variables.chain(set).map(|(name, value)| (name.as_str(), value.as_str()));
         let mut secrets = secret_variables(named);
-        // What an operator passes on is a credential more often than not, whatever its name is.
+        // A variable that the operator passes on is usually a credential, whatever its name is.
         let is_passed =
             |name: &str| self.environments().any(|environment| environment.pass.iter().any(|pass| pass == name));
         let is_secret = |value: &str| value.len() >= 16 && !value.contains(['/', ' ']);
@@ -146,21 +146,21 @@ impl WorkerSettings {
         secrets
     }
 
-    /// What is behind the repositories that are configured and those that are in the base directory now.
+    /// The remotes of the configured repositories and of those in the base directory now.
     pub(super) fn repositories(&self) -> Vec<Repository> {
         let found = self.repo_base.as_deref().map(repos_under).unwrap_or_default();
         self.all_repos(&found).values().filter_map(|config| Repository::of(config).ok()).collect()
     }
 }
 
-/// How a factory keeps its disk in order [F7][B10].
+/// How a factory cleans up its disk [F7][B10].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Housekeeping {
-    /// How often it cleans up; never by itself when absent.
+    /// The interval of clean-ups; never by itself when absent.
     pub every: Option<Duration>,
-    /// How long what failed, or was fenced, is kept for a person.
+    /// How long failed and fenced worktrees are kept for a person.
     pub retention: Duration,
-    /// With less free space it takes nothing new.
+    /// With less free space it accepts no work.
     pub disk_floor_bytes: u64,
 }
 
@@ -170,23 +170,23 @@ impl Default for Housekeeping {
     }
 }
 
-/// How a factory asks for work by itself.
+/// How a factory polls for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Polling {
-    /// The pause between two askings; jittered, and longer while there is nothing to do.
+    /// The pause between two polls; jittered, and longer while there is no work.
     pub every: Duration,
-    /// Whether it waits to be told.
+    /// Whether it polls only at the coordinator's request.
     pub when: PollWhen,
-    /// Asks whether the queue has moved before it asks for work, although the coordinator says `poll`.
+    /// Polls the queue's version before it claims, although the mode is `poll`.
     pub gated: bool,
 }
 
-/// When a factory asks for work by itself.
+/// When a factory polls for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollWhen {
-    /// When the coordinator says so.
+    /// When the coordinator requires it.
     Told,
-    /// Always, whatever the mode is: where offers do not get through.
+    /// Always, whatever the mode is: for networks that block offers.
     Always,
 }
 

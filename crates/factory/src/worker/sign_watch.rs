@@ -1,4 +1,4 @@
-//! Notices when what is at certain paths says something else than before [F1][B9].
+//! Reports when the content at watched paths has changed [F1][B9].
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use domain::Clock;
 
 use crate::watch::DirectoryWatch;
 
-/// Watches the folders in which the paths are, or will appear. Much changes there that means nothing: what counts is what
-/// `read` makes of the paths.
+/// Watches the directories in which the paths are, or will appear. Unrelated changes are frequent there: only a changed
+/// result of `read` counts.
 pub(super) struct SignWatch<T> {
     paths: Vec<PathBuf>,
     read: fn(&[PathBuf]) -> T,
@@ -25,7 +25,7 @@ impl<T: PartialEq> SignWatch<T> {
         Self { seen: read(&paths), paths, read, folders, watch, clock }
     }
 
-    /// Resolves once something else is read than before.
+    /// Resolves once `read` returns another result than before.
     pub(super) async fn changed(&mut self) {
         loop {
             self.watch.changed().await;
@@ -41,7 +41,7 @@ impl<T: PartialEq> SignWatch<T> {
     }
 }
 
-/// Watches the folders around the paths: those that are there once the watch has begun.
+/// Watches the directories around the paths: those that exist once the watch has started.
 fn watched(paths: &[PathBuf], clock: &Arc<dyn Clock>) -> (BTreeSet<PathBuf>, DirectoryWatch) {
     loop {
         let folders = folders_of(paths);
@@ -56,8 +56,8 @@ fn folders_of(paths: &[PathBuf]) -> BTreeSet<PathBuf> {
     paths.iter().filter_map(|path| nearest_folder(path)).collect()
 }
 
-/// The folder in which something is, or the nearest one to where it will be: an engine makes its own when somebody signs in
-/// for the first time.
+/// The directory that contains a path, or the nearest existing ancestor: an engine makes its own directory at the first
+/// sign-in.
 pub(super) fn nearest_folder(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_owned)
 }

@@ -1,4 +1,4 @@
-//! The titles of the jobs that this factory worked on last, for its log.
+//! The titles of this factory's recent jobs, for its log.
 
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ impl Titles {
         kept.push_back((assignment.job_id, assignment.spec.title.clone()));
     }
 
-    /// The job by its short id, and by its title where that is known.
+    /// The job by its short id, and by its title if known.
     pub(super) fn label(&self, job: JobId) -> String {
         let kept = self.kept.lock();
         let title = kept.iter().find(|(known, _)| *known == job).map(|(_, title)| title.as_str());

@@ -1,4 +1,4 @@
-//! Keeping the disk in order: a clean-up now and then, and before anything else when space runs out [F7][B10].
+//! Cleans up the disk: on a schedule, and when space runs out [F7][B10].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::disk::free_bytes;
 use crate::gc::{Gc, GcReport};
 use crate::state::StateDir;
 
-/// How often free space is looked at: an agent can fill a disk faster than a day, and looking costs nothing.
+/// How often free space is checked: an agent can fill a disk within a day, and a check costs nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
 
 /// A clean-up that freed too little is not worth repeating at once.
@@ -46,7 +46,7 @@ impl Worker {
             self.clock.sleep(every.map_or(LOOK_EVERY, |every| every.min(LOOK_EVERY))).await;
             let now = self.clock.monotonic();
             let is_worth_it = last_when_short.is_none_or(|last| now.saturating_sub(last) >= GC_WHEN_SHORT_EVERY);
-            // Counted from what is on the disk: a factory that is started anew every day cleans up all the same.
+            // Counted from what is on the disk: a factory that restarts every day cleans up all the same.
             let is_due = || every.is_some_and(|every| Gc::last_was(&self.host.state, self.clock.now()) >= every);
             if self.is_below_floor() && is_worth_it {
                 last_when_short = Some(now);
@@ -59,7 +59,7 @@ impl Worker {
         }
     }
 
-    /// How many jobs it takes at one time: none while its disk is too full.
+    /// The number of seats: none while its disk is too full.
     pub(super) fn seats_offered(&self) -> u32 {
         if self.upkeep.is_short.load(Ordering::Relaxed) { 0 } else { self.settings.seats }
     }
@@ -69,12 +69,12 @@ impl Worker {
         free_bytes(&self.settings.state).is_some_and(|free| free < self.settings.housekeeping.disk_floor_bytes)
     }
 
-    /// The disk took no more in the midst of a run. The coordinator hears of it before the job goes back.
+    /// The disk became full during a run. Reported before the job is released.
     pub(super) async fn disk_is_full(&self) {
         self.say_whether_short(true).await;
     }
 
-    /// The coordinator hears at once that nothing more fits, or fits again: an offer would only wait here.
+    /// Reports at once that the disk is full, or has space again: an offer would only wait here.
     async fn say_whether_short(&self, is_short: bool) {
         if self.upkeep.is_short.swap(is_short, Ordering::Relaxed) == is_short {
             return;
@@ -89,7 +89,7 @@ impl Worker {
         }
         if let Err(error) = self.heartbeat().await {
             warn!(%error, "The coordinator could not be told about the disk");
-            // The next look says it again.
+            // The next check reports it again.
             self.upkeep.is_short.store(!is_short, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,4 @@
-//! Folders whose content says what this machine can do, those included that are not there yet.
+//! Directories whose content determines this machine's capabilities, missing ones included.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use domain::Clock;
 use super::sign_watch::nearest_folder;
 use crate::watch::DirectoryWatch;
 
-/// Notices what changes in folders, and when one of them appears or goes. Around one that is not there much may change that
-/// means nothing.
+/// Reports changes in directories, and when one of them appears or disappears. Unrelated changes around a missing one
+/// are frequent.
 pub(super) struct Vicinity {
     wanted: BTreeSet<PathBuf>,
     sight: Sight,
     here: DirectoryWatch,
-    /// The nearest folders around those that are not there.
+    /// The nearest existing ancestors of the missing ones.
     around: Option<DirectoryWatch>,
     clock: Arc<dyn Clock>,
 }
@@ -33,7 +33,7 @@ impl Vicinity {
         Self { wanted, sight, here, around, clock }
     }
 
-    /// Resolves once something has changed in one of the folders, or one of them has appeared or gone.
+    /// Resolves once something has changed in one of the directories, or one of them has appeared or disappeared.
     pub(super) async fn changed(&mut self) {
         loop {
             let is_news = tokio::select! {
@@ -68,7 +68,7 @@ impl Sight {
     }
 }
 
-/// Watches what is there once the watch has begun.
+/// Watches what exists once the watch has started.
 fn watched(wanted: &BTreeSet<PathBuf>, clock: &Arc<dyn Clock>) -> (Sight, DirectoryWatch, Option<DirectoryWatch>) {
     loop {
         let sight = Sight::of(wanted);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_appears_is_watched_from_then_on_and_what_happens_around_it_is_nobodys_business() {
+    async fn a_directory_is_watched_once_it_appears_its_siblings_are_not() {
         let home = tempfile::tempdir().unwrap();
         let bin = home.path().join(".local/bin");
         let mut vicinity = Vicinity::on([bin.clone()].into(), Arc::new(SystemClock::new()));

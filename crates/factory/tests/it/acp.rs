@@ -1,4 +1,4 @@
-//! Agents that speak the Agent Client Protocol: one of our own as a real process, and real ones as they were recorded.
+//! Agents that speak the Agent Client Protocol: a test agent as a real process, and recordings of real ones.
 
 mod agent;
 
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{PATIENCE, clock, environment, eventually, job, myself_as, roomy, run};
 
-/// A folder to work in, with a file in it, and a secret beside it.
+/// A directory to work in, with a file in it, and a secret beside it.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// The engine whose program is this binary, playing an agent that behaves as `manner` says.
+/// The engine whose program is this binary, playing an agent with the behaviour `manner`.
 fn engine(manner: &str, permissions: Permissions) -> AcpEngine {
     let myself = myself_as("acp::agent::plays_the_agent").into_iter().map(|arg| arg.into_string().unwrap());
     // In one word of the guard's command line, where the test harness does not take it for a test of its own.
@@ -78,7 +78,7 @@ async fn play(
     play_by(clock(), engine, request, cancel).await
 }
 
-/// The same, by a clock of the test's own.
+/// The same, with the test's own clock.
 async fn play_by(
     clock: Arc<dyn Clock>,
     engine: &AcpEngine,
@@ -93,7 +93,7 @@ async fn play_by(
         while let Some(output) = outputs.recv().await {
             events.extend(output.events);
         }
-        // The test harness that the agent lives in says a word of its own.
+        // The agent's test harness prints a line of its own.
         events.retain(|event| !matches!(event, EngineEvent::Output { .. }));
         events
     };
@@ -225,7 +225,7 @@ async fn an_agent_that_is_to_stop_is_asked_first() {
         eventually("the agent being at work", || place.read("at-work").is_some()).await;
         cancel.cancel();
     };
-    // Its time to go by itself never runs out.
+    // Its grace period never ends.
     let playing = play_by(Arc::new(ManualClock::default()), &engine, &request, &cancel);
     let both = async { tokio::join!(playing, stop) };
     let ((end, _), ()) = tokio::time::timeout(2 * PATIENCE, both).await.expect("it was never asked");
@@ -234,7 +234,7 @@ async fn an_agent_that_is_to_stop_is_asked_first() {
     assert_eq!(place.read("cancelled").as_deref(), Some("s-1"));
 }
 
-/// Plays the recorded lines of an agent to a session; what happened, and what was answered to the agent's requests.
+/// Replays the recorded lines of an agent to a session; returns the events, and the answers to the agent's requests.
 fn replay(golden: &str, place: &Place, permissions: Permissions) -> (Vec<EngineEvent>, Vec<Value>, RunVerdict) {
     let engine = engine("is not started", permissions);
     let (_, mut session) = engine.command(&place.request(None)).unwrap();

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{clock, environment, guarded, job, roomy, run};
 
-/// Writes down its arguments and its prompt, exports a trajectory, answers.
+/// Records its arguments and its prompt, exports a trajectory, answers.
 const DEVIN: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then echo "devin 1.2.3"; exit; fi
 echo "$@" > arguments

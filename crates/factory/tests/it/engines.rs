@@ -1,4 +1,4 @@
-//! The command engine, from its template to its judgement.
+//! The command engine, from its template to its verdict.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -180,7 +180,7 @@ async fn capabilities_are_what_the_machine_shows() {
     assert!(detected.capabilities.iter().any(|token| token.as_str().starts_with("arch:")));
 }
 
-/// A folder with these scripts, and an environment whose programs are found there first.
+/// A directory with these scripts, and an environment whose programs are found there first.
 fn tools(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Environment) {
     let bin = tempfile::tempdir().unwrap();
     for (tool, script) in scripts {

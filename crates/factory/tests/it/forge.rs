@@ -1,4 +1,4 @@
-//! Pull requests on a forge, with everything that can go wrong between us and it [F5].
+//! Pull requests on a forge, with every fault of the connection [F5].
 
 mod fake_github;
 mod loops;
@@ -15,7 +15,7 @@ use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequest
 use crate::stage::{Forge, clock, git, job, main, notes};
 use fake_github::{GitHub, TOKEN};
 
-/// A remote, a GitHub over it, and our side of that.
+/// A remote, a fake GitHub over it, and the client.
 struct Scene {
     remote: Forge,
     github: GitHub,
@@ -47,7 +47,7 @@ impl Scene {
     }
 }
 
-/// How a factory reaches the stand-in: its token is in a file.
+/// A configuration for the fake: its token is in a file.
 fn config(remote: &Forge, github: &GitHub) -> ForgeConfig {
     let token = remote.path("forge.token");
     std::fs::write(&token, TOKEN).unwrap();

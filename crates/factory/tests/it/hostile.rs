@@ -1,4 +1,4 @@
-//! Names and repositories that want to run something.
+//! Names and repositories that try to run a program.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use factory::{
 use crate::promotion::promote_first;
 use crate::stage::{Forge, eventually, git, job, main, notes, run};
 
-/// Names that do something in a shell, in a terminal, in a path or on a command line.
+/// Names with a special meaning in a shell, in a terminal, in a path or on a command line.
 const HOSTILE: [&str; 14] = [
     "$(touch canary)",
     "`touch canary`",
@@ -87,7 +87,7 @@ async fn hostile_addresses_branches_and_repositories_never_reach_git() {
     no_canary(&forge.path(""));
 }
 
-/// A script that leaves the canary, and passes on what it is given so that nothing else fails.
+/// A script that leaves the canary, and forwards its input so that nothing else fails.
 pub(crate) fn trap(forge: &Forge) -> String {
     let script = forge.path("trap.sh");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\ncat\n", forge.path("canary").display())).unwrap();
@@ -137,11 +137,11 @@ pub(crate) fn plant_hooks(folder: &Path, trap: &str) {
     }
 }
 
-/// What the agent's branch shows.
+/// The commit of the agent's branch.
 #[derive(Clone, Copy)]
 enum Head {
     Sound,
-    /// A commit whose tree is nowhere, which a git that serves it would fetch as the agent's settings say.
+    /// A commit whose tree is missing, which a serving git would fetch as the agent's settings say.
     WithoutTree,
 }
 
@@ -151,7 +151,7 @@ enum Contents {
     Partial,
 }
 
-/// Moves the agent's branch to a commit whose tree is nowhere.
+/// Moves the agent's branch to a commit whose tree is missing.
 fn lose_the_tree(agent: &Path) {
     let parent = git(agent, &["rev-parse", "HEAD"]);
     let by = "A <a@example.org> 1 +0000";
@@ -223,7 +223,7 @@ async fn spring_every_trap(contents: Contents, head: Head) {
         let nested = agent.join(nested);
         fs::create_dir_all(&nested).unwrap();
         git(&nested, &["init", "--quiet"]);
-        // The very commit that the submodule is recorded at, so that git would look inside for changes.
+        // The submodule's recorded commit, so that git would look inside for changes.
         git(&nested, &["fetch", "--quiet", seed.to_str().unwrap(), &linked]);
         git(&nested, &["checkout", "--quiet", "--detach", &linked]);
         fs::write(nested.join("readme.md"), "HELLO\n").unwrap();
@@ -298,7 +298,7 @@ async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
     fs::write(&config, fs::read_to_string(&config).unwrap() + &trapped_config(&trap)).unwrap();
     fs::write(worktree.path().join(".gitattributes"), "* filter=evil\n").unwrap();
 
-    // Whether this fails or not, it ran what the repository told it to.
+    // Whether this fails or not, it ran the repository's program.
     let _ = std::process::Command::new("git").current_dir(worktree.path()).args(["add", "-A"]).output().unwrap();
 
     assert!(forge.path("canary").exists());
@@ -320,7 +320,7 @@ async fn a_git_that_lets_the_serving_side_fetch_does_run_what_the_agent_says() {
     let mut fetching = fetch.arg("fetch").arg(worktree.path().join(".git")).arg("HEAD").spawn().unwrap();
 
     eventually("the canary", || forge.path("canary").exists()).await;
-    // The trap talks as nobody expects, and both sides wait for each other.
+    // The trap violates the protocol, and both sides wait for each other.
     let group = format!("-{}", fetching.id());
     std::process::Command::new("kill").args(["-9", "--", &group]).status().unwrap();
     fetching.wait().unwrap();
@@ -427,7 +427,7 @@ async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_h
         let host = forge.host("host");
         let mirror = forge.mirror(&host).await;
 
-        // Git refuses some of them and makes plain files of others; the factory survives either.
+        // Git rejects some of them and makes plain files of others; the factory survives either.
         if let Ok(worktree) = mirror.create(run(1), &main(), &WorktreeStart::Base).await {
             fs::write(worktree.path().join("work.txt"), "work").unwrap();
             let Ok(CommitOutcome::Made(sha)) = mirror.commit_all(&worktree, "Work").await else { continue };

@@ -12,7 +12,7 @@ use crate::stage::{Forge, git, main, run};
 
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
 
-/// Whether the real program is here; says loudly what is not tested when it is not.
+/// Whether the real program is installed; prints what is not tested when it is not.
 fn is_installed() -> bool {
     let found = Command::new("git-lfs").arg("version").output().is_ok_and(|ran| ran.status.success());
     if !found {
@@ -21,7 +21,7 @@ fn is_installed() -> bool {
     found
 }
 
-/// A repository with one large file, and an `.lfsconfig` that points at a server which nobody may ask.
+/// A repository with one large file, and an `.lfsconfig` that names a forbidden server.
 fn with_a_large_file(forge: &Forge, server: &str) -> Vec<u8> {
     let seed = forge.path("seed");
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();

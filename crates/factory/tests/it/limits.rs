@@ -1,4 +1,4 @@
-//! Engines that talk back, that do not go, and that use up too much: real processes, each ended for its own reason.
+//! Engines with a dialogue, that do not exit, and that exceed limits: real processes, each ended for its own reason.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::golden;
 use crate::stage::{PATIENCE, becomes_so, clock, environment, guarded, job, myself_as, pid_in, roomy, run, runs};
 
-/// A folder with a program in it that plays an engine.
+/// A directory with a program in it that plays an engine.
 struct Play {
     folder: TempDir,
 }
@@ -66,7 +66,7 @@ impl Play {
         CodexEngine::new("codex".parse().unwrap(), &self.config(), environment(), &self.bench())
     }
 
-    /// The program as a command that says its figures.
+    /// The program as a command that prints its metrics.
     fn command(&self) -> CommandEngine {
         let reads = OutputPatterns {
             cost_usd: Some(OutputPattern::Regex(r"spent \$([0-9.]+)".to_owned())),
@@ -102,21 +102,21 @@ impl Play {
         end
     }
 
-    /// The program wrote its number down, was told to end, and is gone.
+    /// The program recorded its pid, got SIGTERM, and is gone.
     fn ended_politely(&self) {
         assert!(self.path("told").exists(), "it was not told before it was killed");
         assert!(!runs(pid_in(&self.path("pid")).unwrap()));
     }
 }
 
-/// Does not go by itself. Every program of a play writes down that it was told to.
+/// Does not exit by itself. Every program of these tests records a SIGTERM.
 const STAY: &str = "sleep 600 & wait";
 
-/// So often the grace passes before somebody who is told to go is killed: once after the last word, once after being told,
-/// and once more because nobody may have looked at the clock in time.
+/// How many grace periods pass before a program is killed: one after its result message, one after SIGTERM, and one
+/// more for a late timer.
 const LINGERS_MAX: usize = 3;
 
-/// Gives a program all the time it needs to write down that it was told to end.
+/// Gives a program all the time it needs to record its SIGTERM.
 fn patient() -> Bounds {
     Bounds { grace: PATIENCE, ..roomy() }
 }
@@ -140,7 +140,7 @@ async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_
     let wait_until_it_lingers = async {
         let is_last = |output: &EngineOutput| matches!(output.events[..], [.., EngineEvent::Ended { .. }]);
         while outputs.recv().await.is_some_and(|output| !is_last(&output)) {}
-        // Only so that it is not the second passing of the grace that ends it.
+        // Only so that the second grace period does not end it.
         clock().sleep(Duration::from_millis(10)).await;
         for _ in 0..LINGERS_MAX {
             time.advance(PATIENCE);
@@ -167,7 +167,7 @@ async fn tokens_over_the_jobs_budget_end_the_engine() {
 
     let end = play.run(&play.claude(), allowance, patient()).await;
 
-    // What it used until it was stopped counts too.
+    // Its usage until it was stopped counts too.
     let used = end.insights.tokens_in.unwrap() + end.insights.tokens_out.unwrap();
     let message = format!("it used {} tokens, of 1,000 left of the job's `budget.tokens`", domain::grouped(used));
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, &message));
@@ -365,7 +365,7 @@ async fn silence_during_a_tool_call_has_a_limit_of_its_own() {
     assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
 }
 
-/// An engine that is asked one thing after the other.
+/// An engine with a dialogue.
 struct Talker {
     program: PathBuf,
     name: EngineName,

@@ -139,7 +139,7 @@ async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the
     assert!(!config.contains("remote"), "the mirror's own settings still name nobody: {config}");
 }
 
-/// Files whose contents a mirror does not have.
+/// Files whose contents a mirror lacks.
 fn missing(mirror: &Mirror) -> usize {
     git(mirror.path(), &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count()
 }

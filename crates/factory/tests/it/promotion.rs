@@ -20,13 +20,13 @@ async fn finished(forge: &Forge, epoch: u64) -> (Mirror, CommitSha) {
     (mirror, sha)
 }
 
-/// A promotion of a job of which none is recorded yet.
+/// A promotion of a job without a recorded one.
 pub(crate) async fn promote_first(mirror: &Mirror, sha: &CommitSha) -> Promotion {
     let seen = mirror.look_at_branch(job()).await.unwrap();
     mirror.promote(seen, sha, AcceptableBranch::FirstTime(&[])).await.unwrap()
 }
 
-/// A promotion of a job whose branch is recorded to show one of these.
+/// A promotion of a job whose branch is recorded at one of these.
 async fn promote_over(mirror: &Mirror, sha: &CommitSha, known: &[CommitSha]) -> Promotion {
     let seen = mirror.look_at_branch(job()).await.unwrap();
     mirror.promote(seen, sha, AcceptableBranch::OneOf(known)).await.unwrap()

@@ -1,4 +1,4 @@
-//! What must survive a kill at any instant.
+//! State that must survive a kill at any instant.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Merging what was recorded, once.
+//! Merges the recorded commit, once.
 
 use std::fs;
 

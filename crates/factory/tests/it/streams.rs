@@ -1,4 +1,4 @@
-//! Recorded streams of the engines, replayed: what a person reads, what each run costs and what it comes to.
+//! Recorded streams of the engines, replayed: the lines for people, the cost and the verdict of each run.
 //!
 //! Those called `real-…` were printed by the real programs; the others are cut or changed from them to hold a trap.
 
@@ -131,7 +131,7 @@ fn request() -> EngineRequest {
     }
 }
 
-/// What a run that printed this stream comes to, in words.
+/// The verdict on a run that printed this stream, for people.
 fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
     let (_, mut session) = engine.command(&request()).unwrap();
     let mut activity = Activity::begin(Path::new("/w"));
@@ -151,7 +151,7 @@ fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
     told
 }
 
-/// Puts the record that a program kept beside its stream, where there is one, to where it had it.
+/// Copies the record that a program kept beside its stream, if there is one, to its original place.
 fn lay_out_record(name: &str, stream: &str, bytes: &[u8], sessions: &Path) {
     let Ok(record) = fs::read(golden::file(&format!("{name}-records/{stream}.jsonl"))) else { return };
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -228,11 +228,11 @@ fn cost_of_resumed(stream: &str, conversation: &str) -> f64 {
 
 #[test]
 fn a_resumed_session_of_claude_pays_only_for_its_own_run() {
-    // 2.1.326: the closing word says 1.26 for two runs of 0.63 each.
+    // 2.1.326: the result message has 1.26 for two runs of 0.63 each.
     assert_eq!(cost_of_resumed("real-resumed-session-total", "real-resumed-session-total"), 0.63);
-    // 2.1.197: the closing word says 0.63, and the conversation records no cost.
+    // 2.1.197: the result message has 0.63, and the conversation records no cost.
     assert_eq!(cost_of_resumed("real-resumed-own-total", "real-resumed-own-total"), 0.63);
-    // 2.1.197 after 2.1.326: the record is there, and the closing word does not include it.
+    // 2.1.197 after 2.1.326: the record exists, and the result message does not include it.
     assert_eq!(cost_of_resumed("real-resumed-own-total", "real-resumed-session-total"), 0.63);
 }
 

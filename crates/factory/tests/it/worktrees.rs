@@ -163,7 +163,7 @@ async fn saving_what_has_not_changed_pushes_nothing() {
     assert_eq!(forge.shows(&wip), Some(changed.sha));
 }
 
-/// A repository with another one inside, recorded under `url`; and its mirror on a machine that is told to follow.
+/// A repository with another one inside, recorded under `url`; and its mirror on a machine that follows submodules.
 async fn with_submodule(forge: &Forge, path: &str, url: &str) -> Mirror {
     git(&forge.path(""), &["clone", "--quiet", "--bare", "remote.git", "other.git"]);
     let seed = forge.path("seed");

@@ -1,4 +1,4 @@
-//! What the agent asks of us while it works.
+//! Answers the agent's requests.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) struct RequestHandler {
     denied: Vec<String>,
 }
 
-/// What is remembered of refusals; more would tell nobody more.
+/// Refusals that are remembered; more would add no information.
 const DENIED_MAX: usize = 8;
 
 impl RequestHandler {
@@ -30,12 +30,12 @@ impl RequestHandler {
         Self { files: Files::below(worktree), permissions, denied: Vec::new() }
     }
 
-    /// What the agent was not allowed to do, if anything.
+    /// What was refused to the agent, if anything.
     pub(super) fn denied(&self) -> &[String] {
         &self.denied
     }
 
-    /// The answer to a request, and what it tells those who watch.
+    /// The answer to a request, and its event.
     pub(super) fn answer(
         &mut self,
         method: &str,

@@ -1,4 +1,4 @@
-//! One conversation: hello, a session, the prompt, and whatever the agent asks for on the way.
+//! One conversation: initialize, a session, the prompt, and the agent's requests.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ use crate::prompt::Memory;
 
 /// One run of an agent that speaks the protocol.
 pub(super) struct AcpSession {
-    /// What is asked of an agent that remembers the job, and of one that does not.
+    /// The prompts for an agent that resumes the job, and for one that does not.
     prompts: [String; 2],
     worktree: PathBuf,
-    /// A session of an earlier run that is to go on.
+    /// A session of an earlier run to resume.
     earlier: Option<SessionId>,
-    /// The agent's own name for how freely it works.
+    /// The agent's own permission mode.
     mode: Option<SessionModeId>,
     step: Step,
     session: Option<SessionId>,
@@ -37,7 +37,7 @@ pub(super) struct AcpSession {
     last_words: String,
 }
 
-/// What we wait for.
+/// The pending request.
 enum Step {
     Hello,
     Opening(Opening),
@@ -46,7 +46,7 @@ enum Step {
     Over(Ending),
 }
 
-/// How the session is opened. Only one that starts anew tells its name.
+/// How the session is opened. Only a new one reports its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
     Anew,
@@ -56,7 +56,7 @@ enum Opening {
 enum Ending {
     Stopped(StopReason),
     Refused(Error),
-    /// It does not speak as the protocol says.
+    /// It violates the protocol.
     Strange(String),
 }
 
@@ -90,7 +90,7 @@ impl AcpSession {
         self.to_say.push_back(wire::request(number, method, params));
     }
 
-    /// Takes an answer to what we asked.
+    /// Takes an answer to a request of ours.
     fn take(&mut self, number: i64, outcome: Result<Params, Error>) -> Vec<EngineEvent> {
         match (&self.step, number) {
             (Step::Hello, HELLO) => self.greeted(outcome),
@@ -104,7 +104,7 @@ impl AcpSession {
                 (_, Err(error)) => self.end(Ending::Refused(error)),
             },
             (Step::Working, PROMPT) => self.prompted(outcome),
-            // An answer to nothing.
+            // An answer without a request.
             _ => Vec::new(),
         }
     }
@@ -144,7 +144,7 @@ impl AcpSession {
                 self.updates.begin_again();
                 self.begin(session, Opening::Again)
             }
-            // Sessions are the agent's own; this host's may not know it. The work in the worktree is there all the same.
+            // Sessions are the agent's own; this host may not have it. The work in the worktree is there all the same.
             _ => {
                 self.open_anew();
                 Vec::new()
@@ -199,7 +199,7 @@ impl AcpSession {
         events
     }
 
-    /// What an answer holds; one that holds something else, or a refusal, ends the conversation.
+    /// The content of an answer; any other content, or a refusal, ends the conversation.
     fn expect<T: serde::de::DeserializeOwned>(
         &mut self,
         outcome: Result<Params, Error>,
@@ -294,7 +294,7 @@ impl Session for AcpSession {
     }
 }
 
-/// The protocol has no word for a usage window: agents say it in their own.
+/// The protocol has no field for a usage window: agents report it as text.
 fn refused(error: &Error) -> RunVerdict {
     let message = domain::escape_for_terminal(&error.message);
     let said = message.to_ascii_lowercase();

@@ -1,6 +1,6 @@
 //! Claude Code's own record of a session. The stream gives each message with the usage of its first event, which lacks
-//! nearly all output tokens; only the closing word has the whole. The record has the whole for each message, so that a run
-//! without a closing word is charged for what it used.
+//! nearly all output tokens; only the result message has the total. The record has the total for each message, so that
+//! a run without a result message is charged for what it used.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,8 +15,8 @@ use crate::dirfd::DirFd;
 use crate::engine::room::is_plain;
 use crate::engine::stream::text_at;
 
-/// The files of one session below an engine's home. An agent can write to them: they are read without following links, and
-/// their figures never lower those of the stream.
+/// The files of one session below an engine's home. An agent can write to them: they are read without following links,
+/// and their metrics never lower those of the stream.
 pub(super) struct SessionRecord {
     home: PathBuf,
     worktree: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct SessionRecord {
     read_to: BTreeMap<PathBuf, u64>,
 }
 
-/// What is read of a file at once. A longer line is skipped: it holds a file's content, not figures alone.
+/// Bytes that are read of a file at once. A longer line is skipped: it holds a file's content, not only metrics.
 const PART_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What is read of a file at the end of a run.
@@ -35,7 +35,7 @@ const PARTS_MAX: usize = 128;
 const SUBAGENTS_MAX: usize = 1_000;
 
 impl SessionRecord {
-    /// The record of `session` in `worktree`. What it holds already belongs to earlier runs.
+    /// The record of `session` in `worktree`. Its present content belongs to earlier runs.
     pub(super) fn resuming(home: &Path, worktree: &Path, session: &str) -> Self {
         let mut record = Self {
             home: home.to_owned(),
@@ -50,7 +50,7 @@ impl SessionRecord {
         record
     }
 
-    /// Adds what was written since the last call: one part of each file.
+    /// Adds what was written since the last call: one chunk of each file.
     pub(super) fn read_on(&mut self, spent: &mut UsageSoFar) {
         self.read(spent, 1);
     }
@@ -97,7 +97,8 @@ impl SessionRecord {
     }
 }
 
-/// The whole lines from `position` on; a part of a line that is longer than a part; `None` if nothing new is whole.
+/// The complete lines from `position` on; a part of a line that is longer than a chunk; `None` if there is no new
+/// complete line.
 fn part(file: &mut File, position: u64) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(position)).ok()?;
     let mut bytes = Vec::new();

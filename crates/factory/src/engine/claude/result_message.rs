@@ -1,4 +1,4 @@
-//! What Claude Code says about what it used up, and its closing word.
+//! Claude Code's usage reports, and its result message.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use super::session::target;
 use crate::engine::prices::Tokens;
 use crate::engine::stream::{number_at, one_line, text_at};
 
-/// What was used up before the closing word.
+/// The usage before the result message.
 #[derive(Default)]
 pub(super) struct UsageSoFar {
-    /// By earlier messages.
+    /// Of earlier messages.
     before: Tokens,
-    /// By the message that comes now, in several lines of the same figures.
+    /// Of the current message, which comes in several lines with the same usage.
     now: Tokens,
     message: Option<String>,
     pub(super) turns: u32,
-    /// The highest figures of each message, from the stream or the session's record.
+    /// The highest usage of each message, from the stream or the session's record.
     messages: BTreeMap<String, Tokens>,
-    /// The figures of messages that are no longer told apart.
+    /// The usage of messages that are no longer tracked one by one.
     settled: Tokens,
     /// The last cost record that this run has written.
     pub(super) cost_state: Option<CostState>,
 }
 
-/// Messages that are told apart. A record names a message soon after the stream.
+/// Messages that are tracked. A record names a message soon after the stream.
 const MESSAGES_MAX: usize = 4_096;
 
-/// What a session had cost when a run of it began, by the record in the conversation's own file.
+/// A session's cost when a run of it started, by the record in the conversation's own file.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct CostState {
     pub(super) usd: f64,
     pub(super) tokens: Tokens,
 }
 
-/// The closing word. Large parts of it are not kept.
+/// The result message. Large parts of it are not kept.
 pub(super) struct ResultMessage {
     pub(super) subtype: String,
     pub(super) is_error: bool,
@@ -47,7 +47,7 @@ pub(super) struct ResultMessage {
     pub(super) turns: Option<u32>,
 }
 
-/// A tool that the agent was not allowed to use.
+/// A tool that was refused to the agent.
 pub(super) struct RefusedTool {
     pub(super) tool: String,
     pub(super) on: String,
@@ -57,7 +57,7 @@ pub(super) struct RefusedTool {
 const REFUSALS_MAX: usize = 5;
 
 impl UsageSoFar {
-    /// Counts one line of an assistant's message. A message comes in several lines, each with the same figures.
+    /// Counts one line of an assistant's message. A message comes in several lines, each with the same usage.
     pub(super) fn count(&mut self, object: &Value) -> bool {
         let Some(usage) = object.pointer("/message/usage") else { return false };
         let message = text_at(object, "/message/id");
@@ -72,7 +72,7 @@ impl UsageSoFar {
         true
     }
 
-    /// Notes the usage of a message, which can come more than once, complete or not.
+    /// Records the usage of a message, which can come more than once, complete or not.
     pub(super) fn record(&mut self, id: String, usage: &Value) {
         if self.messages.len() >= MESSAGES_MAX && !self.messages.contains_key(&id) {
             self.settled = self.known();
@@ -84,18 +84,18 @@ impl UsageSoFar {
         seen.output = seen.output.max(told.output);
     }
 
-    /// What the stream alone has counted.
+    /// The usage by the stream alone.
     pub(super) fn total(&self) -> Tokens {
         self.before.plus(self.now)
     }
 
-    /// What the stream and the session's record have counted.
+    /// The usage by the stream and the session's record.
     pub(super) fn known(&self) -> Tokens {
         self.messages.values().fold(self.settled, |sum, tokens| sum.plus(*tokens))
     }
 
     /// Cost and tokens by the cost record of this run, in a session that had cost `before`. A record with less than the
-    /// messages show is not believed.
+    /// messages show is ignored.
     pub(super) fn recorded(&self, before: CostState) -> Option<CostState> {
         let (record, known) = (self.cost_state?, self.known());
         let tokens = record.tokens.minus(before.tokens);
@@ -110,9 +110,9 @@ impl CostState {
         Self { usd, tokens: model_tokens(record).unwrap_or_default() }
     }
 
-    /// Whether the figures of a closing word include the runs before. They do if they hold at least what was recorded
-    /// before this run and what this run's stream counted, in money and in tokens. Decided by figures rather than by
-    /// version: up to 2.1.276 each run reports its own cost, and a session may have runs of several versions.
+    /// Whether the totals of a result message include earlier runs. They do if they are at least the sum of what was
+    /// recorded before this run and what this run's stream counted, in money and in tokens. Decided by values rather
+    /// than by version: up to 2.1.276 each run reports its own cost, and a session may have runs of several versions.
     fn is_included(&self, usd: f64, all: Option<Tokens>, own: Tokens) -> bool {
         let holds = |all: Tokens| {
             all.input >= self.tokens.input.saturating_add(own.input)
@@ -123,7 +123,7 @@ impl CostState {
 }
 
 impl ResultMessage {
-    /// Reads the closing word of a run whose session had cost `before`, and whose stream has counted `streamed`.
+    /// Reads the result message of a run whose session had cost `before`, and whose stream has counted `streamed`.
     pub(super) fn read(object: &Value, before: CostState, streamed: Tokens) -> Self {
         let (cost_usd, all) = (object.get("total_cost_usd").and_then(Value::as_f64), model_tokens(object));
         let before = match before.is_included(cost_usd.unwrap_or(0.0), all, streamed) {

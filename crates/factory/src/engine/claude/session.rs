@@ -1,4 +1,4 @@
-//! What Claude Code says, and what it comes to.
+//! Translates Claude Code's stream and judges its end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, t
 use crate::engine::{EngineEvent, Exit, Pending, RateLimit, Reply, RunVerdict, Session, Target, Usage, WindowState};
 use crate::process::{Line, signal_name};
 
-/// The limits that the engine itself was told, for the words about them.
+/// The limits that were passed to the engine, for messages about them.
 pub(super) struct Limits {
     pub(super) turns: Option<u32>,
     pub(super) usd: Option<f64>,
 }
 
-/// Tool calls at once that are told apart.
+/// Concurrent tool calls that are tracked.
 const TOOL_CALLS_MAX: usize = 256;
 
 /// Follows one run of `claude -p --output-format stream-json`.
@@ -31,21 +31,21 @@ pub(super) struct ClaudeSession {
     limits: Limits,
     prices: Prices,
     clock: Arc<dyn Clock>,
-    /// What its session had cost before this run.
+    /// The session's cost before this run.
     before: CostState,
-    /// What its program writes down about it.
+    /// The program's own record of it.
     record: SessionRecord,
     model: Option<String>,
-    /// Whether its session is there.
+    /// Whether its session exists.
     has_begun: bool,
     spent: UsageSoFar,
-    /// The window that is used up, as long as it is.
+    /// The exhausted window, while it is.
     window: Option<RateLimit>,
-    /// Tool calls that have no result yet, by their ids.
+    /// Tool calls without a result, by their ids.
     tool_calls: BTreeSet<String>,
-    /// What kept its last request from an answer, until there is one.
+    /// Why its last request has no answer, until there is one.
     retrying: Option<String>,
-    /// What it asked a person by its last tool call: an agent that goes on after it has found its own answer.
+    /// The question of its last tool call: an agent that continues after it has found its own answer.
     question: Option<String>,
     result: Option<ResultMessage>,
     last_words: String,
@@ -187,7 +187,7 @@ impl ClaudeSession {
     fn tokens(&self) -> Option<Tokens> {
         let spent = self.spent.recorded(self.before).map_or_else(|| self.spent.known(), |recorded| recorded.tokens);
         let said = self.result.as_ref().and_then(|result| result.tokens);
-        // Its stream tells each message's figures as they come: where nothing was told yet, nothing was used up.
+        // Its stream reports each message's usage as it comes: without a report nothing was used.
         let is_told = self.has_begun || self.result.as_ref().is_some_and(|result| result.cost_usd.is_some());
         said.or(is_told.then_some(spent))
     }
@@ -209,7 +209,7 @@ impl ClaudeSession {
         }
     }
 
-    /// A used-up window, if that is what ended the run.
+    /// An exhausted window, if that ended the run.
     fn quota(&self, text: &str, status: Option<u64>) -> Option<RunVerdict> {
         let is_limit = self.window.is_some() || status == Some(429) || says_usage_limit(text);
         let (window, resets_at) = match &self.window {
@@ -264,7 +264,7 @@ impl ClaudeSession {
                 _ if says_unknown_model(&text) => RunVerdict::unknown_model(&text),
                 Some(401) => RunVerdict::SignedOut { message: text },
                 Some(403) if says_signed_out(&text) => RunVerdict::SignedOut { message: text },
-                // The login is good, and what the job wants of it is not allowed to it.
+                // The credential is valid, but has no permission for what the job requests.
                 Some(403) => RunVerdict::stays(FailureReason::EngineError, format!("the API answered 403: {text}")),
                 Some(status @ 500..) => RunVerdict::Outage { message: format!("the API answered {status}: {text}") },
                 Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
@@ -281,7 +281,7 @@ impl ClaudeSession {
         if let Some(question) = &self.question {
             return RunVerdict::Asked { question: question.clone() };
         }
-        // It was told that nobody answers, and went on without.
+        // It was told that no person answers, and went on without.
         let refused = closing.refused.iter().filter(|refused| refused.tool != ASKS_A_PERSON);
         let refused: Vec<String> = refused.map(|refused| format!("{} ({})", refused.tool, refused.on)).collect();
         match exit {
@@ -321,7 +321,7 @@ impl Session for ClaudeSession {
         }
     }
 
-    /// A run that was stopped has no closing word; its program's record has what it used.
+    /// A stopped run has no result message; its program's record has its usage.
     fn settle(&mut self) {
         if self.result.is_none() {
             self.record.read_to_end(&mut self.spent);
@@ -356,7 +356,7 @@ fn tool_failures(object: &Value) -> Vec<EngineEvent> {
     failed.map(|block| EngineEvent::ToolFailed { text: text(block).unwrap_or_default() }).collect()
 }
 
-/// What a tool is used on, by the names that its input goes by.
+/// A tool's target, by the names of its input fields.
 pub(super) fn target(tool: &str, input: &Value) -> Option<Target> {
     let at = |name: &str| text_at(input, name);
     let file = || at("/file_path").or_else(|| at("/notebook_path")).or_else(|| at("/path"));

@@ -1,26 +1,26 @@
-//! Whether agents of Claude Code have a login, by what can be seen of it.
+//! Whether agents of Claude Code have a credential, as far as that can be detected.
 //!
-//! An agent has its own configuration folder, and that decides: a keychain keeps a login for each such folder, so that the
-//! operator's own is not found there, and a helper program of the operator's home cannot be run.
+//! An agent has its own configuration directory, and that decides: a keychain keeps a credential for each such
+//! directory, so that the operator's own is not found there, and a helper program of the operator's home cannot be run.
 
 use crate::engine::LoginState;
 
-/// What can be seen.
+/// The detected facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signs {
     /// A variable holds a key or a token.
     pub(super) has_key: bool,
-    /// Something else may pay for it: another provider, or settings by an argument.
+    /// Another source may pay: another provider, or settings by an argument.
     pub(super) is_elsewhere: bool,
-    /// A file holds a login.
+    /// A file holds a credential.
     pub(super) has_file: bool,
-    /// The operator's settings name a program that knows a key.
+    /// The operator's settings name a program that prints a key.
     pub(super) has_helper: bool,
     /// The operating system, as Rust calls it.
     pub(super) os: &'static str,
 }
 
-/// Variables by which another provider pays.
+/// Variables that select another provider.
 pub(super) const PROVIDERS: [&str; 3] =
     ["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"];
 
@@ -31,7 +31,7 @@ impl Signs {
         let why = match self {
             Self { has_key: true, .. } => return LoginState::SignedIn,
             Self { is_elsewhere: true, .. } => return LoginState::Unknown,
-            // A file is only a mirror of the keychain there, and a refreshed login never gets back into it.
+            // A file is only a copy of the keychain there, and a refreshed credential never gets back into it.
             Self { os: "macos", .. } => {
                 format!("on macOS the login is in the keychain, where agents do not find it: {REMEDY}")
             }

@@ -1,4 +1,4 @@
-//! What Codex says, and what it comes to.
+//! Translates Codex's stream and judges its end.
 
 use std::sync::Arc;
 
@@ -25,27 +25,27 @@ pub(super) struct CodexSession {
     rollout: Rollout,
     clock: Arc<dyn Clock>,
     thread: String,
-    /// What its thread has used up since its first word.
+    /// The thread's usage since its start.
     total: Option<Tokens>,
-    /// What of that is this run's.
+    /// This run's share of it.
     tokens: Option<Tokens>,
-    /// Whether it said so itself, which it does at the end of its turn.
+    /// Whether the program reported it, which it does at the end of its turn.
     is_told: bool,
-    /// Whether its one turn has begun.
+    /// Whether its one turn has started.
     has_begun: bool,
-    /// The model's answers as its stream shows them, for as long as its record does not tell.
+    /// The model's answers according to the stream, until its record has their number.
     rounds: TurnCounter,
-    /// Tools at work.
+    /// Tools in progress.
     running: u32,
     end: TurnEnd,
     error: Option<String>,
-    /// What the turn went on after, as far as we know.
+    /// The last error that the turn continued after, if any.
     warning: Option<String>,
     last_words: String,
     on_standard_error: String,
 }
 
-/// What an item's line tells about it.
+/// The fields of an item's line.
 #[derive(Clone, Copy)]
 enum Step {
     Begins,
@@ -120,7 +120,7 @@ impl CodexSession {
         }
     }
 
-    /// Counts what the model does, and looks how often it has answered by its record.
+    /// Counts the model's answers, and reads their number from its record.
     fn count(&mut self, object: &Value, step: Step) {
         let item = object.pointer("/item/type").and_then(Value::as_str).unwrap_or_default();
         match (item, step) {
@@ -142,7 +142,7 @@ impl CodexSession {
         self.rollout.tokens_so_far(&self.thread);
     }
 
-    /// The model's answers. A turn that failed before the first has tried for one.
+    /// The model's answers. A turn that failed before the first counts one attempt.
     fn turns(&self) -> Option<u32> {
         self.rollout.answers().or(self.rounds.count()).or(self.has_begun.then_some(1))
     }
@@ -180,7 +180,7 @@ impl CodexSession {
                 let failed = EngineEvent::ToolFailed { text: format!("exit code {exit}: {output}") };
                 (exit != 0).then_some(failed).into_iter().collect()
             }
-            // Often no more than a warning: what ended the turn says whether it was.
+            // Often only a warning: the end of the turn decides.
             "error" => {
                 let text = text_at(object, "/item/message").unwrap_or_default();
                 self.warning = Some(one_line(&text));
@@ -260,7 +260,7 @@ impl CodexSession {
         if says_unknown_model(&message) {
             return RunVerdict::unknown_model(&message);
         }
-        // The login is good, and what the job wants of it is not allowed to it.
+        // The credential is valid, but has no permission for what the job requests.
         if message.contains("403 Forbidden") {
             return RunVerdict::stays(FailureReason::EngineError, format!("its turn failed: {message}"));
         }
@@ -270,7 +270,7 @@ impl CodexSession {
         RunVerdict::may_pass(FailureReason::EngineError, format!("its turn failed: {message}"))
     }
 
-    /// A refused call is nothing to its stream and its exit code.
+    /// A refused call shows neither in its stream nor in its exit code.
     fn of_completion(&self) -> RunVerdict {
         match self.rollout.refused() {
             [] => RunVerdict::EndedWell,
@@ -327,7 +327,7 @@ impl Session for CodexSession {
         None
     }
 
-    /// It tells what it has used up only at the end of its turn; its own record does so after every answer.
+    /// It reports its usage only at the end of its turn; its own record does so after every answer.
     fn look(&mut self) {
         if self.is_told || self.thread.is_empty() {
             return;
@@ -338,21 +338,21 @@ impl Session for CodexSession {
         }
     }
 
-    /// A turn that was cut off or failed has not told what it used up; its own record has.
+    /// A turn that was cut off or failed has not reported its usage; its own record has.
     fn settle(&mut self) {
         self.find_model();
         self.rollout.tokens_so_far(&self.thread);
         if !self.is_told {
             match self.rollout.tokens_of(&self.thread) {
                 Some(total) => self.charge(total),
-                // What is refused is not billed: a turn that failed before its first answer has used nothing up.
+                // A rejected request is not billed: a turn that failed before its first answer has used nothing.
                 None if matches!(self.end, TurnEnd::Failed(_)) && self.rollout.holds(&self.thread) => {
                     self.tokens.get_or_insert_default();
                 }
                 None => {}
             }
         }
-        // Not before the end: until then a factory that dies leaves the run's whole share to whoever looks after it.
+        // Not before the end: until then a factory that dies leaves the run's whole share to recovery.
         if let Some(total) = self.total {
             self.threads.remember(&self.thread, total);
         }
@@ -380,7 +380,7 @@ impl Session for CodexSession {
 
     fn pending(&self) -> Pending {
         match &self.error {
-            // It says so again and again, and goes on by itself when the network is back.
+            // It repeats this, and continues by itself when the network is back.
             Some(error) if says_outage(error) => Pending::Provider(one_line(error)),
             _ if self.running > 0 => Pending::ToolCall,
             _ => Pending::Answer,

@@ -1,4 +1,4 @@
-//! The files in which Codex keeps its threads, and what earlier runs of a job were told that theirs cost.
+//! The files in which Codex keeps its threads, and the cost that was reported to earlier runs of a job.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ pub(super) fn is_here(folder: &Path, thread: &str) -> bool {
     file_of(folder, thread).is_some()
 }
 
-/// The file that holds a thread. The agent may have put anything in its place: no link is followed on the way.
+/// The file that holds a thread. The agent may have replaced it: no link is followed.
 pub(super) fn file_of(folder: &Path, thread: &str) -> Option<File> {
     let ending = format!("-{thread}.jsonl");
     if !is_plain(thread) {
@@ -33,7 +33,7 @@ pub(super) fn file_of(folder: &Path, thread: &str) -> Option<File> {
     found
 }
 
-/// What the threads of a job have used up. Codex counts a thread from its first word; each run pays its own share.
+/// The usage of a job's threads. Codex counts a thread from its start; each run is charged its own share.
 pub(super) struct Threads {
     file: PathBuf,
     used: BTreeMap<String, ThreadUsage>,
@@ -54,7 +54,7 @@ impl Threads {
         Self { file, used }
     }
 
-    /// What of `total` was not told to an earlier run.
+    /// The part of `total` that was not charged to an earlier run.
     pub(super) fn own_share(&self, thread: &str, total: Tokens) -> Tokens {
         let before = self.used.get(thread).copied().unwrap_or_default();
         Tokens {
@@ -64,7 +64,8 @@ impl Threads {
         }
     }
 
-    /// Writes down what a later run must not pay again. A disk that refuses makes that one dearer, not this one fail.
+    /// Records what a later run must not be charged again. An I/O error makes that run dearer and does not fail this
+    /// one.
     pub(super) fn remember(&self, thread: &str, total: Tokens) {
         let mut used = self.used.clone();
         used.insert(thread.to_owned(), ThreadUsage { input: total.input, cached: total.cached, output: total.output });

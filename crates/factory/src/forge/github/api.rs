@@ -1,4 +1,4 @@
-//! The manners of a client: it asks again politely, remembers what it was told, and stays away when it is asked to.
+//! The HTTP client's policy: retries, ETag caching and rate limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,27 +16,27 @@ use super::wire::ApiErrorBody;
 use crate::forge::ForgeError;
 use crate::forge::http::{ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 
-/// How often something is tried that may be done twice.
+/// How often an idempotent request is tried.
 const TRIES_MAX: u32 = 4;
 
-/// The first pause between two tries; each further one is three times as long.
+/// The first pause between two attempts; each further one is three times as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 
-/// A rate limit that ends sooner is waited for; a longer one is somebody else's to wait for.
+/// A rate limit that ends sooner is awaited; a longer one is returned to the caller.
 const WAIT_MAX: Duration = Duration::from_secs(8);
 
-/// How long GitHub wants to be left alone when it does not say how long.
+/// The pause after a rate limit without a duration.
 const SECONDARY_WAIT: Duration = Duration::from_secs(60);
 
-/// No limit lasts longer than its hour, whatever somebody's clock says.
+/// No limit lasts longer than its hour, whatever the server's clock says.
 const RESET_MAX: Duration = Duration::from_secs(3_600);
 
-/// Whether something may be done twice.
+/// Whether a request is idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// Doing it again changes nothing.
+    /// A repetition changes nothing.
     Harmless,
-    /// Whoever asks has to look first whether it was done.
+    /// The caller must check first whether it was done.
     Never,
 }
 
@@ -45,7 +45,7 @@ pub(in crate::forge) struct Api {
     carrier: Box<dyn ForgeTransport>,
     clock: Arc<dyn Clock>,
     known: Mutex<EtagCache>,
-    /// Until when we stay away, on the monotonic clock.
+    /// The end of the rate limit, on the monotonic clock.
     away_until: Mutex<Duration>,
 }
 
@@ -54,7 +54,7 @@ impl Api {
         Self { carrier, clock, known: Mutex::default(), away_until: Mutex::default() }
     }
 
-    /// Reads something. What has not changed since is not sent again, and does not count against the rate limit.
+    /// Reads a resource. An unchanged one is not sent again, and does not count against the rate limit.
     pub(super) async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ForgeError> {
         self.page(path).await.map(|(page, _)| page)
     }
@@ -76,7 +76,7 @@ impl Api {
         Ok((parsed(&what(&call), &body)?, last_page))
     }
 
-    /// Sends something, and reads the answer.
+    /// Sends a request, and reads the answer.
     pub(super) async fn send<R: Serialize + Sync, A: DeserializeOwned>(
         &self,
         method: Method,
@@ -90,7 +90,7 @@ impl Api {
         parsed(&what(&call), &reply.body)
     }
 
-    /// A text that the forge may keep elsewhere: it leads there, and no token is shown to whoever has it.
+    /// A text that the forge may store elsewhere: the redirect is followed without a token.
     pub(super) async fn text(&self, path: &str) -> Result<String, ForgeError> {
         let call = ForgeCall { method: Method::GET, path: path.to_owned(), body: None, etag: None };
         let what = what(&call);
@@ -131,7 +131,7 @@ impl Api {
                 Err(error) => error,
             };
             let may_try_again = match &error {
-                // It was not done: asking again is not doing it twice.
+                // It was not done: a repetition does not do it twice.
                 ForgeError::RateLimited { wait } => *wait <= WAIT_MAX,
                 error => error.is_unknown() && repeat == Repeat::Harmless,
             };
@@ -171,7 +171,7 @@ impl Api {
         }
     }
 
-    /// Stays away for as long as the forge wants, if that is not too long to be waited for here.
+    /// Waits for the end of a rate limit, if that is not too long.
     async fn wait_for_leave(&self) -> Result<(), ForgeError> {
         let wait = self.away_until.lock().saturating_sub(self.clock.monotonic());
         if wait > WAIT_MAX {
@@ -183,7 +183,7 @@ impl Api {
         Ok(())
     }
 
-    /// How long the forge wants to be left alone, if it says so: by its primary limit, by its secondary one, or in words.
+    /// The duration of a rate limit, if the answer has one: by the primary limit, the secondary one, or the message.
     fn asked_to_wait(&self, reply: &ForgeReply) -> Option<Duration> {
         let refused = matches!(reply.status, 403 | 429);
         if let Some(seconds) = number(&reply.headers, "retry-after").filter(|_| refused || reply.status == 503) {
@@ -217,7 +217,7 @@ fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// The forge's own words, in one line.
+/// The forge's own message, in one line.
 fn complaint(reply: &ForgeReply) -> String {
     let complaint: ApiErrorBody = serde_json::from_slice(&reply.body).unwrap_or_default();
     let mut words = vec![complaint.message];

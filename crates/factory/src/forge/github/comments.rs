@@ -20,7 +20,7 @@ impl GitHub {
                 let said: Result<Value, _> =
                     self.api.send(Method::POST, &path, &json!({ "body": body }), Repeat::Never).await;
                 match said {
-                    // It may be there although we were not told: then it is edited, and not said twice.
+                    // It may exist although the answer was lost: then it is edited, and not posted twice.
                     Err(error) if error.is_unknown() => match self.our_comment(request, job).await? {
                         Some(known) => self.edit(&known, &body).await,
                         None => Err(error),
@@ -47,7 +47,7 @@ impl GitHub {
     }
 }
 
-/// Whether a comment was written by a fleet, and is therefore nobody's wish.
+/// Whether a comment was written by a fleet, and is therefore not feedback.
 pub(super) fn is_by_a_fleet(comment: &Comment) -> bool {
     comment.body.as_deref().is_some_and(is_ours)
 }

@@ -1,13 +1,13 @@
-//! Answers that are remembered, so that asking again costs nothing.
+//! Cached answers by ETag, so that a repeated request costs no rate limit.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
-/// What is remembered of all answers together: a few hundred pages of comments and checks.
+/// The size of the cache: a few hundred pages of comments and checks.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Answers within that, bounded by bytes. The one that was not asked for the longest goes first.
+/// Answers, bounded by bytes. The least recently used one is evicted first.
 #[derive(Default)]
 pub(super) struct EtagCache {
     by_path: HashMap<String, Entry>,
@@ -15,7 +15,7 @@ pub(super) struct EtagCache {
     turn: u64,
 }
 
-/// One answer, as it was marked by whoever gave it.
+/// One answer with the server's ETag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CachedResponse {
     pub(super) etag: String,
@@ -30,7 +30,7 @@ struct Entry {
 }
 
 impl EtagCache {
-    /// The answer that was given last.
+    /// The cached answer.
     pub(super) fn recall(&mut self, path: &str) -> Option<CachedResponse> {
         self.turn += 1;
         let entry = self.by_path.get_mut(path)?;

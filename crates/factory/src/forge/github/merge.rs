@@ -12,14 +12,14 @@ use super::status::{Check, CheckState};
 use super::wire::{GhPullRequest, Graph};
 use crate::forge::{AutoMerge, ForgeError, MergeOrder, MergeOutcome};
 
-/// How long checks are given before the forge is asked again.
+/// The pause before a merge with running checks is tried again.
 const CHECKS_WAIT: Duration = Duration::from_secs(60);
 
-/// GitHub works out in the background whether something can be merged.
+/// The pause while GitHub computes in the background whether something can be merged.
 const THINKING_WAIT: Duration = Duration::from_secs(3);
 
 impl GitHub {
-    /// Merges if the head is the expected commit; says what is in the way otherwise. Doing it twice is doing it once.
+    /// Merges if the head is the expected commit; otherwise returns the reason. Idempotent.
     pub(super) async fn merge_expected(&self, order: &MergeOrder) -> Result<MergeOutcome, ForgeError> {
         let request = self.request(order.request).await?;
         if let Some(settled) = settled(&request, order) {
@@ -50,7 +50,7 @@ impl GitHub {
         self.api.get(&self.path(&format!("/pulls/{number}"))).await
     }
 
-    /// What stands in the way of a merge that was refused, and whether it will go away by itself.
+    /// Why a merge was rejected, and whether that passes by itself.
     async fn explain(
         &self,
         now: &GhPullRequest,
@@ -83,7 +83,7 @@ impl GitHub {
         Ok(MergeOutcome::NotYet { message: waits_for, after: CHECKS_WAIT })
     }
 
-    /// Leaves the merge to the forge, of this commit and no other.
+    /// Enables auto-merge of this commit and no other.
     async fn merge_when_allowed(&self, request: &GhPullRequest, order: &MergeOrder) -> Result<(), ForgeError> {
         let question = "mutation($id: ID!, $method: PullRequestMergeMethod!, $sha: GitObjectID!, $title: String, $body: String) { \
              enablePullRequestAutoMerge(input: { pullRequestId: $id, mergeMethod: $method, expectedHeadOid: $sha, \
@@ -108,7 +108,7 @@ impl GitHub {
         let answer: Graph = self.api.send(Method::POST, "/graphql", &request, Repeat::Harmless).await?;
         match answer.errors.first() {
             None => Ok(()),
-            // Asked for before: as wanted.
+            // Enabled before.
             Some(error) if error.message.to_lowercase().contains("already") => Ok(()),
             Some(error) => {
                 let message = error.message.chars().filter(|c| domain::is_terminal_safe(*c)).take(400).collect();
@@ -118,7 +118,7 @@ impl GitHub {
     }
 }
 
-/// What is decided already, whatever is asked of it.
+/// What is decided already, whatever the request.
 fn settled(request: &GhPullRequest, order: &MergeOrder) -> Option<MergeOutcome> {
     let is_expected = request.head.sha == order.sha;
     if request.merged {

@@ -1,4 +1,4 @@
-//! Opening a pull request once, however often it is asked for.
+//! Opens a pull request once, however often it is requested.
 
 use domain::PullRequest;
 use http::Method;
@@ -12,7 +12,7 @@ use crate::forge::text::merged_body;
 use crate::forge::{ForgeError, PullRequestDraft};
 
 impl GitHub {
-    /// Finds the open pull request of the branch, or makes it; then sees to its text and its labels.
+    /// Finds the open pull request of the branch, or creates it; then updates its text and its labels.
     pub(super) async fn propose(&self, proposal: &PullRequestDraft) -> Result<PullRequest, ForgeError> {
         let found = match self.open_request(&proposal.branch).await? {
             Some(found) => found,
@@ -36,7 +36,7 @@ impl GitHub {
         Ok(found.into_iter().next())
     }
 
-    /// Makes the pull request. Whoever is not told what came of it looks before he leaps again.
+    /// Creates the pull request. Without an answer, the caller looks for an existing one before it tries again.
     async fn make(&self, proposal: &PullRequestDraft) -> Result<GhPullRequest, ForgeError> {
         let mut draft = proposal.draft;
         loop {
@@ -52,7 +52,7 @@ impl GitHub {
             };
             let says = error.to_string().to_lowercase();
             if draft && error.status() == Some(422) && says.contains("draft") {
-                // Not every plan knows drafts.
+                // Not every plan supports drafts.
                 draft = false;
                 continue;
             }
@@ -64,7 +64,7 @@ impl GitHub {
         }
     }
 
-    /// Our part of the text is ours to change; what people wrote around it stays.
+    /// Replaces only the fleet's part of the text; people's changes around it stay.
     async fn bring_up_to_date(&self, found: &GhPullRequest, proposal: &PullRequestDraft) -> Result<(), ForgeError> {
         let body = merged_body(found.body.as_deref().unwrap_or_default(), &proposal.body);
         if found.body.as_deref() == Some(&body) {
@@ -75,7 +75,7 @@ impl GitHub {
         Ok(())
     }
 
-    /// A label that cannot be given is no reason to go without a pull request.
+    /// A rejected label does not fail the pull request.
     async fn label(&self, found: &GhPullRequest, labels: &[String]) {
         let has = |name: &String| found.labels.iter().any(|label| label.name.eq_ignore_ascii_case(name));
         let missing: Vec<&String> = labels.iter().filter(|name| !has(name)).collect();
@@ -90,7 +90,7 @@ impl GitHub {
         }
     }
 
-    /// A reviewer who cannot be asked, such as the author, is no reason to go without a pull request either.
+    /// A rejected reviewer, such as the author, does not fail the pull request either.
     async fn ask_reviewers(&self, number: u64, reviewers: &[String]) {
         if reviewers.is_empty() {
             return;
@@ -106,7 +106,7 @@ impl GitHub {
     }
 }
 
-/// A value that can stand in a query.
+/// A value encoded for a query.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

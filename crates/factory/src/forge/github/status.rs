@@ -1,4 +1,4 @@
-//! What is to be seen on a pull request.
+//! Reads the state of a pull request.
 
 use domain::CommitSha;
 use protocol::{PullRequestReport, PullRequestState, ReviewComment, ReviewCommentKind};
@@ -10,21 +10,21 @@ use super::wire::{Annotation, CheckRun, CheckRuns, Comment, GhPullRequest, Revie
 use crate::forge::ForgeError;
 use crate::forge::text::is_ours;
 
-/// Remarks that are passed on, the newest of them: fewer than the coordinator remembers to have acted upon, so that none
-/// is ever acted upon twice.
+/// Comments that are reported, the newest of them: fewer than the coordinator remembers as handled, so that none is
+/// handled twice.
 const REMARKS_MAX: usize = 200;
 
-/// What a check says about single lines, as far as it is passed on.
+/// Annotations of a check that are reported.
 const ANNOTATIONS_MAX: usize = 20;
 
-/// The end of a check's output is where it says what went wrong.
+/// The end of a check's output shows the failure.
 const OUTPUT_CHARS_MAX: usize = 4_000;
 
-/// A comment that is longer is read on the forge.
+/// A longer comment is truncated.
 const COMMENT_CHARS_MAX: usize = 4_000;
 
 impl GitHub {
-    /// How the pull request stands, and, while it is open, what failed and what was said.
+    /// The state of the pull request and, while it is open, failed checks and comments.
     pub(super) async fn sight(&self, number: u64) -> Result<PullRequestReport, ForgeError> {
         let request: GhPullRequest = self.api.get(&self.path(&format!("/pulls/{number}"))).await?;
         let standing = standing(&request);
@@ -42,7 +42,7 @@ impl GitHub {
         Ok(PullRequestReport { number, pull_request: standing, head: request.head.sha, comments: remarks })
     }
 
-    /// Checks of a commit that failed, once none of them runs any more: whoever mends them mends them together.
+    /// Failed checks of a commit, once none of them runs any more, so that one run fixes them together.
     async fn failed_checks(&self, sha: &CommitSha) -> Result<Vec<ReviewComment>, ForgeError> {
         let checks = self.checks(sha).await?;
         if checks.iter().any(|check| check.state == CheckState::Running) {
@@ -91,7 +91,7 @@ impl GitHub {
         Ok(runs.chain(statuses).collect())
     }
 
-    /// What a job of GitHub's own runners printed, without the times: a check of those says nothing else. Its number is the
+    /// The log of a GitHub Actions job, without its timestamps: such a check has no other output. Its number is the
     /// check's.
     async fn log_of(&self, check: u64) -> String {
         let log = self.api.text(&self.path(&format!("/actions/jobs/{check}/logs"))).await.unwrap_or_default();
@@ -104,7 +104,7 @@ impl GitHub {
 
     async fn annotations(&self, check: u64) -> String {
         let path = self.path(&format!("/check-runs/{check}/annotations?per_page={ANNOTATIONS_MAX}"));
-        // What failed is known without them.
+        // The failure is known without them.
         let annotations: Vec<Annotation> = self.api.get(&path).await.unwrap_or_default();
         let line = |annotation: &Annotation| {
             let place = annotation.start_line.map_or_else(String::new, |line| format!(":{line}"));
@@ -113,7 +113,7 @@ impl GitHub {
         annotations.iter().map(line).collect()
     }
 
-    /// What reviewers ask for, oldest first: reviews that do not approve, comments on lines, and comments that call the
+    /// Requested changes, oldest first: reviews that do not approve, comments on lines, and comments that mention the
     /// agent.
     async fn comments(&self, number: u64) -> Result<Vec<ReviewComment>, ForgeError> {
         let reviews: Vec<Review> = self.all(&format!("/pulls/{number}/reviews")).await?;
@@ -132,7 +132,7 @@ impl GitHub {
         let in_general = in_general.filter_map(|comment| {
             let called = comment.body.as_deref().unwrap_or_default().trim_start();
             let rest = called.strip_prefix(&self.listening.mention)?;
-            // `/gigantic` calls nobody.
+            // `/gigantic` is not a command.
             if rest.starts_with(|c: char| c.is_alphanumeric()) {
                 return None;
             }
@@ -158,7 +158,7 @@ impl GitHub {
         Some((comment.created_at, remark))
     }
 
-    /// Only those count who belong to the repository: what is said here is what an agent will do.
+    /// Only comments of authors with the required association count: an agent follows them.
     fn remark(
         &self,
         id: String,
@@ -181,13 +181,13 @@ pub(super) struct Check {
     pub(super) name: String,
     pub(super) state: CheckState,
     text: String,
-    /// The check run to ask for more.
+    /// The id of the check run, for details.
     run: Option<u64>,
-    /// Whether it says something about single lines.
+    /// Whether it has annotations.
     is_annotated: bool,
 }
 
-/// How a check stands.
+/// The state of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CheckState {
     Running,

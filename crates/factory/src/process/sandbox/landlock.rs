@@ -1,4 +1,4 @@
-//! An enclosure by Landlock.
+//! A sandbox by Landlock.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,15 +16,15 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 
 use super::{PathAccess, SandboxBackend};
 
-/// Everything that reads or changes files. Listing a folder is not among it: names are no secret, and programs look
-/// around more than one would think. Devices are made by nobody inside.
+/// All rights to read or change files. Listing a directory is not among them: names are no secret, and programs list
+/// directories often. No program in the sandbox may create devices.
 const HANDLED: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     Execute | ReadFile | WriteFile | Truncate | RemoveDir | RemoveFile | MakeDir | MakeReg | MakeSock | MakeFifo | MakeSym
         | MakeChar | MakeBlock | Refer | ResolveUnix
 });
 const DEVICES: BitFlags<AccessFs> = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{Execute | ReadFile});
-/// The only ones that a file, rather than a folder, can have.
+/// The rights that a file, rather than a directory, can have.
 const OF_FILES: BitFlags<AccessFs> =
     make_bitflags!(AccessFs::{Execute | ReadFile | WriteFile | Truncate | ResolveUnix});
 
@@ -41,13 +41,14 @@ const POWERS: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::MAC_ADMIN)
     .union(CapabilitySet::MAC_OVERRIDE);
 
-/// Before this one nothing can be moved or linked from one folder to another, which git and build tools do all the time.
+/// Before this ABI nothing can be moved or linked from one directory to another, which git and build tools do all the
+/// time.
 const ABI_MIN: ABI = ABI::V2;
-/// Before this one a program inside can empty files that it cannot write to.
+/// Before this ABI a program can truncate files that it cannot write to.
 const ABI_OF_TRUNCATE: ABI = ABI::V3;
-/// Before this one it can send signals to processes outside.
+/// Before this ABI it can send signals to processes outside.
 const ABI_OF_SIGNALS: ABI = ABI::V6;
-/// Before this one it can speak to whoever listens at a socket outside.
+/// Before this ABI the program can connect to sockets outside.
 const ABI_OF_SOCKETS: ABI = ABI::V9;
 
 /// Whether it works here, tried by a thread that ends at once.
@@ -58,7 +59,7 @@ pub(super) fn try_out() -> Result<SandboxBackend, String> {
     in_words(status)
 }
 
-/// Whether those inside cannot speak to a socket outside that they cannot write to.
+/// Whether programs inside cannot connect to a socket outside that they cannot write to.
 pub(super) fn keeps_from_sockets() -> bool {
     matches!(tried(), Ok(LandlockStatus::Available { effective_abi, .. }) if effective_abi >= ABI_OF_SOCKETS)
 }
@@ -101,7 +102,7 @@ impl SandboxBackend {
     }
 }
 
-/// Takes the rights from this thread and all that it starts, for good.
+/// Restricts this thread and its children permanently.
 pub(super) fn go_inside(marks: BTreeMap<PathBuf, PathAccess>) -> io::Result<()> {
     match enter(marks)? {
         LandlockStatus::Available { effective_abi, .. } if effective_abi >= ABI_MIN => give_up_powers(),
@@ -126,8 +127,8 @@ fn enter(marks: BTreeMap<PathBuf, PathAccess>) -> io::Result<LandlockStatus> {
     Ok(status.landlock)
 }
 
-/// Root looks past the enclosure with some of its powers: into other processes, at raw memory, through the kernel itself.
-/// The kernel was told that nothing started here gets new ones.
+/// Root bypasses the sandbox with some of its capabilities: into other processes, raw memory, the kernel itself.
+/// `no_new_privs` is set, so that nothing started here gains others.
 fn give_up_powers() -> io::Result<()> {
     let had = capabilities(None)?;
     let left = |set: CapabilitySet| set.difference(POWERS);
@@ -138,7 +139,7 @@ fn give_up_powers() -> io::Result<()> {
     Ok(())
 }
 
-/// The list while it is made. Folders are walked on descriptors: a link leads to what has a place of its own.
+/// The list under construction. Directories are walked on descriptors: the target of a link has a path of its own.
 struct Rules {
     ruleset: RulesetCreated,
     marks: BTreeMap<PathBuf, PathAccess>,
@@ -158,7 +159,7 @@ impl Rules {
         }
         for name in names(folder, path, &below)? {
             let path = path.join(&name);
-            // What has vanished needs no right.
+            // A vanished path needs no right.
             let Ok(found) = look(folder, Path::new(&name)) else { continue };
             match self.marks.get(&path) {
                 Some(mark) => self.walk(&found, &path, *mark)?,
@@ -184,7 +185,7 @@ impl Rules {
         Ok(())
     }
 
-    /// The marks inside of `path`.
+    /// The marks below `path`.
     fn below(&self, path: &Path) -> Vec<(PathBuf, PathAccess)> {
         let after = (std::ops::Bound::Excluded(path.to_owned()), std::ops::Bound::Unbounded);
         let marks = self.marks.range(after).take_while(|(marked, _)| marked.starts_with(path));
@@ -192,7 +193,7 @@ impl Rules {
     }
 }
 
-/// Those that are inside of no other.
+/// Those that are below no other.
 fn topmost(marks: Vec<(PathBuf, PathAccess)>) -> Vec<(PathBuf, PathAccess)> {
     let mut top: Vec<(PathBuf, PathAccess)> = Vec::new();
     for (path, reach) in marks {
@@ -203,7 +204,7 @@ fn topmost(marks: Vec<(PathBuf, PathAccess)>) -> Vec<(PathBuf, PathAccess)> {
     top
 }
 
-/// What is in a folder; of one that cannot be listed only what is marked.
+/// The entries of a directory; of an unreadable one only what is marked.
 fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, PathAccess)]) -> io::Result<Vec<OsString>> {
     let listing = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let Ok(entries) = listing.and_then(Dir::new) else {
@@ -221,7 +222,7 @@ fn names(folder: &OwnedFd, path: &Path, below: &[(PathBuf, PathAccess)]) -> io::
     Ok(names)
 }
 
-/// Opens something to point at, not to read.
+/// Opens a path as a reference, not for reading.
 fn look(folder: impl AsFd, name: &Path) -> rustix::io::Result<OwnedFd> {
     openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_lets_files_be_emptied_confines_with_a_gap_that_is_told_and_one_without_moves_nobody() {
+    fn an_abi_without_moves_fails_and_without_truncate_has_a_gap() {
         assert!(words(ABI::V1).is_err_and(|why| why.contains("move files")));
         let gaps = [ABI::V2, ABI::V3, ABI::V6].map(|abi| words(abi).unwrap().gap);
         assert!(gaps[0].as_ref().is_some_and(|gap| gap.contains("empty")), "{gaps:?}");

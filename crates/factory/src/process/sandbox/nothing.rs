@@ -1,4 +1,4 @@
-//! Systems whose kernels offer nothing of the kind to an ordinary program.
+//! Systems without a sandbox for unprivileged programs.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -7,9 +7,9 @@ use protocol::Assignment;
 use super::StartFailure;
 use crate::engine::Allowance;
 
-/// What the next run may use up. What nobody knows of runs that ended by themselves may be all that there was: money and
-/// tokens that cannot be counted on are not spent, and a person decides whether to start over. A run that was interrupted
-/// holds nothing up: nobody failed, and the job goes on with what is known to be left.
+/// What the next run may use. Unknown usage of runs that ended by themselves may be the whole budget: uncertain money
+/// and tokens are not spent, and a person decides whether to start over. An interrupted run blocks nothing: it is no
+/// failure, and the job goes on with what is known to be left.
 pub(super) fn budget_left(assignment: &Assignment) -> Result<Allowance, StartFailure> {
     let (budget, spent) = (&assignment.spec.budget, &assignment.spent);
     let wall = budget.wall_ms.map(|ms| Duration::from_millis(ms.saturating_sub(spent.engine_ms.unwrap_or(0))));
@@ -34,7 +34,7 @@ pub(super) fn budget_left(assignment: &Assignment) -> Result<Allowance, StartFai
     Ok(Allowance { wall, usd, tokens, ..Allowance::default() })
 }
 
-/// What people should know about that allowance: that interrupted runs may have used up some of it.
+/// A note on that allowance: interrupted runs may have used some of it.
 pub(super) fn left_uncounted(assignment: &Assignment) -> Option<String> {
     let (budget, spent) = (&assignment.spec.budget, &assignment.spent);
     let cost = budget.usd.map(|_| (spent.interrupted_without_cost, "budget.usd"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn money_of_which_nobody_knows_what_is_left_is_not_spent() {
+    fn money_is_not_spent_when_the_remainder_is_unknown() {
         let unknown = TotalSpend { runs_without_cost: 1, ..TotalSpend::default() };
         let with_money = Budget { usd: Some(5.0), ..Budget::default() };
 

@@ -1,4 +1,4 @@
-//! The engine at work, followed, saved now and then, and judged.
+//! Runs the engine: follows its output, saves checkpoints, and judges its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,23 +28,23 @@ use crate::publish::SaveOutcome;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
-/// What an engine said and nobody has looked at yet. Few, because each can be as long as lines may be.
+/// Engine events that wait to be processed. Few, because each can be as long as lines may be.
 const OUTPUTS_IN_FLIGHT_MAX: usize = 2;
 
-/// How long another engine is preferred when a used-up window does not say when it opens again.
+/// How long another engine is preferred when an exhausted window has no reset time.
 const WINDOW_UNKNOWN: Duration = Duration::from_mins(5);
 
-/// How long a save that is under way when its engine ends may still take. What is killed then is saved anew.
+/// How long a checkpoint in progress may still take when its engine ends. A killed one is saved again.
 const SAVED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Worker {
-    /// The engine, then the proof, then the commit under the run's own ref.
+    /// The engine, then verification, then the commit under the run's own ref.
     pub(super) async fn build(self: &Arc<Self>, run: &mut Run, place: &RunLocation) -> Result<RunResult, StartFailure> {
         let engine = self.choose_engine(&run.assignment)?;
         run.engine = Some(engine.name().clone());
         let login = marks(&engine.login_files());
         let end = self.run_engine(&*engine, run, place).await?;
-        // Whatever goes wrong from here on, this much was spent.
+        // This much was spent, whatever fails later.
         run.activity.lock().insights = end.insights.clone();
         run.record.insights = end.insights.clone();
         if !matches!(end.judgement, RunVerdict::SignedOut { .. } | RunVerdict::Outage { .. } | RunVerdict::Stopped) {
@@ -145,7 +145,7 @@ impl Worker {
             None => launcher,
         };
         let engine_run = match EngineRun::start(engine, &request, &launcher, bounds) {
-            // What an agent of this job left in its own folder is the job's business, and counts.
+            // The agent's changes in its own home directory are the job's fault, and count as an attempt.
             Err(why @ EngineError::Disk(_)) if !has_been_here => {
                 // So that the next run finds it as new as this one did.
                 let _ = std::fs::remove_dir_all(&conversation);
@@ -165,7 +165,7 @@ impl Worker {
             log.push(&words);
         }
         log.forget_last_line();
-        // Side by side: a coordinator that does not answer must not keep us from stopping the engine in time [I7].
+        // Concurrently: an unresponsive coordinator must not delay stopping the engine [I7].
         let (end, ()) =
             tokio::join!(self.follow_engine(run, place, engine_run, &log), self.report_start(run, engine.name()));
         run.log_writer = Some(log);
@@ -191,8 +191,8 @@ impl Worker {
         end
     }
 
-    /// Saves work in progress on a timer while the engine runs [F4]. One that is under way when the engine ends is waited
-    /// for: half of a push is of no use to anybody.
+    /// Saves checkpoints on a timer while the engine runs [F4]. One that is in progress when the engine ends is
+    /// awaited: half a push is useless.
     async fn save_now_and_then(&self, run: &Run, place: &RunLocation, over: &CancellationToken) {
         let mut reported = None;
         while over.run_until_cancelled(self.clock.sleep(self.settings.checkpoint_every)).await.is_some() {
@@ -227,7 +227,7 @@ impl Worker {
         }
     }
 
-    /// Says that the engine is up. A refusal stops it.
+    /// Reports that the engine has started. A refusal stops it.
     pub(super) async fn report_start(&self, run: &Run, engine: &EngineName) {
         let request = StartReport { lease_epoch: run.key.epoch, engine: engine.clone() };
         let answered = self.report(WorkOperation::Start { job_id: run.key.job, request }).await;
@@ -238,7 +238,7 @@ impl Worker {
         fail_point!("factory::start_reported", |_| ());
     }
 
-    /// What the engine is asked to do, and what it may use up.
+    /// The request to the engine, and its limits.
     fn request(&self, engine: &EngineName, run: &Run, place: &RunLocation) -> Result<EngineRequest, StartFailure> {
         let Assignment { spec, attempts, .. } = &run.assignment;
         let allowance = Allowance {
@@ -259,9 +259,9 @@ impl Worker {
         })
     }
 
-    /// The engine that has begun the job's conversation, where the job leaves it to us. Otherwise the one that the
-    /// coordinator chose, if it is here. Otherwise the first that the job may have, that is here, and whose credential has
-    /// something left; when none has, one of them all the same: its own word is newer than ours.
+    /// The engine that started the job's conversation, if the job names none. Otherwise the one that the coordinator
+    /// chose, if it is available. Otherwise the first that the job allows, that is available, and whose credential has
+    /// quota left; without one, any of them: its own answer is newer than our record.
     pub(super) fn choose_engine(&self, assignment: &Assignment) -> Result<Arc<dyn Engine>, StartFailure> {
         if let Some(engine) = self.engine_of_session(assignment) {
             return Ok(engine);
@@ -285,8 +285,8 @@ impl Worker {
         })
     }
 
-    /// The engine whose conversation goes on, if the job names none and it can work now. One whose seats are counted is not
-    /// taken: the coordinator has given us a seat of another.
+    /// The engine whose conversation continues, if the job names none and it can work now. An engine with limited seats
+    /// is skipped: the coordinator has granted a seat of another.
     fn engine_of_session(&self, assignment: &Assignment) -> Option<Arc<dyn Engine>> {
         let engine = self.engines.iter().find(|engine| self.session_to_resume(engine.name(), assignment).is_some())?;
         let is_free = assignment.spec.engines.is_empty() && !self.settings.engine_seats.contains_key(engine.name());
@@ -314,7 +314,7 @@ fn command_failed(run: &Run, insights: RunInsights, evidence: Vec<Evidence>) -> 
     RunResult::Failed { failure, insights, evidence }
 }
 
-/// What a login that is not taken has cost where nobody says otherwise, and an engine that did not begin: nothing.
+/// The cost of a rejected credential, unless the engine reports one, and of an engine that did not start: nothing.
 pub(super) fn spent_nothing_more(mut insights: RunInsights) -> RunInsights {
     insights.tokens_in.get_or_insert(0);
     insights.tokens_out.get_or_insert(0);

@@ -1,4 +1,4 @@
-//! Work that was sent back: where it goes on, and what its agent is told [B5][F2b].
+//! Work that was returned for changes: where it continues, and its agent's instructions [B5][F2b].
 
 use domain::{Checkpoint, JobId, Manifest};
 
@@ -8,16 +8,16 @@ use crate::prompt::Prompt;
 use crate::run_key::RunKey;
 
 impl Worker {
-    /// Whether a saved commit is completed work rather than work in progress: then it is on the run's own ref, and
-    /// nothing of it is uncommitted.
+    /// Whether a saved commit is completed work rather than a checkpoint: then it is on the run's own ref, and nothing
+    /// of it is uncommitted.
     pub(super) fn is_completed(&self, job: JobId, saved: &Checkpoint) -> bool {
         saved.git_ref == self.host.refs.run(RunKey { job, epoch: saved.epoch }).as_str()
     }
 
-    /// What the run's agent is told.
+    /// The instructions for the run's agent.
     pub(super) fn prompt(&self, run: &Run, place: &RunLocation) -> Prompt {
         let assignment = &run.assignment;
-        // An agent is shown these; only the factory runs them.
+        // The agent only sees these; the factory runs them.
         let shown = |commands: &[String]| commands.iter().map(|command| self.scrubber.text(command)).collect();
         Prompt {
             task: Manifest::prompt(&assignment.body_md).to_owned(),

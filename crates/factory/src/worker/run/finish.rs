@@ -76,10 +76,10 @@ impl Worker {
         self.clean_up(run, answered).await;
     }
 
-    /// The last report of a run: after it nobody takes its output or its evidence any more, so that these go first. It is
-    /// worth waiting for as long as the lease lasts: whoever lets go of it loses the work.
+    /// The last report of a run. The coordinator rejects output and evidence after it, so these go first. It is retried
+    /// for as long as the lease lasts: a factory that gives up loses the work.
     pub(super) async fn report_end(&self, run: &mut Run, operation: WorkOperation) -> ReportResponse {
-        // Nobody writes to it any more, also where no engine was started.
+        // No task writes to it any more, also where no engine was started.
         run.log_writer = None;
         let (log, evidence) = (run.log.take(), run.evidence.take());
         let last_lines = async {
@@ -98,10 +98,11 @@ impl Worker {
         self.report_after(first, operation, || !run.stop.is_cancelled()).await
     }
 
-    /// A stopped run saves its work and gives the job back; one that was taken from us has nothing to give.
+    /// A stopped run saves its work and releases the job; a fenced one has nothing to release.
     pub(super) async fn let_go(&self, run: &mut Run, place: Option<&RunLocation>) -> ReportResponse {
         if run.deadline.borrow().has_passed() {
-            // A guard may have ended the engine before this process knew: it was stopped, or the machine suspended.
+            // A guard may have killed the engine before this process noticed: the process was stopped, or the machine
+            // suspended.
             self.holdings.stop(run.key.job, run.key.epoch, StopCause::Unrenewed);
         }
         let cause = self.holdings.cause(run.key.job, run.key.epoch);
@@ -123,7 +124,7 @@ impl Worker {
         let place = place?;
         let (mirror, _, _) = place.repo.as_ref()?;
         let saved = match self.patiently(run, mirror, || async { Ok(self.save(run, place).await?) }).await {
-            // It was told to stop while it waited: once more for those who take the work over.
+            // It was stopped while it waited: save once more for the next run.
             Err(StartFailure::Stopped) => self.save(run, place).await.map_err(StartFailure::from),
             settled => settled,
         };
@@ -141,7 +142,7 @@ impl Worker {
         }
     }
 
-    /// Notes what the agent left on other branches of work that was saved.
+    /// Records the agent's other branches of saved work.
     async fn note_left_branches(&self, run: &mut Run, place: Option<&RunLocation>, saved: Option<&Checkpoint>) {
         let Some((mirror, _, worktree)) = place.and_then(|place| place.repo.as_ref()) else { return };
         let Some(saved) = saved else { return };
@@ -158,7 +159,7 @@ impl Worker {
         Ok(saved)
     }
 
-    /// A reported run leaves nothing behind; one that was fenced is kept for a person and never ships [F6].
+    /// A reported run leaves nothing behind; a fenced one is kept for a person and never ships [F6].
     pub(super) async fn clean_up(&self, run: Run, answered: ReportResponse) {
         match answered {
             ReportResponse::Refused(why) => {
@@ -167,7 +168,7 @@ impl Worker {
                 self.ledger.remember(&quarantined(run.record)).await;
             }
             ReportResponse::Waiting => {
-                // The report is in the outbox; until it was answered the worktree is the only copy we can be sure of.
+                // The report is in the outbox; until it is answered the worktree is the only certain copy.
                 self.ledger.remember(&quarantined(run.record)).await;
             }
             ReportResponse::Completed(_) | ReportResponse::Taken if run.is_unsaved => {

@@ -1,4 +1,4 @@
-//! What an engine says, for people, and what of it must not be lost with this process.
+//! Engine output, for people, and the part of it that must survive this process.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::{Run, RunLocation};
 use crate::engine::{EngineOutput, FILES_MAX};
 use crate::runs::RunRecord;
 
-/// How often figures are written down at most while they change: a factory that is killed forgets no more than this.
+/// The shortest interval between writes of changing metrics: a killed factory loses no more than this.
 const FIGURES_EVERY: Duration = Duration::from_secs(5);
 
-/// How often a worktree is looked at for what has changed: as often as the coordinator is told.
+/// How often a worktree is checked for changes: as often as the coordinator receives reports.
 const FILES_EVERY: Duration = PROGRESS_EVERY;
-/// Where that takes long, only this part of the time is spent on it.
+/// If that is slow, it takes at most this part of the time.
 const FILES_SHARE: u32 = 20;
 
 impl Worker {
-    /// Shows what the engine says, and keeps its session and its figures on disk: a factory that is killed gives the work
-    /// back with its conversation and what it cost.
+    /// Logs the engine's output, and keeps its session and its metrics on disk: after a kill the factory releases the
+    /// job with its conversation and its cost.
     pub(super) async fn listen(&self, run: &Run, mut outputs: mpsc::Receiver<EngineOutput>, log: &LogWriter) {
         let mut written = run.record.clone();
         let mut due: Option<Duration> = None;
@@ -64,7 +64,7 @@ impl Worker {
         self.tell_progress(run);
     }
 
-    /// Shows which files an engine has changed that does not say so itself, for as long as it runs.
+    /// Reports the changed files of an engine that does not report them itself, for as long as it runs.
     pub(super) async fn watch_files(&self, run: &Run, place: &RunLocation, over: &CancellationToken) {
         let Some((mirror, _, worktree)) = &place.repo else { return };
         let mut pause = FILES_EVERY;
@@ -75,28 +75,27 @@ impl Worker {
             let began = self.clock.monotonic();
             let Some(touched) = over.run_until_cancelled(mirror.touched(worktree, FILES_MAX)).await else { return };
             pause = FILES_EVERY.max((self.clock.monotonic() - began) * FILES_SHARE);
-            // A worktree that cannot be looked at now may be the next time; what it means is for the proof to say.
+            // An unreadable worktree may be readable the next time; verification reports what it means.
             let Ok(touched) = touched else { continue };
             run.activity.lock().note_files(&touched);
             self.tell_progress(run);
         }
     }
 
-    /// Tells people what the run is doing now.
+    /// Sets the activity of the run.
     pub(super) fn tell_progress(&self, run: &Run) {
         let progress = run.activity.lock().progress();
         self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
     }
 
-    /// The factory itself does something for the run: that is what people see until something else happens. Gives the line
-    /// that its log shows for it.
+    /// Sets an activity of the factory itself; it is shown until the next one. Returns the line for the log.
     pub(super) fn turn_to(&self, run: &Run, doing: &str) -> String {
         let shown = run.activity.lock().turn_to(doing);
         self.tell_progress(run);
         shown
     }
 
-    /// What an agent is doing, as people may see it: a command line or a name of a file can hold a secret too [T8].
+    /// An agent's activity without secrets: a command line or a file name can hold one too [T8].
     pub(super) fn shown(&self, progress: Progress) -> Progress {
         let scrub = |text: String| self.scrubber.text(&text);
         Progress {

@@ -20,14 +20,14 @@ use crate::toolchains;
 use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::{Worktree, WorktreeStart};
 
-/// What helps after a setup command that was not let write somewhere.
+/// The remedy for a setup command without write access.
 const WHERE_SETUP_WRITES: &str = ". Setup commands are confined as agents are, and install nothing for the whole machine: \
     install it on the machine or its image, or open the folder with `write` under [factory]";
 
 impl Worker {
-    /// A worktree of its own, with the repository's setup done.
+    /// A worktree of its own, after the repository's setup.
     pub(super) async fn prepare(self: &Arc<Self>, run: &mut Run) -> Result<RunLocation, StartFailure> {
-        // What was granted while the factory began to stop is only given back.
+        // What was granted while the factory stops is only released.
         if run.stop.is_cancelled() {
             return Err(StartFailure::Stopped);
         }
@@ -84,7 +84,7 @@ impl Worker {
                 Ok((worktree, state))
             }
             Err(Error::NoSuchCommit { .. }) if start != WorktreeStart::Base => {
-                // A checkpoint that is gone must not strand the job: the work starts over.
+                // A missing checkpoint must not block the job: the work starts over.
                 warn!(job.id = %run.key.job, "The checkpoint of job {} is gone from `{repo}`, starting over", self.titles.label(run.key.job));
                 let worktree = mirror.create(run.key, base, &WorktreeStart::Base).await?;
                 let state = WorktreeState::New(base_of(&worktree));
@@ -94,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// Starts programs that find no home but the run's own: what one agent leaves there is not read by the next.
+    /// Starts programs with the run's own home only: the next agent does not read it.
     fn launcher_at_home(&self, run: &Run) -> Result<Launcher, StartFailure> {
         let own = self.host.home(run.key)?;
         let launcher = self.launcher.clone().under_lease(run.deadline.clone());
@@ -108,7 +108,7 @@ impl Worker {
         Ok(launcher.at_home(self.host.state.empty_home(), own))
     }
 
-    /// The folders that outlive worktrees, by the variables that name them: those that are configured, and those of tools
+    /// The directories that outlive worktrees, by the variables that name them: the configured ones, and those of tools
     /// that would otherwise download everything again in each run.
     fn caches(&self, run: &Run, repo: &RepoName, config: &RepoConfig) -> Result<Vec<(String, OsString)>, StartFailure> {
         let product = &run.assignment.product_id;
@@ -170,7 +170,7 @@ fn base_of(worktree: &Worktree) -> BaseBranch {
     BaseBranch { name: worktree.base().clone(), sha: worktree.base_head().clone() }
 }
 
-/// Whether an output says that something is not allowed, in the words of the system, of node or of `sudo`.
+/// Whether output reports a denied permission, in the messages of the system, of node or of `sudo`.
 fn names_a_closed_place(output: &str) -> bool {
     let words =
         ["Permission denied", "permission denied", "EACCES", "EPERM", "Operation not permitted", "no new privileges"];

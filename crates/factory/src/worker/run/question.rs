@@ -6,17 +6,17 @@ use std::path::Path;
 use crate::dirfd::DirFd;
 use crate::workspace::QUESTION;
 
-/// The longest question. People answer what they can read at a glance.
+/// The longest question. People answer short ones.
 const QUESTION_BYTES_MAX: u64 = 8_000;
 
 /// Removes what an earlier run, the base branch or a setup command left: only this run's question counts.
 pub(super) fn clear(dir: &Path) {
-    // What cannot be removed is no ordinary file, and so no question either.
+    // What cannot be removed is no regular file, and so no question either.
     let _ = fs::remove_file(dir.join(QUESTION));
 }
 
-/// What the agent wants to know from a person, if it wrote something down. Only an ordinary file holds a question:
-/// neither a link nor a second name of another file.
+/// The agent's question for a person, if it wrote one. Only a regular file holds a question: neither a link nor a
+/// second hard link of another file.
 pub(super) fn question(dir: &Path) -> Option<String> {
     let bytes = DirFd::open(dir).ok()?.read(QUESTION, QUESTION_BYTES_MAX).ok()?;
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();

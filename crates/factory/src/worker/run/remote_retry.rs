@@ -1,4 +1,4 @@
-//! Waiting for a repository's remote that is away for a while: a cut of the network costs time, not the work.
+//! Waits for a repository's remote that is unavailable: a network failure costs time, not the work.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use crate::git::Outlook;
 use crate::mirror::Mirror;
 use crate::remote::Transport;
 
-/// A remote that is away is asked again after this; doubled each time up to the maximum.
+/// The first retry delay of an unavailable remote; doubled each time up to the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 
 impl Worker {
-    /// Tries something with a remote until it is done, for as long as the run goes on and what came in its way may pass.
-    /// All waiting of one run together is bounded. Whoever stops the run does not wait for it.
+    /// Retries an operation on a remote until it succeeds, for as long as the run is active and the failure is
+    /// retryable.
+    /// All waiting of one run together is bounded. A stop request interrupts it.
     pub(super) async fn patiently<T, F>(
         &self,
         run: &Run,
@@ -79,7 +80,8 @@ impl Worker {
         let may_pass = match error {
             Error::Git(error) => match error.outlook() {
                 Outlook::MayPass => true,
-                // A folder that this run has worked from is perhaps on a disk that is away; a server's word stands.
+                // A missing local repository that this run has used may be on an unmounted disk; a server's answer is
+                // final.
                 Outlook::Missing => run.record.worktree.is_some() && mirror.remote().transport() == Transport::Folder,
                 Outlook::Refused | Outlook::Lasts => false,
             },
@@ -93,7 +95,7 @@ impl Worker {
         Duration::from_millis(self.settings.limits.remote_away_ms).saturating_sub(*run.waited.lock())
     }
 
-    /// Says that the run waits, and gives what it was doing.
+    /// Logs that the run waits, and returns its previous activity.
     fn begin_waiting(&self, run: &Run, mirror: &Mirror, trouble: &StartFailure) -> Option<String> {
         let (repo, why) = (mirror.repo(), chain(trouble));
         warn!(job.id = %run.key.job, %why, "Job `{}` waits for the remote of `{repo}`", run.key.job);

@@ -16,7 +16,7 @@ use crate::disk::{make_private_folder, replace_file};
 const SESSION_BYTES_MAX: u64 = 256;
 
 impl Worker {
-    /// The session of this engine that a run is to resume, if there is one. The engine may have it no longer.
+    /// The session of this engine that a run is to resume, if there is one. The engine may no longer have it.
     pub(super) fn session_to_resume(&self, engine: &EngineName, assignment: &Assignment) -> Option<String> {
         match assignment.checkpoint.as_ref().and_then(|checkpoint| checkpoint.session.as_deref()) {
             Some(session) => own_session(engine, session),
@@ -37,7 +37,7 @@ impl Worker {
         own_session(engine, session.trim())
     }
 
-    /// Writes down the session of a run for the next run here. Without it the next run begins a new conversation.
+    /// Records the session of a run for the next run here. Without it the next run starts a new conversation.
     pub(super) fn remember_session(&self, run: &Run, session: Option<&str>) {
         let (Some(engine), Some(session)) = (&run.engine, session) else { return };
         let file = self.host.state.last_session(engine, run.key.job);

@@ -22,13 +22,13 @@ use crate::unsaved_files::UnsavedFile;
 use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::Worktree;
 
-/// The agent's own text for its pull request. More is not read by people.
+/// The longest text of an agent for its pull request.
 const REQUEST_TEXT_BYTES_MAX: usize = 20_000;
 
-/// How long somebody has to take the evidence before it is sent again.
+/// How long one attempt to send the evidence may take.
 const EVIDENCE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long it is sent again before the run goes on without: longer than a coordinator takes to restart.
+/// How long it is retried before the run continues without: longer than a coordinator takes to restart.
 const EVIDENCE_PATIENCE: Duration = Duration::from_mins(1);
 const EVIDENCE_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -58,12 +58,12 @@ impl Worker {
         verdict
     }
 
-    /// Commits what the agent and the prepare commands left. From here on nothing that is written to the worktree is part of
-    /// the work, also not of what is saved of it.
+    /// Commits what the agent and the prepare commands left. Later changes of the worktree are neither part of the work
+    /// nor of its checkpoints.
     pub(super) async fn commit_work(&self, run: &mut Run, place: &RunLocation) -> Result<CollectedWork, StartFailure> {
         let Some((mirror, _, worktree)) = &place.repo else { return Ok(CollectedWork::NoRepository) };
         let title = run.assignment.spec.title.clone();
-        // A partial mirror may have to ask for what a commit names.
+        // A partial mirror may have to fetch what a commit names.
         let commit = || async {
             mirror.freeze(worktree).await?;
             Ok(mirror.commit_all(worktree, &title).await?)
@@ -87,7 +87,7 @@ impl Worker {
         })
     }
 
-    /// Pushes the commit to the run's own ref. Nothing else moves before the coordinator said so.
+    /// Pushes the commit to the run's own ref. No other ref moves before the coordinator grants it.
     pub(super) async fn publish(
         &self,
         run: &mut Run,
@@ -101,7 +101,7 @@ impl Worker {
                 (insights.files, insights.insertions, insights.deletions) = (Some(0), Some(0), Some(0));
             }
             if place.repo.is_some() || !run.refused.is_empty() {
-                // The agent's own words are all that such work leaves.
+                // Such work leaves only the agent's own text.
                 self.gather_unfinished(run, None, None).await;
             }
             return Ok(RunResult::Done { sha: None, insights, evidence, handover: Handover::default() });
@@ -128,7 +128,7 @@ impl Worker {
         Ok(RunResult::Done { sha: Some(sha), insights, evidence, handover })
     }
 
-    /// Keeps what the agent committed on other branches. A remote that refuses it does not hold the work up.
+    /// Keeps what the agent committed on other branches. A remote that rejects it does not delay the work.
     async fn keep_strays(&self, run: &mut Run, mirror: &Mirror, worktree: &Worktree, work: &CommitSha) {
         let strays = mirror.stray_branches(worktree).await;
         if strays.is_empty() {
@@ -144,7 +144,7 @@ impl Worker {
         }
     }
 
-    /// Stray branches as people are shown them.
+    /// Stray branches as they are shown to people.
     pub(super) fn left_branches(&self, strays: Vec<StrayBranch>, git_ref: &str) -> Vec<LeftBranch> {
         let shown = |stray: StrayBranch| LeftBranch {
             name: self.scrubber.text(&stray.name),
@@ -154,7 +154,7 @@ impl Worker {
         strays.into_iter().map(shown).collect()
     }
 
-    /// What a failed run has changed so far, and the engine's own last words: a person who asks why wants both.
+    /// The changes of a failed run so far, and the engine's last output: both explain the failure.
     pub(super) async fn gather_unfinished(
         &self,
         run: &mut Run,
@@ -174,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// What the run changed, for people who look at it later [B4]. Whatever of it cannot be had does not keep the rest back.
+    /// The diff of the run, shown later [B4]. A missing part does not hold the rest back.
     async fn evidence(&self, run: &Run, mirror: &Mirror, worktree: &Worktree, sha: &CommitSha) -> EvidenceReport {
         let job = run.key.job;
         let fork = mirror.fork_of(worktree, sha).await.unwrap_or_else(|_| worktree.fork().clone());
@@ -207,7 +207,8 @@ impl Worker {
         work
     }
 
-    /// Gives the evidence to the coordinator, for a while also to one that is away: nobody takes it after the outcome.
+    /// Sends the evidence to the coordinator, with retries while it is unavailable: it rejects evidence after the
+    /// outcome.
     pub(super) async fn send_evidence(&self, run: &Run, evidence: &EvidenceReport) {
         let job = run.key.job;
         let path = format!("/jobs/{job}/runs/evidence");
@@ -231,7 +232,7 @@ impl Worker {
         }
     }
 
-    /// What the pull request will say, made now because only this factory has the agent's own words.
+    /// The text of the pull request, made now because only this factory has the agent's own text.
     async fn request_text(
         &self,
         mirror: &Mirror,
@@ -241,7 +242,7 @@ impl Worker {
     ) -> Option<String> {
         let (_, config) = self.mirror(worktree.repo()).ok()?;
         self.forges.of(worktree.repo(), &config.url)?;
-        // A form that cannot be read is no reason to keep the work back.
+        // An unreadable template is no reason to hold the work back.
         let form = mirror.request_form(worktree.fork()).await.ok().flatten();
         let own = worktree.pr_body(REQUEST_TEXT_BYTES_MAX);
         Some(request_text(own.as_deref(), title, form.as_deref(), evidenced))
@@ -291,14 +292,14 @@ impl CollectedWork {
     }
 }
 
-/// A run that changed nothing because its agent was refused a tool. The next run would be refused it too.
+/// A run without changes because a tool was refused to its agent. The next run would be refused it too.
 fn refused_without_changes(run: &Run) -> RunFailure {
     let message = run.with_refusals("the agent finished without changing any file".to_owned());
     let message =
         format!("{message}: allow it in the engine's configuration, or change the job so that it is not needed");
     RunFailure { no_changes: true, ..RunFailure::new(FailureReason::EngineError, Retryability::Pointless, message) }
 }
-/// Why a run without changes fails, if it does. Work that was sent back has a branch, which no change would not replace.
+/// Why a run without changes fails, if it does. Returned work has a branch, which an empty run would not replace.
 fn no_changes(assignment: &Assignment) -> Option<RunFailure> {
     let Assignment { spec, changes, conflict, previous_run, checkpoint, attempts, .. } = assignment;
     let is_completed = previous_run.as_ref().is_some_and(|previous| previous.end == RunEnd::Completed);
@@ -318,7 +319,7 @@ fn no_changes(assignment: &Assignment) -> Option<RunFailure> {
     Some(RunFailure { reason, again, message, no_changes: true })
 }
 
-/// Where a run goes on that is sent back: at the completed commit, in the same session.
+/// Where the next run continues if the job is returned: at the completed commit, in the same session.
 fn completed(run: &Run, mirror: &Mirror, pushed: &RefName, sha: &CommitSha) -> Checkpoint {
     let (git_ref, repository) = (pushed.as_str().to_owned(), Some(mirror.identity().clone()));
     Checkpoint { git_ref, sha: sha.clone(), session: run.session(), epoch: run.key.epoch, repository }

@@ -1,4 +1,4 @@
-//! Folders that build tools share between runs, where agents can only read them.
+//! Directories that build tools share between runs, read-only for agents.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::config::EnvironmentConfig;
 use crate::process::{PathAccess, Sandbox};
 
-/// Variables that name a folder which a build tool writes to whenever it finds something new.
+/// Variables that name a directory which a build tool writes to whenever it downloads something.
 const CACHES: [&str; 24] = [
     "BUN_INSTALL_CACHE_DIR",
     "CARGO_HOME",
@@ -34,10 +34,10 @@ const CACHES: [&str; 24] = [
     "pnpm_config_store_dir",
 ];
 
-/// A variable, and the folder that it leads to.
+/// A variable, and the directory that it leads to.
 pub(super) type Named = (&'static str, String);
 
-/// The caches that programs with this environment find and can add nothing to.
+/// The caches that programs with this environment find and cannot add to.
 pub(super) fn only_readable(environment: &EnvironmentConfig, enclosure: &Sandbox) -> BTreeSet<Named> {
     let is_only_readable =
         |folder: &str| Path::new(folder).is_absolute() && enclosure.reach_at(Path::new(folder)) == PathAccess::Read;

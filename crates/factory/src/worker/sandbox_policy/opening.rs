@@ -1,4 +1,4 @@
-//! What an operator opens for agents, and what stays closed inside of it.
+//! What the operator opens for agents, and what stays closed inside of it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,11 +9,11 @@ use crate::toolchains;
 use crate::worker::WorkerSettings;
 
 impl WorkerSettings {
-    /// The same, with a home that one engine alone is given. What was marked because the home was closed is open with it.
+    /// The same, with a home that only one engine gets. Marks inside the closed home are opened with it.
     pub(in crate::worker) fn with_home_open(&self, enclosure: Sandbox, home: &Path) -> Sandbox {
         let (is_led, home) = (self.is_led_by_agents(home), real(home));
         let kept: Vec<PathBuf> = self.secret_places().iter().chain([&self.state]).map(|path| real(path)).collect();
-        // Wherever a link in the home's place leads, that stays closed.
+        // The target of a link in the home's place stays closed.
         if is_led || kept.iter().any(|kept| home.starts_with(kept)) {
             return enclosure;
         }
@@ -29,18 +29,18 @@ impl WorkerSettings {
         fixed.fold(enclosure, |enclosure, path| enclosure.at_most(&path, PathAccess::Read))
     }
 
-    /// What an operator gave all programs to write to.
+    /// What the operator made writable for all programs.
     pub(super) fn written(&self) -> impl Iterator<Item = PathBuf> {
         self.writable.iter().cloned().chain(self.environment.home.clone())
     }
 
-    /// All that agents can write to, of whichever engine they are.
+    /// All that agents can write to, whatever their engine.
     pub fn open_to_agents(&self) -> Vec<PathBuf> {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
         homes.chain(self.writable.iter().cloned()).chain(surroundings::temporary()).chain(self.temporary()).collect()
     }
 
-    /// Whether a path leads to where agents chose, by a link that they could have made.
+    /// Whether a path leads to a target that agents chose, by a link that they could have made.
     pub(super) fn is_led_by_agents(&self, path: &Path) -> bool {
         let Some((parent, name)) = path.parent().zip(path.file_name()) else { return false };
         if path.symlink_metadata().is_err() {
@@ -54,7 +54,7 @@ impl WorkerSettings {
         })
     }
 
-    /// The tools in homes that are there.
+    /// The installed tools in homes.
     pub(super) fn tools_in_homes(&self) -> Vec<PathBuf> {
         let (homes, path) = (self.homes(), self.path());
         let tools = homes.iter().flat_map(|home| tools::in_home(home, &path));
@@ -64,7 +64,7 @@ impl WorkerSettings {
         tools.chain(named).filter(|path| path.exists()).collect()
     }
 
-    /// What runs later outside, and so must not be an agent's work, whatever is open around it.
+    /// What runs later outside the sandbox, and so must not be writable for agents, whatever is open around it.
     pub(super) fn unchanging(&self) -> Vec<PathBuf> {
         let (homes, path) = (self.homes(), self.path());
         let linked = homes.iter().flat_map(|home| tools::linked(home, &path));
@@ -74,8 +74,8 @@ impl WorkerSettings {
         programs.chain(linked).chain(guard).chain(self.fixed.iter().cloned()).collect()
     }
 
-    /// Folders with logins that no agent is to find, other than those in closed homes. One inside of what agents can write
-    /// to is as open as that: closing it would keep them from making files around it.
+    /// Directories with credentials that no agent may read, other than those in closed homes. One inside of a writable
+    /// directory is as open as that: closing it would keep agents from creating files around it.
     pub(super) fn closed_logins(&self) -> Vec<PathBuf> {
         let written: Vec<PathBuf> = self.written().filter(|open| !self.is_led_by_agents(open)).collect();
         let is_open = |folder: &PathBuf| written.iter().any(|open| folder.starts_with(real(open)));
@@ -86,7 +86,7 @@ impl WorkerSettings {
     fn login_folders(&self) -> Vec<PathBuf> {
         let variables: Vec<_> = std::env::vars_os().collect();
         let folders = login_folders(&self.engines, &variables).into_iter();
-        // Hiding one hides all that is below it, for everybody: what an agent's link leads to is not hidden.
+        // Hiding a directory hides all that is below it, in every run: the target of an agent's link is not hidden.
         let folders = folders.filter(|folder| folder.is_absolute() && !self.is_led_by_agents(folder));
         folders.map(|folder| real(&folder)).filter(|folder| is_place(folder)).collect()
     }

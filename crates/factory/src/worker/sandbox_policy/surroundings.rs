@@ -5,29 +5,29 @@ use std::path::{Path, PathBuf};
 
 use crate::process::PathAccess;
 
-/// Folders for temporary files.
+/// Directories for temporary files.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Devices that hold nothing of anybody's, and those of machines that are shared out: graphics cards, virtual machines.
+/// Devices that hold no user data, and those of shared machines: graphics cards, virtual machines.
 const DEVICES: [&str; 13] =
     ["null", "zero", "full", "random", "urandom", "ptmx", "pts", "shm", "mqueue", "dri", "kfd", "dxg", "kvm"];
-/// What the names of a maker's graphics cards begin with.
+/// The prefix of a vendor's graphics cards.
 const NUMBERED: &str = "nvidia";
 
-/// Whether programs are whom everything on a machine obeys.
+/// Whether programs run as root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Programs {
     OfRoot,
     OfAnybody,
 }
 
-/// Marks for a machine that can be read, with the places where everybody writes.
+/// Marks for a readable machine with writable shared directories.
 pub(super) fn marks(programs: Programs) -> Vec<(PathBuf, PathAccess)> {
     let dev = Path::new("/dev");
     let numbered = fs::read_dir(dev).into_iter().flatten().flatten().map(|entry| entry.path());
     let numbered = numbered.filter(|path| path.file_name().is_some_and(|name| starts_with(name, NUMBERED)));
     let devices = DEVICES.iter().map(|name| dev.join(name)).filter(|path| path.exists()).chain(numbered);
-    // Anybody changes no more there than what is theirs. Root has the kernel start programs, outside.
+    // An ordinary account changes only its own files there. Root has the kernel start programs, outside.
     let processes = match programs {
         Programs::OfRoot => PathAccess::Read,
         Programs::OfAnybody => PathAccess::Everything,
@@ -37,7 +37,7 @@ pub(super) fn marks(programs: Programs) -> Vec<(PathBuf, PathAccess)> {
     fixed.into_iter().chain(devices.chain(temporary()).map(|path| (path, PathAccess::Everything))).collect()
 }
 
-/// Folders in which everybody makes temporary files.
+/// Shared directories for temporary files.
 pub(super) fn temporary() -> impl Iterator<Item = PathBuf> {
     TEMPORARY.into_iter().map(PathBuf::from).chain([std::env::temp_dir()])
 }
@@ -52,7 +52,7 @@ mod tests {
     use crate::process::Sandbox;
 
     #[test]
-    fn a_machine_can_be_read_and_only_what_is_everybodys_can_be_written_to() {
+    fn a_machine_is_readable_and_only_shared_paths_are_writable() {
         let reached = |programs| {
             let none = Sandbox::default();
             let enclosure = marks(programs).into_iter().fold(none, |all, (path, reach)| all.with(path, reach));

@@ -1,10 +1,10 @@
-//! The tools that somebody has installed in a home folder, without what else is there.
+//! Tools that are installed in a home directory, without the rest of it.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where version managers and installers put programs and what belongs to them. Nobody keeps a credential there.
+/// Where version managers and installers put programs and their data. No credential is kept there.
 const TOOLCHAINS: [&str; 40] = [
     ".asdf",
     ".bun/bin",
@@ -48,25 +48,25 @@ const TOOLCHAINS: [&str; 40] = [
     "miniconda3",
 ];
 
-/// What programs look for beside the folder that they are in.
+/// What programs look for beside their own directory.
 const BESIDE: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 
-/// Where node's programs keep all that they are made of.
+/// Where node's programs keep their modules.
 const PACKAGES: &str = "node_modules";
 
-/// What can be read in `home` by whoever has these folders for a `PATH`. It may not be there.
+/// What is readable in `home` for a program with this `PATH`. It may not exist.
 pub(super) fn in_home(home: &Path, path: &[PathBuf]) -> Vec<PathBuf> {
     let known = TOOLCHAINS.iter().map(|folder| home.join(folder));
     let on_path = path.iter().filter(|folder| is_inside(home, folder)).flat_map(|folder| around(home, folder));
     known.chain(on_path).collect()
 }
 
-/// The programs in `home` that links in these folders lead to.
+/// The programs in `home` that links in these directories lead to.
 pub(super) fn linked(home: &Path, path: &[PathBuf]) -> Vec<PathBuf> {
     path.iter().filter(|folder| is_inside(home, folder)).flat_map(|folder| linked_from(home, folder)).collect()
 }
 
-/// What can be read in `home` by whoever runs a program.
+/// What every program can read in `home`.
 pub(super) fn of_program(home: &Path, program: &Path) -> Vec<PathBuf> {
     let real = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let packages = real.ancestors().filter(|above| above.file_name() == Some(OsStr::new(PACKAGES))).last();
@@ -75,7 +75,7 @@ pub(super) fn of_program(home: &Path, program: &Path) -> Vec<PathBuf> {
     all.chain(beside.into_iter().flatten()).filter(|path| is_inside(home, path)).collect()
 }
 
-/// A folder of programs with what belongs to them. Beside one in a hidden folder there may be more than that.
+/// A directory of programs with their data. Beside one in a hidden directory there may be more than that.
 fn around(home: &Path, folder: &Path) -> Vec<PathBuf> {
     let mut all = linked_from(home, folder);
     all.push(folder.to_owned());

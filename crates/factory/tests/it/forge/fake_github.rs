@@ -1,4 +1,4 @@
-//! A stand-in for GitHub: its interface as far as we use it, over a real bare repository, with faults on demand.
+//! A fake GitHub: the used part of its API, over a real bare repository, with faults on demand.
 
 mod answers;
 mod book;
@@ -23,21 +23,21 @@ pub(crate) use book::{Book, Pull};
 
 use crate::stage::clock;
 
-/// The token that the stand-in takes. It must never be seen anywhere else.
+/// The token that the fake accepts. It must never appear anywhere else.
 pub(crate) const TOKEN: &str = "ghp_canary0123456789";
 
-/// What goes wrong with one request.
+/// The fault of one request.
 #[derive(Debug, Clone)]
 pub(crate) enum Fault {
     /// This is answered instead, and nothing is done.
     Instead(u16, &'static [(&'static str, &'static str)], &'static str),
-    /// It is done, and the connection is cut before anybody hears of it.
+    /// It is done, and the connection is cut before the client receives the answer.
     CutAfter,
-    /// It is done, and the answer takes its time.
+    /// It is done, and the answer is delayed.
     Slow(Duration),
 }
 
-/// A request that came in.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard {
     pub(crate) method: Method,
@@ -76,12 +76,12 @@ impl GitHub {
         format!("http://{}", self.address)
     }
 
-    /// The next request of this method whose path ends so goes wrong.
+    /// Injects a fault into the next request of this method and path suffix.
     pub(crate) fn fail(&self, method: Method, path_end: &'static str, fault: Fault) {
         self.inner.faults.lock().push_back((method, path_end, fault));
     }
 
-    /// Nothing goes wrong any more.
+    /// Removes all faults.
     pub(crate) fn mend(&self) {
         self.inner.faults.lock().clear();
     }
@@ -96,7 +96,7 @@ impl GitHub {
         self.inner.heard.lock().len()
     }
 
-    /// What is written down there, to look at or to change as people and checks do.
+    /// Its content, to inspect or to change as people and checks do.
     pub(crate) fn book<T>(&self, with: impl FnOnce(&mut Book) -> T) -> T {
         with(&mut self.inner.book.lock())
     }
@@ -129,7 +129,7 @@ async fn answer(State(inner): State<Arc<Inner>>, request: Request) -> Response {
             let (status, value) = inner.book.lock().answer(&parts.method, &path, query, &bytes);
             let (value, last) = paged(value, query);
             let mut response = conditional(&parts.method, &parts.headers, status, &value);
-            // What has not changed comes without its links.
+            // An unchanged answer comes without its links.
             if response.status() == StatusCode::OK && last > 1 {
                 let link = format!("<http://github.example{path}?page={last}&per_page=100>; rel=\"last\"");
                 response.headers_mut().insert("link", link.parse().unwrap());
@@ -180,7 +180,7 @@ fn paged(mut value: Value, query: &str) -> (Value, usize) {
     (value, last)
 }
 
-/// What has not changed is not sent again.
+/// An unchanged answer is not sent again.
 fn conditional(method: &Method, headers: &HeaderMap, status: u16, value: &Value) -> Response {
     let text = value.to_string();
     let mut hasher = std::hash::DefaultHasher::new();

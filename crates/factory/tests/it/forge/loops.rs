@@ -1,4 +1,4 @@
-//! Whole lives of jobs with pull requests: stations at work, a real coordinator, and GitHub's stand-in.
+//! End-to-end tests of jobs with pull requests: workers, a real coordinator, and the fake GitHub.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ struct Town {
 }
 
 impl Town {
-    /// A fleet that looks at pull requests often, and gives an errand to another soon.
+    /// A fleet that polls pull requests often, and soon reassigns an errand.
     async fn new() -> Self {
         let remote = Forge::new();
         let github = GitHub::with(remote.remote()).await;
@@ -250,7 +250,7 @@ async fn an_engine_that_looks_everywhere_does_not_find_the_forges_token() {
     }
 }
 
-/// Whether any file below a folder holds the token: its name, if so.
+/// The name of a file below a directory that holds the token, if there is one.
 fn grep(folder: &std::path::Path) -> String {
     let found = std::process::Command::new("grep").args(["-rl", TOKEN]).arg(folder).output().unwrap();
     let found = String::from_utf8(found.stdout).unwrap();

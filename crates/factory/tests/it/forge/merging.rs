@@ -69,7 +69,7 @@ async fn a_branch_that_moves_under_our_hands_is_not_merged_either() {
     let before = scene.main();
     scene.forge.look(1).await.unwrap();
     scene.push("two");
-    // We still believe what we saw before.
+    // The cached state is outdated.
     scene.github.fail(Method::GET, "/pulls/1", Fault::Instead(304, &[], ""));
 
     let merging = scene.forge.merge(&order(&sha)).await.unwrap();

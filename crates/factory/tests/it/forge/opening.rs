@@ -1,4 +1,4 @@
-//! Opening a pull request and speaking on it.
+//! Opening a pull request and commenting on it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::fake_github::{Fault, TOKEN};
 use super::{Scene, proposal};
 use crate::stage::{clock, job};
 
-/// Where the one pull request of these tests is.
+/// The path of these tests' only pull request.
 fn first() -> PullRequest {
     PullRequest { number: 1, url: "https://github.example/acme/notes/pull/1".to_owned() }
 }
@@ -114,7 +114,7 @@ async fn a_rate_limit_that_ends_soon_is_waited_out() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_that_lasts_is_told_and_nobody_is_asked_meanwhile() {
+async fn a_long_rate_limit_is_returned_and_stops_requests() {
     let scene = Scene::new().await;
     let headers = &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "99999999999")];
     scene.github.fail(Method::GET, "/pulls", Fault::Instead(403, headers, r#"{"message":"API rate limit exceeded"}"#));

@@ -1,4 +1,4 @@
-//! What is to be seen on a pull request.
+//! Reading the state of a pull request.
 
 use domain::CommitSha;
 use http::Method;

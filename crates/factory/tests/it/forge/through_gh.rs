@@ -13,14 +13,14 @@ use super::fake_github::TOKEN;
 use super::{Scene, proposal};
 use crate::stage::{clock, job, myself_as, notes, role_arguments};
 
-/// A script that stands for `gh`, with a home in which its login is.
+/// A script that plays `gh`, with a home that holds its credential.
 fn gh(scene: &Scene) -> GhConfig {
     let home = scene.remote.path("gh-home");
     fs::create_dir(&home).unwrap();
     fs::write(home.join("login"), format!("{} {TOKEN}", scene.github.address)).unwrap();
     let myself = myself_as("forge::through_gh::plays_gh");
     let myself: Vec<_> = myself.iter().map(|part| format!("'{}'", part.to_str().unwrap())).collect();
-    // The test harness says a few words of its own first.
+    // The test harness prints its own lines first.
     let script = format!("#!/bin/sh\n{} \"$@\" | sed -n '/^HTTP/,$p'\n", myself.join(" "));
     let program = scene.remote.path("gh");
     fs::write(&program, script).unwrap();

@@ -1,4 +1,4 @@
-//! Stations with an engine that plays Claude Code: windows that are used up, conversations that go on, and what people see.
+//! Workers with an engine that plays Claude Code: exhausted usage windows, resumed conversations, and the live view.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use super::{LONG, pr_branch};
 use crate::golden;
 use crate::stage::{Forge, PATIENCE, clock, eventually};
 
-/// A station whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
+/// A worker whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
 pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-claude"));
     let opening = "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit 0; }\n\
@@ -159,7 +159,7 @@ async fn a_file_that_was_only_given_to_the_account_of_a_command_is_not_shown_as_
     assert_eq!((progress.doing, progress.files), (None, vec!["new.md".to_owned()]));
 }
 
-/// Keeps its conversation as Claude Code does, and says whether it found it again.
+/// Keeps its conversation as Claude Code does, and reports whether it found it again.
 const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^a-zA-Z0-9]/-/g')\"\n\
     [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
     mkdir -p \"$project\"; echo \"$id\" > \"$project/$id.jsonl\"\n\
@@ -312,7 +312,7 @@ async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_cleaned_up_once_nobody_goes_on_with_it() {
+async fn a_conversation_is_cleaned_up_once_it_is_no_longer_needed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("tidy", &line).await;

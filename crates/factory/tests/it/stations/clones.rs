@@ -19,7 +19,7 @@ fn clone_of(forge: &Forge, name: &str) -> PathBuf {
     clone
 }
 
-/// What an operator would notice in a clone: its branches, what is checked out, and files that differ.
+/// What the operator would notice in a clone: its branches, what is checked out, and files that differ.
 fn seen_in(clone: &Path) -> [String; 3] {
     let branches = git(clone, &["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/main"]);
     [branches, git(clone, &["symbolic-ref", "HEAD"]), git(clone, &["status", "--porcelain"])]

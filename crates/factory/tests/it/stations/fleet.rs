@@ -1,4 +1,4 @@
-//! A real coordinator behind its HTTP server, and a line to it that can break.
+//! A real coordinator behind its HTTP server, and a flaky proxy to it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A coordinator whose leases last this long, and who waits for nobody else for long either.
+    /// A coordinator with leases of this length, and short timeouts otherwise.
     pub(crate) async fn start(lease_ttl: Duration) -> Self {
         Self::start_with(lease_ttl, |_| {}).await
     }
@@ -44,7 +44,7 @@ impl Fleet {
         Self::start_by(Arc::new(SystemClock::new()), lease_ttl, change).await
     }
 
-    /// The same, by a clock of the test's own.
+    /// The same, with the test's own clock.
     pub(crate) async fn start_by(
         clock: Arc<dyn Clock>,
         lease_ttl: Duration,
@@ -105,12 +105,12 @@ impl Fleet {
         }
     }
 
-    /// A client with a new factory's own token, by way of `line`.
+    /// A client with a new factory's own token, through the proxy `line`.
     pub(crate) async fn enrol(&self, name: &str, line: &Line) -> Client {
         client(&format!("http://{}", line.address), &self.factory_token(name).await)
     }
 
-    /// The same, by way of a network of the test's own.
+    /// The same, through a network of the test's own.
     pub(crate) async fn enrol_over(&self, name: &str, network: Arc<dyn HttpTransport>) -> Client {
         let endpoint = endpoint(&format!("http://{}", self.address), &self.factory_token(name).await);
         Client::over(network, endpoint).unwrap()
@@ -131,12 +131,12 @@ impl Fleet {
         submitted.job.id
     }
 
-    /// Switches the whole fleet.
+    /// Sets the mode of the whole fleet.
     pub(crate) async fn switch(&self, mode: Mode) {
         self.admin.set_mode(None, Some(mode)).await.unwrap();
     }
 
-    /// Has a factory take nothing new.
+    /// Drains a factory.
     pub(crate) async fn drain(&self, factory: &str) {
         let path = format!("/factories/{factory}/drain");
         let _: FactoryView = self.admin.post(&path, &serde_json::json!({ "draining": true })).await.unwrap();
@@ -157,7 +157,7 @@ impl Fleet {
         detail.job
     }
 
-    /// What a job's agent is doing.
+    /// The activity of a job's agent.
     pub(crate) async fn explain(&self, job: JobId) -> JobExplanation {
         self.admin.get(&format!("/jobs/{job}/explain")).await.unwrap()
     }
@@ -197,7 +197,7 @@ impl Fleet {
         }
     }
 
-    /// What a factory says about its first engine.
+    /// A factory's report about its first engine.
     pub(crate) async fn engine(&self, factory: &str) -> Option<EngineHealth> {
         let view: Result<FactoryView, _> = self.admin.get(&format!("/factories/{factory}")).await;
         view.ok()?.engines.into_iter().next()
@@ -241,7 +241,7 @@ impl Drop for Fleet {
     }
 }
 
-/// A line to the coordinator that can break.
+/// A flaky proxy to the coordinator.
 pub(crate) struct Line {
     pub(crate) address: SocketAddr,
     wire: watch::Sender<Wire>,
@@ -252,9 +252,9 @@ pub(crate) struct Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wire {
     Whole,
-    /// Connections break, new ones are hung up on.
+    /// Connections break, new ones are closed.
     Cut,
-    /// Connections stay, and nothing comes through.
+    /// Connections stay, and no data passes.
     Dead,
 }
 
@@ -269,17 +269,17 @@ impl Line {
         Self { address, wire, calls, _carrying: carrying }
     }
 
-    /// Waits until somebody tries to call.
+    /// Waits for a connection attempt.
     pub(crate) async fn until_called(&self) {
         assert!(tokio::time::timeout(PATIENCE, self.calls.notified()).await.is_ok(), "nobody calls");
     }
 
-    /// Breaks it so that everybody notices.
+    /// Breaks it with connection resets.
     pub(crate) fn cut(&self) {
         self.wire.send_replace(Wire::Cut);
     }
 
-    /// Breaks it so that nobody notices.
+    /// Breaks it silently: connections stay open without data.
     pub(crate) fn silence(&self) {
         self.wire.send_replace(Wire::Dead);
     }

@@ -1,4 +1,4 @@
-//! What an agent can reach: under the factory's own account, and under another [T8].
+//! What an agent can access: under the factory's own account, and under another [T8].
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,7 +13,7 @@ use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, eventually, finish, guarded, myself_as, roomy, shell};
 use tokio_util::sync::CancellationToken;
 
-/// An account that every machine has and nobody uses.
+/// An account that exists on every machine and is unused.
 const STRANGER: &str = "nobody";
 
 /// Secrets in the places where a factory has some.
@@ -21,7 +21,7 @@ const TOKEN: &str = "canary-of-the-coordinator-5f1c";
 const PASSWORD: &str = "canary-of-the-forge-77aa";
 const CREDENTIAL: &str = "canary-of-another-product-91be";
 
-/// The other account, or `None` with a loud word where this user cannot become another.
+/// The other account, or `None` with a warning where this user cannot switch accounts.
 fn stranger() -> Option<Account> {
     match Account::named(STRANGER) {
         Ok(account) => Some(account),
@@ -38,7 +38,7 @@ fn let_others_in(forge: &Forge) {
 }
 
 /// An engine that prints and keeps everything that it can read of the factory: its own environment, those of the
-/// processes above it, its home, the factory's folder, git's settings, open files.
+/// processes above it, its home, the factory's directory, git's settings, open files.
 fn dump(forge: &Forge) -> String {
     format!(
         "{{ env; above=$$\n\
@@ -71,7 +71,7 @@ fn canaries(text: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn what_an_engine_prints_of_the_factorys_secrets_reaches_nobody() {
+async fn the_factorys_secrets_are_scrubbed_from_engine_output() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Cut in the middle of each secret, with pauses, and across lines of another stream.

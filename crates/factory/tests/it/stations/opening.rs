@@ -1,4 +1,4 @@
-//! What an operator opens for agents that the factory would keep from them by itself, and the other way round [T8].
+//! What the operator opens for agents that is closed by default, and the other way round [T8].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, closed_place};
 
-/// A home with toolchains, one of them hidden on purpose, a folder of programs on the `PATH`, and a program that a link in it
-/// leads to.
+/// A home with toolchains, one of them hidden on purpose, a directory of programs on the `PATH`, and a program that a
+/// link in it leads to.
 fn home_in(place: &Path) -> PathBuf {
     let home = place.join("home");
     for folder in
@@ -35,7 +35,7 @@ fn writer(home: &Path) -> String {
     )
 }
 
-/// What an engine could write to in a home that is closed by itself, and that `open` opens for it.
+/// What an engine could write to in a home that is closed by default, and that `open` opens for it.
 async fn written(name: &str, open: impl FnOnce(&mut WorkerSettings, &Path)) -> String {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
@@ -107,7 +107,7 @@ async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
     );
     let mut own = settings("curious", &forge, &script);
     own.confine = SandboxMode::Required;
-    // Opened as a whole by somebody who did not think of the login.
+    // Opened as a whole by an operator who forgot the credential.
     own.readable = vec![place.path().to_owned()];
     let mut claude = EngineConfig { program: Some("nothing-of-the-kind".to_owned()), ..EngineConfig::default() };
     claude.environment.set = [("CLAUDE_CONFIG_DIR".to_owned(), named.to_str().unwrap().to_owned())].into();

@@ -1,4 +1,4 @@
-//! A station that is told to stop while something is being granted to it.
+//! A worker that is stopped while a lease is being granted to it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::fleet::Fleet;
 use super::plant::{Plant, settings};
 use crate::stage::Forge;
 
-/// The real network, on which the answer to an accept arrives after the station has said that it leaves.
+/// The real network, on which the answer to an accept arrives after the worker has reported its stop.
 struct Late {
     real: Arc<dyn HttpTransport>,
     leaving: CancellationToken,

@@ -1,4 +1,4 @@
-//! Stations that ask for work, because they were told to or because offers do not get through.
+//! Workers that poll for work, by their mode or because offers do not get through.
 
 use std::fs;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::stage::{Forge, eventually};
 
 const OFTEN: Polling = Polling { every: Duration::from_millis(100), when: PollWhen::Told, gated: false };
 
-/// Takes jobs to their end in one mode, after the station was started in another.
+/// Completes jobs in one mode, after the worker was started in another.
 async fn works_after_a_switch_to(mode: Mode) {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;

@@ -1,4 +1,4 @@
-//! A coordinator that wants a seat back: the work is saved and given back, and goes on elsewhere [F4].
+//! A coordinator that preempts a seat: the work is saved and released, and continues elsewhere [F4].
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ async fn a_preempted_run_saves_its_work_and_another_host_goes_on_with_it() {
     let lease_epoch = fleet.until_stage(job, StageName::Building).await.lease_epoch;
     eventually("the beginning", || begun.exists()).await;
 
-    // Otherwise the job could come back to the very seat that it left.
+    // Otherwise the job could come back to the seat that it left.
     fleet.drain("first").await;
     *network.directive.lock() = Some(Directive::Preempt { job_id: job, lease_epoch });
     let run = fleet.first_run(job).await;

@@ -1,4 +1,4 @@
-//! What a station cannot do, what need not change anything, and what people see while the work is proved.
+//! Missing capabilities, jobs that may be empty, and the live view during verification.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::plant::{Plant, settings, wait_for, with_setup};
 use super::{LONG, pr_branch};
 use crate::stage::{Forge, PATIENCE, clock, eventually, git};
 
-/// The same station, which looks around only while `eyes` is there.
+/// The same worker, which detects capabilities only while `eyes` exists.
 fn looking_by(mut settings: WorkerSettings, eyes: &Path) -> WorkerSettings {
     fs::write(eyes, "").unwrap();
     settings.tools = [("eyes".to_owned(), ["sh", "-c", &wait_for(eyes)].map(str::to_owned).to_vec())].into();

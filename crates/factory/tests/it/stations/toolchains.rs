@@ -9,7 +9,7 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
 use crate::stage::Forge;
 
-/// `false` with a loud word where there is no cargo that rustup manages.
+/// `false` with a warning where there is no cargo that rustup manages.
 fn has_rustup() -> bool {
     let answer = std::process::Command::new("rustup").arg("--version").output();
     let is_there = answer.is_ok_and(|answer| answer.status.success());
@@ -19,7 +19,7 @@ fn has_rustup() -> bool {
     is_there
 }
 
-/// An engine that writes a small crate, builds it, and tells where cargo keeps what it downloads.
+/// An engine that writes a small crate, builds it, and prints where cargo keeps its downloads.
 const ENGINE: &str = r#"set -e; mkdir src; echo target > .gitignore; echo 'fn main() {}' > src/main.rs
     printf '[package]\nname = "tiny"\nversion = "0.1.0"\nedition = "2021"\n' > Cargo.toml
     cargo build --offline --quiet; printenv CARGO_HOME > where.md"#;

@@ -1,4 +1,4 @@
-//! How the stand-in answers each request.
+//! The fake's answer to each request.
 
 use http::Method;
 use serde_json::{Value, json};

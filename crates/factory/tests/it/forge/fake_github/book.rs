@@ -1,4 +1,4 @@
-//! What is written down on the stand-in, and what people, checks and merges do to it.
+//! The content of the fake, and what people, checks and merges do to it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -94,7 +94,7 @@ impl Book {
         }
     }
 
-    /// Somebody says something.
+    /// A user comments.
     pub(crate) fn comment(&mut self, by: &'static str, association: &'static str, text: &str) {
         let said = Said { id: self.id(), pull: 1, by, association, place: "", text: text.to_owned() };
         self.comments.push(said);
@@ -110,7 +110,7 @@ impl Book {
         self.reviews.push(said);
     }
 
-    /// Somebody presses the button.
+    /// A user merges the pull request.
     pub(crate) fn merge_by_hand(&mut self) {
         self.merge(0, "merge", "By hand", "");
     }
@@ -120,7 +120,7 @@ impl Book {
         self.pulls[0].closed = true;
     }
 
-    /// What the pull request's branch shows.
+    /// The commit of the pull request's branch.
     pub(super) fn head(&self, at: usize) -> Option<String> {
         let pull = &self.pulls[at];
         pull.last_head.clone().or_else(|| self.shows(&pull.branch))
