@@ -80,7 +80,7 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// Whether somebody wants to see everything rather than what it comes to.
+    /// Whether the user asked for all details instead of a summary.
     pub(crate) fn is_verbose(&self) -> bool {
         self.detail == Detail::Everything
     }
@@ -137,7 +137,7 @@ impl Output {
     /// A word to the person at the terminal.
     pub(crate) fn note(&self, text: &str) {
         if self.chatter == Verbosity::Normal {
-            // Nobody to tell it to is no reason to stop.
+            // A closed output is no reason to stop.
             let _ = writeln!(io::stderr().lock(), "{}", clean_lines(&self.with_flags(text)));
         }
     }

@@ -1,4 +1,4 @@
-//! The known word that somebody probably meant.
+//! The known word that the user probably meant.
 
 /// No word of ours is longer; what is longer is no slip of the finger.
 const WORD_CHARS_MAX: usize = 48;

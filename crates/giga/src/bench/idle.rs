@@ -136,7 +136,7 @@ async fn measure(
     })
 }
 
-/// One factory with nothing to do: its stream is open, its heart beats, and it asks as its mode says.
+/// One factory with nothing to do: its stream is open, it sends heartbeats, and it polls as its mode requires.
 async fn idle(
     hand: FakeWorker,
     product: ProductId,

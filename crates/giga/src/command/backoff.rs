@@ -25,7 +25,7 @@ impl<'t> Backoff<'t> {
         Some(Self { attempts: job.attempts, message: job.message.as_deref(), until })
     }
 
-    /// As an event tells it.
+    /// From an event.
     pub(crate) fn of_event(event: &'t JobEvent) -> Option<Self> {
         let data = Some(&event.data).filter(|_| event.kind == EventKind::AttemptFailed)?;
         Some(Self {

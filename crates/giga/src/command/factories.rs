@@ -125,7 +125,7 @@ fn engines(factory: &FactoryView) -> Cell {
             (None, _, Some(until)) => format!("resets at {}", until.to_the_minute()),
             (None, _, None) => return format!("{}{version}", engine.name),
         };
-        // Whoever wants it to go on earlier has to name the login.
+        // To resume it earlier, the user has to name the credential.
         let login = engine.credential.as_ref().map_or_else(String::new, |login| format!("; login {login}"));
         format!("{}{version} ({why}{login})", engine.name)
     };

@@ -27,7 +27,7 @@ pub(super) enum StreamMessage {
         /// As we understand it; `None` when it is newer than we are.
         event: Option<Box<JobEvent>>,
     },
-    /// An agent does something else. Whoever does not care misses nothing.
+    /// An agent's progress. It can be ignored.
     Doing(Box<ProgressEvent>),
     /// Something may have been missed: read the state afresh.
     Reset,

@@ -1,4 +1,4 @@
-//! Where a job can run, said in words and as a table.
+//! Where a job can run, as a sentence and as a table.
 
 use scheduler::{ExplainedOutcome, Explanation, FactoryFit};
 
@@ -13,7 +13,7 @@ pub(super) fn sentence(forecast: &Explanation) -> String {
     }
 }
 
-/// Whether somebody has to act before it can run.
+/// Whether an operator has to act before it can run.
 pub(crate) fn is_stuck(forecast: &Explanation) -> bool {
     matches!(forecast.answer, ExplainedOutcome::Waits { unplaceable: true, .. })
 }

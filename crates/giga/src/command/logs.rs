@@ -77,7 +77,7 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// One run after the other, until the job rests.
+    /// One run after the other, until the job finishes or needs attention.
     async fn follow_runs(&self) -> Result<(), Failure> {
         // Opened before the job is read: whatever happens afterwards is in it.
         let path = format!("/jobs/{}/events/stream", self.id);
@@ -127,7 +127,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The run with an epoch. What it printed may be there although nobody knows the run any more.
+    /// The run with an epoch. Its output may exist although the run is no longer known.
     async fn under(&self, epoch: Epoch) -> Result<Log, Failure> {
         let runs = self.runs().await?;
         Ok(runs.iter().find(|run| run.epoch == epoch).map_or(Log { run: None, epoch }, Log::from))

@@ -59,7 +59,7 @@ struct CreatedToken<'m> {
 /// What a person does on the other machine.
 struct JoinCommand {
     command: String,
-    /// What the command cannot say.
+    /// What the command line cannot contain.
     remark: Option<String>,
 }
 

@@ -24,7 +24,7 @@ pub(super) use progress::UnplaceablePolicy;
 /// The pause before a job that is older than its news is read again.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until jobs have come to rest, and fails if one of them did or asks for a person.
+/// Waits until jobs finish or need attention, and fails if one of them failed or needs an operator.
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
@@ -35,7 +35,7 @@ pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Fa
     Ok(())
 }
 
-/// Says how what is done is merged, where nobody else does that.
+/// Prints how to merge a finished job that is not shipped automatically.
 pub(super) fn next_step(context: &Context<'_>, jobs: &[JobView]) {
     let is_ready = |job: &&JobView| {
         let is_at_rest = job.stage == StageName::Testing && job.errand.is_none();
@@ -81,7 +81,7 @@ pub(super) async fn watch(
             StreamMessage::Happened { event: Some(event), .. } => {
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
-                // Somebody may have answered or sent on what was at rest.
+                // A job that had stopped may have been answered or requeued.
                 let is_stopping = matches!(event.kind, EventKind::Asked | EventKind::DependencyFailed);
                 if may_rest(event.stage) || is_stopping || rests(known) || needs_person(known) {
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// `GIGA_KILL_AT=step@n`: the process kills itself when it comes to `step` for the nth time; with `~` before it, it stops
-/// there until somebody lets it go on.
+/// there until the test lets it continue.
 const VARIABLE: &str = "GIGA_KILL_AT";
 
 /// `GIGA_GO_ROUND=step`: what can be done in another way is, so that the other way is the one that is tested.

@@ -40,7 +40,7 @@ impl StoreBackupService {
         restart: CancellationToken,
     ) -> std::io::Result<Self> {
         let folder = database.with_file_name("transfers");
-        // What a dead process was copying is of no use to anybody.
+        // Partial copies of a dead process are useless.
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => make_private_folder(&folder)?,
@@ -124,7 +124,7 @@ async fn off_thread<T: Send + 'static>(
     done.map_err(|error| BackupError::Server(StoreError::Unavailable(error.to_string())))?
 }
 
-/// The file's name is ours and means nothing to whoever sent it.
+/// The file's name is internal and means nothing to the sender.
 fn refused(error: BackupError) -> BackupServiceError {
     match error {
         BackupError::NotABackup { why, .. } => {

@@ -21,7 +21,7 @@ struct Finding {
     hint: Option<String>,
 }
 
-/// Reads the file as `T`, or says all that is wrong with it.
+/// Reads the file as `T`, or returns all its errors.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
     let (_, broken) = DeTable::parse_recoverable(text);
     if !broken.is_empty() {

@@ -50,7 +50,7 @@ impl<'o> Console<'o> {
     pub(super) fn tell(&self, tale: &FileEvent<'_>) {
         let at = self.clock.now();
         if self.out.is_json() {
-            // Whoever reads has had enough: the work goes on.
+            // The reader closed the output: the work continues.
             let _ = self.out.document(&TimestampedEvent { at, tale });
             return;
         }

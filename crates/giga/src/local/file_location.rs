@@ -17,7 +17,7 @@ pub(super) enum FileLocation {
     Gone,
 }
 
-/// Folders in the order in which a person is likely to have meant them.
+/// Folders in the order in which the user is likely to have meant them.
 const MEANT: [Folder; 6] =
     [Folder::Inbox, Folder::Shipped, Folder::Failed, Folder::Testing, Folder::Review, Folder::Building];
 

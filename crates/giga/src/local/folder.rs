@@ -13,7 +13,7 @@ pub(crate) enum Folder {
     Inbox,
     /// An agent is at work.
     Building,
-    /// People look at the work.
+    /// Reviewers check the work.
     Review,
     /// The work may ship.
     Testing,

@@ -10,7 +10,7 @@ use super::folder::Folder;
 use super::queue::{NAME_BYTES_MAX, Queue, cut};
 use crate::output::{clean, clean_lines};
 
-/// The first line of everything that we write: a file without it is somebody else's, and stays as it is.
+/// The first line of every file that we write: a file without it is the user's, and is never changed.
 const MARK: &str = "<!-- written by giga local -->";
 
 const ERROR: &str = ".error.md";
@@ -50,12 +50,12 @@ pub(super) fn write_result(queue: &Queue, folder: Folder, name: &str, job: &JobV
     write(queue, folder, &named(name, RESULT), &result(queue, job, runs))
 }
 
-/// Whether something was said beside a file about its job.
+/// Whether a file has a report of its job beside it.
 pub(super) fn has_result(queue: &Queue, folder: Folder, name: &str) -> bool {
     queue.path(folder, named(name, RESULT)).exists()
 }
 
-/// Removes what was said beside a file that is no longer there.
+/// Removes the reports of a file that no longer exists.
 pub(super) fn remove(queue: &Queue, folder: Folder, name: &str) {
     for ending in [ERROR, RESULT] {
         let report = named(name, ending);

@@ -10,7 +10,7 @@ use protocol::{Client, ClientError, EventStream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long a store that cannot answer is asked again: somebody makes room on a full disk meanwhile, or a backup ends.
+/// How long a failing store is retried: the operator may free space on a full disk, or a backup may end.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// Two failures that are further apart have nothing to do with each other. A request that hangs takes half a minute.

@@ -89,7 +89,7 @@ impl<W: Write> FieldWriter<'_, W> {
 
 impl<W: Write> Visit for FieldWriter<'_, W> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // What another way of logging says about itself is not for the line.
+        // Metadata of the `log` adapter is not part of the line.
         if self.told.is_ok() && !field.name().starts_with("log.") {
             self.told = self.tell(field.name(), value);
         }

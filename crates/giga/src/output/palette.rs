@@ -1,4 +1,4 @@
-//! The few colours there are. They repeat what the words say, and never say anything alone.
+//! The colours. They only repeat what the text states.
 
 /// Whether there are colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Palette {
 pub(crate) enum Tint {
     /// It went well.
     Good,
-    /// Somebody should look.
+    /// Needs attention.
     Warn,
     /// It went badly.
     Bad,

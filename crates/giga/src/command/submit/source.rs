@@ -28,7 +28,7 @@ pub(super) struct CheckedManifests {
     pub(super) bad: Vec<(String, Vec<Finding>)>,
 }
 
-/// Reads and checks manifests, and says what is wrong with them as a compiler would: `file:line: key: message`.
+/// Reads and checks manifests, and reports their errors as a compiler would: `file:line: key: message`.
 pub(super) fn check_all(out: &Output, files: &[PathBuf], strict: bool) -> Result<CheckedManifests, Failure> {
     let strictness = if strict { Strictness::Strict } else { Strictness::Lenient };
     let mut checked = CheckedManifests::default();

@@ -62,14 +62,14 @@ impl Stuck {
 /// Jobs that are asked about at once: more lines than this are no longer read.
 const ASKED_ABOUT_MAX: usize = 8;
 
-/// Where the jobs were when last heard of.
+/// The last known state of the jobs.
 pub(super) struct Progress<'c> {
     context: &'c Context<'c>,
     several: bool,
     titles: BTreeMap<JobId, String>,
     stages: BTreeMap<JobId, StageName>,
     doing: BTreeMap<JobId, Option<String>>,
-    /// What was said of a job that waits.
+    /// The reason that was printed for a job that waits.
     told: BTreeMap<JobId, String>,
     stuck: Stuck,
     /// When it is asked next what jobs wait for, by the clock that never jumps.
@@ -77,7 +77,7 @@ pub(super) struct Progress<'c> {
 }
 
 impl<'c> Progress<'c> {
-    /// Nothing heard yet of this many jobs.
+    /// Creates the progress of this many jobs, without any report yet.
     pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: UnplaceablePolicy) -> Self {
         let (titles, stages) = (BTreeMap::new(), BTreeMap::new());
         let (doing, told) = (BTreeMap::new(), BTreeMap::new());
@@ -85,7 +85,7 @@ impl<'c> Progress<'c> {
         Self { context, several: jobs > 1, titles, stages, doing, told, stuck, ask_at: Duration::ZERO }
     }
 
-    /// A job was looked at.
+    /// A job was read.
     pub(super) fn found(&mut self, job: &JobView) {
         let title = self.titles.insert(job.id, job.title.clone());
         if title.is_none() && !self.several {
@@ -149,7 +149,7 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// The next news. While there is none it is said what the jobs wait for.
+    /// The next message. While there is none, prints what the jobs wait for.
     pub(super) async fn until(
         &mut self,
         client: &Client,
@@ -177,7 +177,7 @@ impl<'c> Progress<'c> {
     async fn ask(&mut self, client: &Client, waiting: &[JobId]) -> Result<(), Failure> {
         let (mut stuck, mut is_over) = (Vec::new(), false);
         for id in waiting {
-            // Whoever does not answer is noticed by the stream.
+            // The stream notices a coordinator that does not answer.
             let Ok(explained) = client.get::<JobExplanation>(&format!("/jobs/{id}/explain")).await else { continue };
             self.waits(&explained);
             let obstacle = obstacle(&explained);

@@ -34,7 +34,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// Moves a file in one step. Written down before and after, so that nobody takes it for a person's move.
+    /// Moves a file in one step. Recorded before and after, so that it is not mistaken for a move of the user.
     fn shift(&mut self, id: JobId, to: Folder) -> io::Result<MoveOutcome> {
         let Some(record) = self.files.get_mut(&id) else { return Ok(MoveOutcome::Missing) };
         let (from, name) = (record.folder, record.name.clone());

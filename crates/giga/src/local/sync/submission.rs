@@ -18,7 +18,7 @@ const BATCH: &str = "/jobs/batch";
 /// What one job of a batch is remembered by that could not be stored now.
 const SUBMITTING: &str = "submit";
 
-/// For so many new files it is worth saying of each whether anybody can run it.
+/// Up to this many new files, a warning is printed for each that no factory can run.
 const FORECAST_MAX: usize = 20;
 
 impl QueueSync<'_> {
@@ -139,7 +139,7 @@ impl QueueSync<'_> {
         self.teller.tell(&FileEvent { file, folder, job_id: Some(id), stage: Some(job.stage), message });
     }
 
-    /// Warns at once about a job that nobody can run [I9].
+    /// Warns at once about a job that no factory can run [I9].
     async fn forecast(&mut self, id: JobId) {
         if !self.is_factory_here().await {
             return;
