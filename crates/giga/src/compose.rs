@@ -1,4 +1,4 @@
-//! The long-lived commands: everything that a coordinator and a factory are made of is put together here.
+//! The long-lived commands: the parts of a coordinator and a factory are composed here.
 
 mod board;
 mod coordinator;

@@ -1,4 +1,4 @@
-//! Every setting, with where it came from: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
+//! Every setting, with its source: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
 
 mod client;
 mod coordinator;

@@ -21,7 +21,7 @@ pub(crate) struct Failure {
 pub(crate) enum Exit {
     /// The reader closed our output (broken pipe).
     HungUp,
-    /// The thing asked for failed.
+    /// The operation failed.
     Failed,
     /// The command line or the configuration is wrong.
     Usage,
@@ -89,7 +89,7 @@ impl Failure {
         Self { exit, message: message.into(), hint: None, problem: None }
     }
 
-    /// The thing asked for failed.
+    /// The operation failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }

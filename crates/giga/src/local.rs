@@ -1,6 +1,6 @@
 //! Local mode: a folder queue on one host [F8]. A Markdown file in `inbox/` is a job; the file moves to the folder of its job's stage.
 //!
-//! The store is the truth about jobs and the folders are what people see and touch. A small record per file identifies its
+//! The store is the source of truth about jobs; the folders are the user interface. A small record per file identifies its
 //! job and where we put it, so that a move of ours is distinguished from a move of the user.
 
 mod console;

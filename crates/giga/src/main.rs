@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or shows the help that was asked for.
+/// Prints the error of the command line, or the requested help.
 fn misread(error: &clap::Error) -> ExitCode {
     // A closed output is no reason for another exit code.
     let _ = error.print();

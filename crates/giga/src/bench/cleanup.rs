@@ -53,7 +53,7 @@ pub(super) struct Cleanup {
     clock: Arc<dyn Clock>,
 }
 
-/// The product of benchmarks, and what is to be put back.
+/// The product of benchmarks, and the state to restore.
 #[derive(Clone)]
 struct PriorProduct {
     id: ProductId,

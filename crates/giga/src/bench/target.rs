@@ -86,7 +86,7 @@ impl BenchSite {
         }
     }
 
-    /// Takes back what a benchmark has put on a coordinator that is not ours, whatever it came to.
+    /// Removes what a benchmark has created on a coordinator that is not ours, whatever its outcome.
     pub(super) async fn leave(&self) -> Result<(), Failure> {
         match self {
             Self::There(visit) => visit.leave().await,
@@ -156,7 +156,7 @@ impl ScratchStore {
     }
 }
 
-/// A schema of our own in a database of this machine: whatever fleet is there notices nothing of it.
+/// A schema of our own in a database of this machine: a fleet in that database is not affected.
 async fn make_room(url: &PostgresUrl) -> Result<PostgresRoom, Failure> {
     if !url.is_here() {
         return Err(Failure::usage(format!("{url} is not on this machine")).hint(
@@ -207,7 +207,7 @@ impl BenchTarget {
             }
         }
         command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(folder);
-        // Settings of this machine, such as a certificate, are not what is measured.
+        // Settings of this machine, such as a certificate, must not affect the measurement.
         let config = folder.join("giga.toml");
         std::fs::write(&config, "")?;
         command.arg("--until-stdin-closes").arg("--config").arg(config).current_dir(folder);
@@ -278,7 +278,7 @@ impl BenchTarget {
         self.pid().and_then(process::cpu_time)
     }
 
-    /// The benchmarks' own product: what is done ships by itself.
+    /// The benchmarks' own product, which ships finished jobs automatically.
     pub(super) async fn product(&self) -> Result<ProductId, Failure> {
         self.visit.product().await
     }

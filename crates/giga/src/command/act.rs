@@ -1,4 +1,4 @@
-//! `giga cancel`, `giga requeue` and `giga ship`: what people do to jobs.
+//! `giga cancel`, `giga requeue` and `giga ship`: actions on jobs.
 
 use domain::{JobId, StageName};
 use protocol::{Action, ActionRequest, Client, JobView};

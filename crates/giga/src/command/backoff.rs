@@ -35,7 +35,7 @@ impl<'t> Backoff<'t> {
         })
     }
 
-    /// What happened, and how long it takes from `now` until it goes on.
+    /// What happened, and the time from `now` to the retry.
     pub(crate) fn sentence(&self, place: &str, now: Timestamp) -> String {
         let message = self.message.map_or_else(String::new, |message| format!(": {message}"));
         format!("attempt {} failed{place}{message}; next try in {}", self.attempts, self.left(now))

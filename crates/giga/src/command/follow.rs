@@ -44,7 +44,7 @@ pub(super) struct EventFollower<'c> {
 }
 
 impl<'c> EventFollower<'c> {
-    /// Opens a stream behind `after`, or from now on. That much must work; what is lost later is found again.
+    /// Opens a stream behind `after`, or from now on. The first connection must succeed; a later loss is recovered.
     pub(super) async fn open(
         context: &'c Context<'c>,
         client: &'c Client,

@@ -18,7 +18,7 @@ pub(crate) fn is_stuck(forecast: &Explanation) -> bool {
     matches!(forecast.answer, ExplainedOutcome::Waits { unplaceable: true, .. })
 }
 
-/// Every factory with what speaks for and against it, the best first.
+/// Every factory with its score or why it is not eligible, the best first.
 pub(super) fn table(forecast: &Explanation) -> Table {
     let mut fits: Vec<&FactoryFit> = forecast.factories.iter().collect();
     fits.sort_by_key(|fit| (fit.rank.unwrap_or(u32::MAX), &fit.factory));

@@ -137,7 +137,7 @@ impl Reader<'_> {
         Ok(self.client.runs(self.id).await?)
     }
 
-    /// The output of one run: what there is, or all until it ends. A quiet or lost stream goes on where it stopped.
+    /// The output of one run: what exists, or all until it ends. An idle or lost stream is resumed at its position.
     async fn print(&self, log: Log) -> Result<(), Failure> {
         let mut sheet = Sheet::new(self.context, self.args.raw, log);
         let mut stream = self.open(log.epoch, 0).await?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A path, and what is asked of it.
+/// A path and its query parameters.
 #[derive(Debug, Clone)]
 pub(super) struct Query {
     path: String,
@@ -10,7 +10,7 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Nothing asked yet.
+    /// A path without parameters.
     pub(super) fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), separator: '?' }
     }

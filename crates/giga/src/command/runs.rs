@@ -1,4 +1,4 @@
-//! `giga runs`: a job's runs, and what backs one of them [B4].
+//! `giga runs`: a job's runs, and the evidence of one of them [B4].
 
 use protocol::{JobDetail, RunEvidence, RunList};
 
@@ -11,7 +11,7 @@ use super::{Context, job, job_id};
 /// The end of a verify command's output, which usually holds the error.
 const OUTPUT_LINES_SHOWN: usize = 20;
 
-/// Lists a job's runs, or shows what backs one of them.
+/// Lists a job's runs, or shows the evidence of one of them.
 pub(super) async fn runs(context: &Context<'_>, args: RunsArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let id = job_id::find(&client, &args.id).await?;

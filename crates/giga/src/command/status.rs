@@ -1,4 +1,4 @@
-//! Where a job is and why, in a word and in a line.
+//! The stage of a job and its reason, as a word and as a line.
 
 use domain::{FailureReason, StageName};
 use protocol::JobView;

@@ -13,11 +13,11 @@ use super::Context;
 
 /// Where the store is.
 pub(super) enum StoreLocation {
-    /// A coordinator has it: it is asked.
+    /// A running coordinator has it open: requests go there.
     Running(Client),
     /// A file that no process has open, as far as is known; its lock decides.
     File(PathBuf),
-    /// A database; its lock has the last word.
+    /// A database; its lock decides.
     Server(Box<PostgresUrl>),
 }
 

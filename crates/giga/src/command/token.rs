@@ -56,7 +56,7 @@ struct CreatedToken<'m> {
     command: Option<String>,
 }
 
-/// What a person does on the other machine.
+/// What the user runs on the other machine.
 struct JoinCommand {
     command: String,
     /// What the command line cannot contain.

@@ -63,7 +63,7 @@ impl ProgressDisplay {
         self.print(&format!("{}  {words}", self.time(at)));
     }
 
-    /// Whether nothing happens any more unless a person acts.
+    /// Whether all jobs have finished or wait for an operator.
     pub(super) fn is_at_rest(&self) -> bool {
         self.jobs.values().all(|line| line.stage.is_terminal())
     }
@@ -118,7 +118,7 @@ impl ProgressDisplay {
     }
 }
 
-/// Whether people need to see an event of the demo.
+/// Whether the demo prints an event.
 fn is_worth_a_line(kind: EventKind) -> bool {
     !matches!(
         kind,

@@ -160,7 +160,7 @@ async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
     if !store.is_check_due() {
         return;
     }
-    // A check that the stop overtakes ends by itself, and its result is dropped.
+    // A check that still runs at the stop ends on its own, and its result is dropped.
     let checked = tokio::select! {
         checked = store.check() => checked,
         () = coordinator.stopped() => return,

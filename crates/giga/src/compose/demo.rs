@@ -40,7 +40,7 @@ const SAMPLES: [Sample; 6] = [
 /// The job whose factory is killed half-way.
 const SURVIVOR: usize = 2;
 
-/// What is about to happen.
+/// The introduction that the demo prints.
 const ANNOUNCEMENT: &str = "\
 This demo takes about 15 seconds, leaves nothing behind, and shows:
   - six jobs on two factories, each verified and merged into one repository
@@ -163,7 +163,7 @@ fn configuration(root: &Path, repo: &Path) -> anyhow::Result<String> {
     ))
 }
 
-/// What the person at the terminal sees.
+/// The output at the terminal.
 struct DemoDisplay<'a> {
     scene: &'a DemoFiles,
     workers: &'a [Arc<FactoryProcess>],
@@ -254,7 +254,7 @@ impl DemoDisplay<'_> {
         }
     }
 
-    /// What the demo came to.
+    /// The summary of the demo.
     async fn tally(
         &self,
         client: &Client,

@@ -21,7 +21,7 @@ use super::coordinator::write_private;
 use crate::config::{Config, FINGERPRINT, Origin, TokenSource, fingerprint, is_fingerprint, is_loopback};
 use crate::failure::Failure;
 
-/// How often a coordinator that is not there yet is asked again while enrolling.
+/// How often enrolment is retried while the coordinator is unreachable.
 const ENROL_EVERY: Duration = Duration::from_millis(300);
 
 /// How often the machine is probed again for newly installed tools.

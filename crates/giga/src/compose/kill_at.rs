@@ -11,7 +11,7 @@ const VARIABLE: &str = "GIGA_KILL_AT";
 /// `GIGA_GO_ROUND=step`: what can be done in another way is, so that the other way is the one that is tested.
 const DETOUR: &str = "GIGA_GO_ROUND";
 
-/// Arms what the environment asks for. Only builds with failpoints have steps to stop at.
+/// Arms the failpoint that the environment names. Only builds with failpoints have steps to stop at.
 pub(crate) fn arm() -> anyhow::Result<()> {
     for step in std::env::var(DETOUR).iter().flat_map(|steps| steps.split(',')) {
         fail::cfg(step, "return").map_err(|why| anyhow::anyhow!("{DETOUR}: {why}"))?;

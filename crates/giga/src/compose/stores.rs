@@ -18,7 +18,7 @@ use crate::failure::Failure;
 pub(crate) struct OpenStore {
     /// The truth.
     pub(crate) jobs: Arc<dyn JobStore>,
-    /// What people read.
+    /// The description for users.
     pub(crate) history: Arc<dyn JobHistory>,
     /// What the fleet is.
     pub(crate) fleet: Arc<dyn FleetStore>,

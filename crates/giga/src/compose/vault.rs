@@ -96,7 +96,7 @@ impl StoreBackupService {
                 stores::forget_record(&self.database, restored)
             }
         };
-        // One that may be in its place after all needs what backs its runs.
+        // A store that may be in place after all needs the evidence of its runs.
         if let Err(error) = &replaced
             && !matches!(error, BackupError::Unknown(_))
         {
@@ -153,7 +153,7 @@ mod tests {
         JobId::from_bytes([7; 16])
     }
 
-    /// A vault, and a backup of it with what backs one run, which the logs no longer have.
+    /// A vault, and a backup of it with the evidence of one run, which the logs no longer have.
     async fn with_backup() -> (TempDir, StoreBackupService, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         let (database, logs) = (home.path().join("data/fleet.db"), home.path().join("data/logs"));

@@ -32,7 +32,7 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) tls_cert: Setting<Option<PathBuf>>,
     /// The certificate's key, in PEM.
     pub(crate) tls_key: Setting<Option<PathBuf>>,
-    /// Whether a proxy in front of it speaks TLS.
+    /// Whether a proxy in front of it terminates TLS.
     pub(crate) behind_proxy: Setting<bool>,
     /// Names that clients may call it by.
     pub(crate) hosts: Setting<Vec<String>>,

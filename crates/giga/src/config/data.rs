@@ -28,7 +28,7 @@ impl DataDir {
         self.path().join("fleet.db")
     }
 
-    /// What engines printed, and what backs their runs.
+    /// The output of engines, and the evidence of their runs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.path().join("logs")
     }

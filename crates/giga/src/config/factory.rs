@@ -61,7 +61,7 @@ pub(crate) struct FactoryConfig {
     pub(crate) tools: Setting<BTreeMap<String, Vec<String>>>,
     /// How often work in progress is saved.
     pub(crate) checkpoint_every: Setting<HumanDuration>,
-    /// How it asks for work by itself.
+    /// How it polls for work.
     pub(crate) polling: PollingConfig,
     /// How it keeps its disk in order.
     pub(crate) housekeeping: HousekeepingConfig,
@@ -181,7 +181,7 @@ impl FactoryConfig {
     }
 }
 
-/// Tools by the names that jobs can ask for them by.
+/// Tools by the names of their capabilities.
 fn tools(
     resolver: &mut Resolver,
     file: Option<BTreeMap<String, Vec<String>>>,

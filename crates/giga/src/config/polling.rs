@@ -1,4 +1,4 @@
-//! How a factory asks for work by itself: part of `[factory]`, with the names that older scripts use.
+//! How a factory polls for work: part of `[factory]`, with the names that older scripts use.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(crate) struct PollingConfig {
     pub(crate) fleet: Setting<bool>,
     /// Whether it follows the configured mode; otherwise it polls whatever that is.
     pub(crate) route: Setting<bool>,
-    /// Whether it asks if the queue has moved before it polls.
+    /// Whether it polls the queue version before it claims.
     pub(crate) gate: Setting<bool>,
     /// The pause between two askings.
     pub(crate) every: Setting<HumanDuration>,

@@ -1,4 +1,4 @@
-//! Takes each setting from the first place that has it, and keeps the list of what came from where.
+//! Takes each setting from the first source that has it, and records the sources.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};

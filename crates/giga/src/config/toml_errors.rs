@@ -34,7 +34,7 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, F
     }
 }
 
-/// A reader stops at the first value that it cannot use: that one is blanked out, and the rest is read again.
+/// A reader stops at the first value that it cannot use: that one is blanked out, and the file is read again.
 fn all_findings<T: DeserializeOwned>(path: &Path, text: &str, first: Error) -> Vec<Finding> {
     let mut rest = text.to_owned();
     let mut findings = Vec::new();

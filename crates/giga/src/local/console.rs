@@ -1,4 +1,4 @@
-//! What the person at the terminal, or the program behind it, sees happen.
+//! The output of `giga local`, for a terminal or a program.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ pub(super) enum FileLocation {
     Here,
     /// Where we were about to move it to: we did, and had no time to write it down.
     Arrived(Folder),
-    /// Where a person moved it.
+    /// Where the user moved it.
     Elsewhere(Folder),
     /// Nowhere.
     Gone,

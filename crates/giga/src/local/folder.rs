@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Folder {
-    /// Waits for a seat, for other jobs or for a person.
+    /// Waits for a seat, for other jobs or for an operator.
     Inbox,
     /// An agent is at work.
     Building,

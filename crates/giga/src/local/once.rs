@@ -1,4 +1,4 @@
-//! When `--once` is over, and what it came to.
+//! When `--once` ends, and its outcome.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const BLIND_MAX: Duration = Duration::from_secs(10);
 const LATER: &str = "nothing is lost: what waits goes on at the next start, once this is mended";
 
 impl QueueSync<'_> {
-    /// Whether everything that was here or came has ended, as far as it can without a person.
+    /// Whether all jobs of this process have ended, as far as they can without an operator.
     pub(super) async fn is_over(&mut self) -> bool {
         if self.is_taking || self.is_submitting() || self.unreadable.is_some() || !self.reads_all().await {
             return false;
@@ -88,7 +88,7 @@ impl QueueSync<'_> {
         Err(Failure::failed(format!("{why}; gave up after {} s", BLIND_MAX.as_secs())).hint(LATER))
     }
 
-    /// Why a waiting job goes on waiting unless a person acts, given that nothing else is under way; `None` if it does not.
+    /// Why a waiting job needs an operator, given that no other job is in progress; `None` if it does not.
     async fn waits_for_ever(&self, job: &JobView) -> Option<String> {
         let path = format!("/jobs/{}", job.id);
         match job.stage {
@@ -118,7 +118,7 @@ impl QueueSync<'_> {
         fleet.is_ok_and(|fleet| fleet.items.iter().any(|factory| factory.connected))
     }
 
-    /// What it came to: an error that names what did not get through.
+    /// The outcome: an error that lists the files that did not succeed.
     pub(crate) fn verdict(&self, kept: SyncEnd) -> Result<(), Failure> {
         let name = |id: &JobId| self.name_of(*id).unwrap_or_default().to_owned();
         let mut bad: Vec<String> = self.refused.iter().map(|(name, why)| format!("{name}: not a job: {why}")).collect();

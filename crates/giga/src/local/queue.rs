@@ -56,7 +56,7 @@ pub(crate) struct Names([BTreeSet<OsString>; 6]);
 pub(super) enum MoveOutcome {
     /// It is done.
     Done,
-    /// Something with this name is there already; nothing was moved.
+    /// A file with this name already exists; nothing was moved.
     Taken,
     /// There is nothing to move.
     Missing,
@@ -188,7 +188,7 @@ impl FileStamp {
         Self { inode: 1, len, modified_s: seconds, modified_ns: millis * 1_000_000 }
     }
 
-    /// What no file looks like, so that the file is read before anything is made of it.
+    /// Metadata that matches no file, so that the file is read before it is used.
     pub(super) const UNKNOWN: Self = Self { inode: 0, len: 0, modified_s: 0, modified_ns: 0 };
 
     pub(super) fn is_empty(self) -> bool {

@@ -1,4 +1,4 @@
-//! What people find beside a file: why it is no job, or what became of it.
+//! The reports beside a file: why it is no job, or the outcome of its job.
 
 use std::fmt::Write;
 use std::io;
@@ -35,12 +35,12 @@ pub(super) fn write_error(queue: &Queue, name: &str, why: &str) -> io::Result<()
     write(queue, Folder::Failed, &named(name, ERROR), &text)
 }
 
-/// What is wrong with a manifest, as a list.
+/// The errors of a manifest, as a list.
 pub(super) fn findings(findings: &[Finding]) -> String {
     findings.iter().map(|finding| format!("- {finding}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What is wrong, where there is room for one line.
+/// The errors, in one line.
 pub(super) fn in_one_line(why: &str) -> String {
     why.lines().map(|line| line.strip_prefix("- ").unwrap_or(line)).collect::<Vec<_>>().join("; ")
 }

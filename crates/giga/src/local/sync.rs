@@ -79,7 +79,7 @@ pub(crate) struct QueueSync<'o> {
     files: BTreeMap<JobId, Record>,
     /// Their jobs as they were last seen.
     pub(super) jobs: BTreeMap<JobId, JobView>,
-    /// Jobs that could not be read when they were last asked for: what was seen of them may be over.
+    /// Jobs whose last read failed: their cached state may be stale.
     pub(super) stale: BTreeSet<JobId>,
     /// Jobs whose record could not be read, until the store has identified them.
     torn: Vec<JobId>,
@@ -88,13 +88,13 @@ pub(crate) struct QueueSync<'o> {
     missing: BTreeMap<JobId, Duration>,
     /// What was warned about already.
     told: BTreeSet<OsString>,
-    /// The jobs that were open at the start or came since.
+    /// The jobs that were open at the start or submitted since.
     pub(super) session: BTreeSet<JobId>,
     /// Files that are no jobs, and why.
     pub(super) refused: BTreeMap<String, String>,
     /// Files that are no jobs and could not be moved away: what they looked like then, and why they are none.
     stuck: BTreeMap<String, (FileStamp, String)>,
-    /// What keeps jobs waiting that go on only when a person acts.
+    /// The reasons of jobs that wait for an operator.
     pub(super) waiting: BTreeMap<JobId, String>,
     /// Whether a file waits to be taken or submitted.
     pub(super) is_taking: bool,
@@ -172,7 +172,7 @@ impl<'o> QueueSync<'o> {
         Ok(())
     }
 
-    /// Keeps them in agreement until `stop`, or until everything has ended if that is what is waited for.
+    /// Synchronises them until `stop`, or in `--once` mode until all jobs have ended.
     pub(crate) async fn keep(&mut self, stop: &CancellationToken) -> Result<SyncEnd, Failure> {
         let mut watch = DirectoryWatch::on(self.queue.folders(), Arc::clone(&self.clock));
         let mut look_at = Duration::ZERO;
@@ -316,7 +316,7 @@ impl<'o> QueueSync<'o> {
     /// Reads every job whose file may have to move.
     async fn refresh(&mut self) {
         for id in self.ids() {
-            // What has shipped stays so; a person who moves its file has us read it then.
+            // A shipped job stays shipped; if the user moves its file, it is read then.
             let is_over = self.files.get(&id).is_some_and(|record| record.folder == Folder::Shipped);
             if !is_over {
                 self.read(id).await;

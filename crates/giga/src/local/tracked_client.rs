@@ -21,7 +21,7 @@ const APART: Duration = Duration::from_secs(90);
 pub(super) struct TrackedClient {
     client: Client,
     clock: Arc<dyn Clock>,
-    /// What was asked for last without success, by its path.
+    /// The last failed requests, by path.
     unanswered: Arc<Mutex<BTreeMap<String, UnansweredRequest>>>,
 }
 
@@ -64,7 +64,7 @@ impl TrackedClient {
         self.noted(path, stream)
     }
 
-    /// Part of what was asked for did not get its answer, although the request as a whole did.
+    /// Part of a request failed, although the request as a whole succeeded.
     pub(super) fn fail(&self, what: &str, why: String) {
         let now = self.clock.monotonic();
         let mut unanswered = self.unanswered.lock();
@@ -73,7 +73,7 @@ impl TrackedClient {
         unanswered.insert(what.to_owned(), UnansweredRequest { first, last: now, why });
     }
 
-    /// What was asked for got its answer.
+    /// A request succeeded.
     pub(super) fn succeed(&self, what: &str) {
         self.unanswered.lock().remove(what);
     }
@@ -83,7 +83,7 @@ impl TrackedClient {
         self.unanswered.lock().get(what).is_some_and(|known| known.first == known.last)
     }
 
-    /// Whether something did not get its answer when it was asked for last, not long ago.
+    /// Whether the last try of a request failed recently.
     pub(super) fn is_in_trouble(&self) -> bool {
         let now = self.clock.monotonic();
         self.unanswered.lock().values().any(|known| now.saturating_sub(known.last) < APART)

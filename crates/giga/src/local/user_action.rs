@@ -1,4 +1,4 @@
-//! What a person means who moves a file.
+//! What a user's move of a file means.
 
 use domain::StageName;
 

@@ -96,7 +96,7 @@ impl<W: Write> Visit for FieldWriter<'_, W> {
     }
 }
 
-/// Lets through what is harmless on a terminal and in a file of lines, and spells the rest.
+/// Passes characters that are safe on a terminal and in a line, and escapes all others.
 struct TerminalSafe<'a, W>(&'a mut W);
 
 impl<W: Write> Write for TerminalSafe<'_, W> {

@@ -20,12 +20,12 @@ pub(crate) enum Tint {
     Bad,
     /// A heading.
     Strong,
-    /// Less important than the rest.
+    /// Less important than other text.
     Faint,
 }
 
 impl Palette {
-    /// Whether the person at the terminal wants colours at all.
+    /// Whether the user wants colours at all.
     pub(crate) fn is_welcome() -> bool {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|kind| kind != "dumb")

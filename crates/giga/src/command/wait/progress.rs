@@ -13,10 +13,10 @@ use crate::command::{Context, activity, forecast, status};
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
-/// A job that goes on sooner is not worth a question.
+/// For a job that continues sooner, the reason is not requested.
 const ASK_AFTER: Duration = Duration::from_secs(2);
 
-/// How often it is asked what jobs wait for: that seldom changes without an event.
+/// How often the reasons for waiting are polled: they seldom change without an event.
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
 /// The same while a job runs: its factory may disconnect, which is no event of the job.
@@ -59,7 +59,7 @@ impl Stuck {
     }
 }
 
-/// Jobs that are asked about at once: more lines than this are no longer read.
+/// Jobs whose reasons are requested at once: users do not read more lines than this.
 const ASKED_ABOUT_MAX: usize = 8;
 
 /// The last known state of the jobs.
@@ -72,7 +72,7 @@ pub(super) struct Progress<'c> {
     /// The reason that was printed for a job that waits.
     told: BTreeMap<JobId, String>,
     stuck: Stuck,
-    /// When it is asked next what jobs wait for, by the clock that never jumps.
+    /// When the reasons for waiting are polled next, by the monotonic clock.
     ask_at: Duration,
 }
 
@@ -236,7 +236,7 @@ impl<'c> Progress<'c> {
         if has_moved {
             self.told.remove(&id);
             let now = self.context.clock.monotonic();
-            // What is due soon anyway is not put off: among many jobs one moves all the time.
+            // A poll that is due soon is not postponed: among many jobs one changes all the time.
             if !(now..now + ASK_AFTER).contains(&self.ask_at) {
                 self.ask_at = now + ASK_AFTER;
             }

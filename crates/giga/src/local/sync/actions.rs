@@ -1,4 +1,4 @@
-//! What people do to files, done to their jobs.
+//! Applies users' changes of files to their jobs.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl QueueSync<'_> {
         #[cfg(feature = "failpoints")]
         fail::fail_point!("local::acted");
         if let (ActionOutcome::Done, Some(record)) = (acted, self.files.get_mut(&id)) {
-            // From here on it is where the person put it; if its job is elsewhere, it is moved there as by any change.
+            // From here on it is where the user put it; if its job is in another stage, it is moved there as by any change.
             record.folder = to;
             self.write_down(id);
             if let (UserAction::Reject | UserAction::Cancel, Some(job)) = (wish, self.jobs.get(&id).cloned()) {

@@ -131,7 +131,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// A new job for a file; `None` if that cannot be found out now; or what is wrong with the file.
+    /// A new job for a file; `None` if that cannot be determined now; or the errors of the file.
     pub(super) async fn draft(&self, name: &str, content: &Content) -> Result<Option<Draft>, String> {
         let text = std::str::from_utf8(&content.bytes);
         let text = text.map_err(|_| "it is not text: manifests are Markdown in UTF-8".to_owned())?;

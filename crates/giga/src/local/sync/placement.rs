@@ -25,7 +25,7 @@ impl QueueSync<'_> {
                 self.describe(id, &job).await;
                 self.tell(id, &job);
             }
-            // A person was faster: the next look finds out what was meant.
+            // The user was faster: the next scan determines what was meant.
             Ok(MoveOutcome::Taken | MoveOutcome::Missing) => {}
             Err(error) => {
                 let name = self.name_of(id).unwrap_or_default().to_owned();

@@ -15,7 +15,7 @@ use crate::local::folder::Folder;
 use crate::local::queue::{FileStamp, Names, sha256};
 use crate::local::records::Record;
 
-/// The pause before a store that cannot answer is asked again.
+/// The pause before a failing store is retried.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Folders that users put no new files into: a file without a record there had one.

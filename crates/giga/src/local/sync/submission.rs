@@ -8,7 +8,7 @@ use super::intake::Draft;
 use crate::local::console::FileEvent;
 use crate::local::folder::Folder;
 
-/// What is sent in one request: far below what a coordinator takes, so that others get their turn.
+/// The limits of one request: far below the coordinator's, so that other clients are not delayed.
 const BATCH_JOBS_MAX: usize = 200;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -106,7 +106,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// The file was submitted, then changed before that was written down: what is in the store makes way.
+    /// The file was submitted, then changed before that was recorded: the stored job is replaced.
     async fn change_key(&mut self, id: JobId) {
         self.is_taking = true;
         let Some(record) = self.files.get_mut(&id) else { return };
