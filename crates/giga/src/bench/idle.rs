@@ -165,7 +165,7 @@ async fn idle(
     }
 }
 
-/// Asks for work by the rules of a real factory.
+/// Polls for work as a real factory does.
 async fn ask_for_ever(
     hand: &FakeWorker,
     product: &ProductId,

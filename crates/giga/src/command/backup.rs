@@ -64,7 +64,7 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
     show(context, &file, &summary)
 }
 
-/// Looks at a backup, whatever its size, off the thread that runs everything else.
+/// Verifies a backup of any size, on a blocking thread.
 pub(super) async fn inspect(file: &Path) -> Result<BackupSummary, Failure> {
     if !file.exists() {
         return Err(Failure::not_found(format!("there is no file {}", file.display())).hint("`giga backup` writes one"));

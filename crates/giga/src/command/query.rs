@@ -15,7 +15,7 @@ impl Query {
         Self { path: path.into(), separator: '?' }
     }
 
-    /// The same, with one more question.
+    /// The same, with one more parameter.
     pub(super) fn with(mut self, name: &str, value: impl AsRef<str>) -> Self {
         self.path.push(self.separator);
         self.separator = '&';

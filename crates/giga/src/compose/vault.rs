@@ -80,7 +80,7 @@ impl BackupService for StoreBackupService {
 }
 
 impl StoreBackupService {
-    /// Looks at the file before anything is touched; of one that is not put back, nothing stays.
+    /// Verifies the file before anything is changed; after a failed restore nothing of the backup stays.
     async fn replace(&self, incoming: &Path) -> Result<RestoreOutcome, BackupError> {
         let (backup, logs) = (incoming.to_owned(), self.logs.clone());
         let unpacking = off_thread(move || {

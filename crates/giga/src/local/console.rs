@@ -36,7 +36,7 @@ struct TimestampedEvent<'t> {
     tale: &'t FileEvent<'t>,
 }
 
-/// Tells what happens: words on standard error, or one JSON document per line on standard output.
+/// Reports events: text on standard error, or one JSON document per line on standard output.
 pub(super) struct Console<'o> {
     out: &'o Output,
     clock: Arc<dyn Clock>,

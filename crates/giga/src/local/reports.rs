@@ -24,7 +24,7 @@ pub(super) fn is_report(name: &str) -> bool {
     name.ends_with(ERROR) || name.ends_with(RESULT)
 }
 
-/// Says beside a file in `failed/` why it is no job.
+/// Writes a report beside a file in `failed/`: why it is no job.
 pub(super) fn write_error(queue: &Queue, name: &str, why: &str) -> io::Result<()> {
     let text = format!(
         "{MARK}\n# `{}` is not a job yet\n\n{}\n\n## What to do\n\nMend the file and move it back to `inbox/`. `giga \
@@ -45,7 +45,7 @@ pub(super) fn in_one_line(why: &str) -> String {
     why.lines().map(|line| line.strip_prefix("- ").unwrap_or(line)).collect::<Vec<_>>().join("; ")
 }
 
-/// Says beside a file what became of its job. Nothing while it waits or runs.
+/// Writes a report beside a file: the outcome of its job. Nothing while it waits or runs.
 pub(super) fn write_result(queue: &Queue, folder: Folder, name: &str, job: &JobView, runs: &[Run]) -> io::Result<()> {
     write(queue, folder, &named(name, RESULT), &result(queue, job, runs))
 }

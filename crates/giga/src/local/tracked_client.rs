@@ -16,7 +16,7 @@ const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 /// Two failures that are further apart have nothing to do with each other. A request that hangs takes half a minute.
 const APART: Duration = Duration::from_secs(90);
 
-/// Asks the coordinator. Clones remember the same.
+/// A client of the coordinator that records failed requests. Clones share the records.
 #[derive(Clone)]
 pub(super) struct TrackedClient {
     client: Client,
@@ -78,7 +78,7 @@ impl TrackedClient {
         self.unanswered.lock().remove(what);
     }
 
-    /// Whether something did not get its answer just now for the first time.
+    /// Whether a request has just failed for the first time.
     pub(super) fn is_news(&self, what: &str) -> bool {
         self.unanswered.lock().get(what).is_some_and(|known| known.first == known.last)
     }

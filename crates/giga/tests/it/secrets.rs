@@ -36,7 +36,7 @@ const DUMP: &str = r#"
 head -c 200000 dump
 "#;
 
-/// Says its own secret in one piece, in pieces, and in the middle of a long line.
+/// Prints its own secret in one piece, in pieces, and in the middle of a long line.
 const LEAK: &str = r#"
 echo "my key is $API_KEY"
 printf '%s' "$API_KEY" | cut -c 1-9 | tr -d '\n'; sleep 0.3; printf '%s\n' "$API_KEY" | cut -c 10-
