@@ -27,7 +27,7 @@ pub(crate) fn connect(config: &Config) -> Result<Client, Failure> {
     open(config, token.reveal().to_owned())
 }
 
-/// A client that shows no token, for what everybody may ask.
+/// A client without a token, for public routes.
 pub(crate) fn connect_as_nobody(config: &Config) -> Result<Client, Failure> {
     check_running(config)?;
     open(config, String::new())
@@ -40,7 +40,7 @@ fn check_running(config: &Config) -> Result<(), Failure> {
     Err(Failure::new(Exit::Unreachable, message).hint("start it with `giga up`, or use --api to reach another one"))
 }
 
-/// Whose certificates are believed: the one that the coordinator of this machine wrote down, what `client.ca` says, or
+/// Which certificates are trusted: the one that the coordinator of this machine recorded, `client.ca`, or
 /// the public authorities.
 pub(crate) fn trust(config: &Config, api: &str) -> Result<Trust, Failure> {
     if let Some(pinned) = config.client.pinned.filter(|_| config.client.api.value == api) {

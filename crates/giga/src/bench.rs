@@ -22,7 +22,7 @@ use crate::failure::Failure;
 
 use target::BenchSite;
 
-/// Runs one benchmark, and prints a table or one line of JSON. Whether it ends well, fails or is told to stop, it clears up.
+/// Runs one benchmark, and prints a table or one line of JSON. Whether it succeeds, fails or is stopped, it cleans up.
 pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
     crate::compose::allow_many_connections();
     let stop = crate::compose::stop_on_signal();

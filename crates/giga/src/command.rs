@@ -72,7 +72,7 @@ impl<'o> Context<'o> {
     }
 }
 
-/// Runs a command that needs no settings: a broken file must not keep anybody from mending it.
+/// Runs a command that needs no settings: a broken file must not keep the user from fixing it.
 pub(crate) fn without_configuration(command: &Command, out: &Output) -> Option<Result<(), Failure>> {
     match command {
         Command::Init => Some(init::init(out)),

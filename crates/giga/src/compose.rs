@@ -1,4 +1,4 @@
-//! The long-lived commands: everything that a coordinator and a factory are made of is put together here.
+//! The long-lived commands: the parts of a coordinator and a factory are composed here.
 
 mod board;
 mod coordinator;
@@ -30,7 +30,7 @@ pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
 use workers::{CurrentCoordinator, FactoryProcess, LocalApi};
 
-/// Whether a process ends when its standard input does: how a child follows whoever started it.
+/// Whether a process ends when its standard input does: how a child exits with its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParentWatch {
     /// It ends by signal only.
@@ -46,7 +46,7 @@ pub(crate) fn allow_many_connections() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Runs a coordinator until it is told to stop.
+/// Runs a coordinator until it is stopped.
 pub(crate) async fn serve(config: &Config, lifeline: ParentWatch, out: &Output) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
     if lifeline == ParentWatch::Stdin {
@@ -58,7 +58,7 @@ pub(crate) async fn serve(config: &Config, lifeline: ParentWatch, out: &Output) 
     coordination.run_on(config, stop, |_| ()).await
 }
 
-/// Runs a factory until it is told to stop; `join` is the one-time token it enrols with.
+/// Runs a factory until it is stopped; `join` is the one-time token it enrols with.
 pub(crate) async fn factory(
     config: &Config,
     join: Option<&str>,

@@ -1,4 +1,4 @@
-//! Every setting, with where it came from: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
+//! Every setting, with its source: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
 
 mod client;
 mod coordinator;
@@ -61,7 +61,7 @@ pub(crate) struct Config {
     pub(crate) without_effect: Vec<&'static str>,
     /// `--accept-data-loss`: a flag only, for it is decided each time.
     pub(crate) accept_data_loss: bool,
-    /// What the flags said, to read the rest again.
+    /// The flags, to read the other settings again.
     flags: Overrides,
 }
 
@@ -85,7 +85,7 @@ impl Config {
         Self::resolve(&own.with_global(global)?, environment, file)
     }
 
-    /// What the environment of this process says, without any file.
+    /// The settings from the environment of this process, without any file.
     pub(crate) fn without_file() -> Result<Self, Failure> {
         Self::resolve(&Overrides::default(), Environment::of_this_process(), File::default())
     }
@@ -97,7 +97,7 @@ impl Config {
         Self::resolve(&self.flags, environment, file)
     }
 
-    /// Leaves out what concerns only those who come from elsewhere: nobody does.
+    /// Drops the settings for remote clients: a local queue has none.
     pub(crate) fn keep_to_this_process(&mut self) {
         self.coordinator.tls_cert.value = None;
         self.coordinator.tls_key.value = None;
@@ -132,7 +132,7 @@ impl Config {
     }
 }
 
-/// Where a coordinator with this configuration listens, if something says so: clients with the same one look there.
+/// The address at which a coordinator with this configuration listens, if configured: clients with the same one connect there.
 fn listener(
     resolver: &mut Resolver,
     flags: &Overrides,

@@ -1,7 +1,7 @@
-//! Local mode: a folder queue on one host [F8]. A Markdown file in `inbox/` is a job; the file moves as its job does.
+//! Local mode: a folder queue on one host [F8]. A Markdown file in `inbox/` is a job; the file moves to the folder of its job's stage.
 //!
-//! The store is the truth about jobs and the folders are what people see and touch. A small record per file says which
-//! job it is and where we put it, so that a move of ours is told from a move of a person's.
+//! The store is the source of truth about jobs; the folders are the user interface. A small record per file identifies its
+//! job and where we put it, so that a move of ours is distinguished from a move of the user.
 
 mod console;
 mod debounce;

@@ -48,9 +48,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or shows the help that was asked for.
+/// Prints the error of the command line, or the requested help.
 fn misread(error: &clap::Error) -> ExitCode {
-    // Nobody to tell it to is no reason for another exit code.
+    // A closed output is no reason for another exit code.
     let _ = error.print();
     let command_line: Vec<String> = std::env::args_os().map(|one| one.to_string_lossy().into_owned()).collect();
     if let Some(meant) = cli::meant(error, &command_line) {

@@ -1,4 +1,4 @@
-//! What people and programs see: data on standard output, everything else on standard error.
+//! Output: data on standard output, everything else on standard error.
 
 mod clean;
 mod hints;
@@ -80,7 +80,7 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// Whether somebody wants to see everything rather than what it comes to.
+    /// Whether the user asked for all details instead of a summary.
     pub(crate) fn is_verbose(&self) -> bool {
         self.detail == Detail::Everything
     }
@@ -108,7 +108,7 @@ impl Output {
         Ok(stdout.flush()?)
     }
 
-    /// The id of a job on a line of its own: short for a person at a terminal, whole for a program that keeps it.
+    /// The id of a job on a line of its own: short at a terminal, in full for a program that stores it.
     pub(crate) fn id(&self, id: domain::JobId) -> Result<(), Failure> {
         match self.is_terminal {
             true => self.line(&id.short().to_string()),
@@ -134,15 +134,15 @@ impl Output {
         self.line(&table.lines(None, self.data).join("\n"))
     }
 
-    /// A word to the person at the terminal.
+    /// A note to the user at the terminal.
     pub(crate) fn note(&self, text: &str) {
         if self.chatter == Verbosity::Normal {
-            // Nobody to tell it to is no reason to stop.
+            // A closed output is no reason to stop.
             let _ = writeln!(io::stderr().lock(), "{}", clean_lines(&self.with_flags(text)));
         }
     }
 
-    /// A text for people whose recommended commands mean the fleet of this command line.
+    /// A text for users whose recommended commands select the fleet of this command line.
     pub(crate) fn with_flags(&self, text: &str) -> String {
         self.flags.in_commands(text)
     }

@@ -1,6 +1,6 @@
-//! The known word that somebody probably meant.
+//! The known word that the user probably meant.
 
-/// No word of ours is longer; what is longer is no slip of the finger.
+/// No known word is longer; a longer one is no typing error.
 const WORD_CHARS_MAX: usize = 48;
 const DISTANCE_MAX: usize = 2;
 

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 
 use super::workload::is_only_elsewhere;
 
-/// What the product of benchmarks is called, unless somebody has one of this name.
+/// The name of the benchmarks' product, unless a product of this name exists.
 pub(super) const PRODUCT: &str = "bench";
 
 /// The repository that only the product of benchmarks owns: a coordinator lets no second product have it.
@@ -31,7 +31,7 @@ const LEAVE_MAX: Duration = Duration::from_secs(60);
 /// What was on its way when a benchmark was stopped has arrived by the second look.
 const LOOKS_MIN: u32 = 2;
 
-/// Between two looks at what is left.
+/// The pause between two polls of what is left.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Requests at one time: a coordinator that is in use is not to notice.
@@ -46,14 +46,14 @@ const OPEN: &str = "queued,blocked,assigned,building,review,testing";
 /// One benchmark's stay.
 pub(super) struct Cleanup {
     admin: Client,
-    /// What its factories' names begin with, and nobody else's.
+    /// The prefix of its factories' names, which no other factory has.
     prefix: String,
     /// Nothing else is put there before this is known.
     product: Mutex<Option<PriorProduct>>,
     clock: Arc<dyn Clock>,
 }
 
-/// The product of benchmarks, and what is to be put back.
+/// The product of benchmarks, and the state to restore.
 #[derive(Clone)]
 struct PriorProduct {
     id: ProductId,
@@ -83,7 +83,7 @@ impl Cleanup {
         named(&format!("{}{n}", self.prefix))
     }
 
-    /// The benchmarks' own product, in which what is done ships by itself. Nobody else's is touched.
+    /// The benchmarks' own product, which ships finished jobs automatically. No other product is changed.
     pub(super) async fn product(&self) -> Result<ProductId, Failure> {
         let mark: RepoName = named(MARK)?;
         let products: ProductList = self.admin.get("/products").await?;
@@ -221,8 +221,8 @@ impl Cleanup {
     }
 }
 
-/// Whether nobody is left to live a job: it is this benchmark's, or that of one which has been silent for long. Whether
-/// another one's process runs is not for us to tell: it may be another user's, or in another container.
+/// Whether a job is abandoned: it belongs to this benchmark, or to one without a sign of life for long. Whether
+/// another one's process runs cannot be known: it may be another user's, or in another container.
 fn is_over(needs: &[Capability], unchanged_for: Duration) -> bool {
     !needs.iter().any(is_only_elsewhere) || unchanged_for > FORGOTTEN_AFTER
 }

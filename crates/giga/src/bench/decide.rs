@@ -19,7 +19,7 @@ use super::target::BenchSite;
 /// Fleets that are decided for.
 const FACTORIES: [u32; 3] = [10, 1_000, 10_000];
 
-/// How many factories can run a job that asks for something rare.
+/// How many factories can run a job that requires a rare capability.
 const RARE: u32 = 10;
 
 /// What only [`RARE`] factories offer.
@@ -28,7 +28,7 @@ const RARE_TOKEN: &str = "gpu:l4";
 /// Rounds of which the median counts: a noisy moment spoils one of them.
 const ROUNDS: u32 = 5;
 
-/// Decisions of a round, each timed by itself.
+/// Decisions of a round, each timed individually.
 const DECISIONS: u32 = 1_000;
 
 /// Seats of a factory; half of all are taken while decisions are made.
@@ -49,7 +49,7 @@ struct Row {
     us_per_decision_p99: f64,
 }
 
-/// Measures the scheduler by itself, in this process.
+/// Measures the scheduler alone, in this process.
 pub(super) fn run(context: &Context<'_>, site: &BenchSite) -> Result<(), Failure> {
     if let BenchSite::There(_) = site {
         return Err(Failure::usage(

@@ -52,7 +52,7 @@ pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchDep
     let mut deep = MeasuredCoordinator::open(context, site, "deep", args.stored).await?;
     context.out.note(&format!("measuring both in turns, {} times each operation", ROUNDS * PER_ROUND));
     for round in 0..=ROUNDS {
-        // Whoever goes first finds colder caches: they take turns at that too.
+        // The first one has colder caches: they alternate in the order too.
         let sides = if round % 2 == 0 { [&mut shallow, &mut deep] } else { [&mut deep, &mut shallow] };
         for side in sides {
             side.measure().await?;

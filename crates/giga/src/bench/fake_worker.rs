@@ -86,7 +86,7 @@ impl FakeWorker {
         Ok(self.client.post(&format!("/jobs/{job}/complete"), &completed(epoch)).await?)
     }
 
-    /// Asks for work.
+    /// Claims work.
     pub(super) async fn claim(&self, limit: u32) -> Result<ClaimResponse, Failure> {
         let nonce = ClaimNonce::from_bytes(random());
         let claim = ClaimRequest {

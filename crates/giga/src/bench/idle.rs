@@ -23,10 +23,10 @@ use super::target::{BenchSite, BenchTarget};
 /// The modes, in the order of the table.
 const MODES: [Mode; 3] = [Mode::Poll, Mode::Gate, Mode::Push];
 
-/// How often factories ask in the modes in which they do.
+/// The interval at which factories poll, in the modes with polling.
 const POLL_EVERY: Duration = Duration::from_secs(3);
 
-/// Between the last factory's start and the first look: they have opened their streams and asked once.
+/// The pause between the last factory's start and the first reading: they have opened their streams and polled once.
 const SETTLE: Duration = Duration::from_secs(4);
 
 #[derive(Serialize)]
@@ -49,7 +49,7 @@ struct Row {
     rss_mb: Option<f64>,
 }
 
-/// What the factories asked for so far.
+/// The requests of the factories so far.
 #[derive(Default)]
 struct RequestCounts {
     claims: AtomicU64,
@@ -109,7 +109,7 @@ async fn measure(
         idling.spawn(idle(hand.clone(), product.clone(), mode, Arc::clone(&ground.clock), Arc::clone(&asked)));
     }
     ground.clock.sleep(SETTLE).await;
-    // To ask for the count costs operations of its own: they are counted first.
+    // Reading the counter costs operations of its own: they are measured first.
     let (before, again) = (ground.store_operations().await?, ground.store_operations().await?);
     let cost_of_asking = again - before;
     let (cpu, started) = (ground.cpu_time(), ground.clock.monotonic());
@@ -136,7 +136,7 @@ async fn measure(
     })
 }
 
-/// One factory with nothing to do: its stream is open, its heart beats, and it asks as its mode says.
+/// One factory with nothing to do: its stream is open, it sends heartbeats, and it polls as its mode requires.
 async fn idle(
     hand: FakeWorker,
     product: ProductId,
@@ -165,7 +165,7 @@ async fn idle(
     }
 }
 
-/// Asks for work by the rules of a real factory.
+/// Polls for work as a real factory does.
 async fn ask_for_ever(
     hand: &FakeWorker,
     product: &ProductId,

@@ -1,4 +1,4 @@
-//! The coordinator under test: a process of its own on a folder of its own, or one that runs already.
+//! The coordinator under test: a process of its own on a directory of its own, or one that runs already.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -32,19 +32,19 @@ const START_MAX: Duration = Duration::from_secs(120);
 /// A stopping coordinator empties its log into its database.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
-/// The folder of the coordinator that most benchmarks have.
+/// The directory of the coordinator that most benchmarks use.
 const FLEET: &str = "fleet";
 
-/// What the folders of benchmarks are called, before the number of their process.
+/// The prefix of the benchmarks' directories, before the process id.
 const FOLDER: &str = "bench-";
 
 /// Where benchmarks run.
 pub(super) enum BenchSite {
     /// On a coordinator that runs already.
     There(Arc<Cleanup>),
-    /// On coordinators that are started in this folder, each with a store of its own.
+    /// On coordinators that are started in this directory, each with a store of its own.
     Here {
-        /// The folder for the data, on the disk that a coordinator of this configuration would use.
+        /// The directory for the data, on the disk that a coordinator of this configuration would use.
         folder: PathBuf,
         /// What they keep their jobs in.
         store: BenchStore,
@@ -67,7 +67,7 @@ impl BenchSite {
         Ok(Self::Here { folder, store: args.store.clone() })
     }
 
-    /// A folder with an empty store of its own.
+    /// A directory with an empty store of its own.
     pub(super) async fn plot(&self, name: &str) -> Result<ScratchStore, Failure> {
         match self {
             Self::There(_) => Err(Failure::usage("this benchmark starts coordinators of its own: leave --api away")),
@@ -86,7 +86,7 @@ impl BenchSite {
         }
     }
 
-    /// Takes back what a benchmark has put on a coordinator that is not ours, whatever it came to.
+    /// Removes what a benchmark has created on a coordinator that is not ours, whatever its outcome.
     pub(super) async fn leave(&self) -> Result<(), Failure> {
         match self {
             Self::There(visit) => visit.leave().await,
@@ -111,16 +111,16 @@ fn is_dead(pid: i32) -> bool {
     Pid::from_raw(pid).is_none_or(|pid| says_dead(test_kill_process(pid)))
 }
 
-/// A process that is somebody else's may not be asked, and lives.
+/// A process of another user cannot be signalled (EPERM), and is alive.
 fn says_dead(answer: rustix::io::Result<()>) -> bool {
     answer == Err(Errno::SRCH)
 }
 
-/// A folder and a store for one coordinator. Both are removed in the end; of a database that was named, a schema of our own.
+/// A directory and a store for one coordinator. Both are removed at the end; in a database that was named, a schema of our own.
 pub(super) struct ScratchStore {
     folder: PathBuf,
     store: StoreChoice,
-    /// What `GIGA_STORE` says about it.
+    /// The value of `GIGA_STORE`.
     store_text: String,
     /// Runs for as long as the plot is there.
     _server: Option<pgserver::Server>,
@@ -156,7 +156,7 @@ impl ScratchStore {
     }
 }
 
-/// A schema of our own in a database of this machine: whatever fleet is there notices nothing of it.
+/// A schema of our own in a database of this machine: a fleet in that database is not affected.
 async fn make_room(url: &PostgresUrl) -> Result<PostgresRoom, Failure> {
     if !url.is_here() {
         return Err(Failure::usage(format!("{url} is not on this machine")).hint(
@@ -170,7 +170,7 @@ async fn make_room(url: &PostgresUrl) -> Result<PostgresRoom, Failure> {
 
 impl Drop for ScratchStore {
     fn drop(&mut self) {
-        // What cannot be removed is left behind; its name says what it was.
+        // What cannot be removed is left behind; its name identifies it.
         let _ = std::fs::remove_dir_all(&self.folder);
         if let Some(parent) = self.folder.parent() {
             let _ = std::fs::remove_dir(parent);
@@ -207,13 +207,13 @@ impl BenchTarget {
             }
         }
         command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(folder);
-        // Settings of this machine, such as a certificate, are not what is measured.
+        // Settings of this machine, such as a certificate, must not affect the measurement.
         let config = folder.join("giga.toml");
         std::fs::write(&config, "")?;
         command.arg("--until-stdin-closes").arg("--config").arg(config).current_dir(folder);
-        // An address may hold a password, which a command line would show to everybody on the machine.
+        // An address may hold a password, which a command line would show to every user of the machine.
         command.env("GIGA_STORE", &plot.store_text);
-        // The log is written as it is for everybody; only nobody reads it here.
+        // The log is written as in production; it is only not read here.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         let mut child = command.spawn()?;
         let endpoint = folder.join("endpoint");
@@ -251,7 +251,7 @@ impl BenchTarget {
         Ok(Some(server.plot))
     }
 
-    /// Waits until the coordinator says that it can serve.
+    /// Waits until the coordinator reports that it is ready.
     pub(super) async fn is_ready(&self) -> Result<(), Failure> {
         let started = self.clock.monotonic();
         while let Err(error) = self.admin().get::<serde_json::Value>("/readyz").await {
@@ -278,7 +278,7 @@ impl BenchTarget {
         self.pid().and_then(process::cpu_time)
     }
 
-    /// The benchmarks' own product: what is done ships by itself.
+    /// The benchmarks' own product, which ships finished jobs automatically.
     pub(super) async fn product(&self) -> Result<ProductId, Failure> {
         self.visit.product().await
     }

@@ -14,7 +14,7 @@ use super::target::BenchTarget;
 /// No measurement takes longer; one that does has lost something.
 const MEASURE_MAX: Duration = Duration::from_secs(20 * 60);
 
-/// A factory that is not heard of for a while gets no work: each says now and then that it is there.
+/// A factory without a heartbeat for a while gets no work: each sends heartbeats.
 const BEAT_EVERY: Duration = Duration::from_secs(20);
 
 /// Factories' clients at work. Dropped, they stop.

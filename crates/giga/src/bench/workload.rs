@@ -25,7 +25,7 @@ const OPERATIONS_MAX: usize = 256;
 /// What the capability begins with that only the factories of one benchmark offer, before its own tag.
 const ONLY_THERE: &str = "has:giga-bench-";
 
-/// What tells this benchmark from every other. The number of its process would not: another container has the same ones.
+/// The id of this benchmark. The process id would not be unique: another container has the same ones.
 static TAG: LazyLock<String> = LazyLock::new(|| {
     let entropy: &dyn Entropy = &SystemEntropy;
     format!("{:016x}", u64::from_be_bytes(entropy.bytes()))
@@ -160,7 +160,7 @@ where
     }
 }
 
-/// Takes every offer of a factory and lives it to the end; whatever is to be said at one time goes in one request.
+/// Accepts every offer of a factory and runs the job to its end; reports that are due at one time go in one request.
 pub(super) async fn live_in_batches(hand: FakeWorker) -> Result<(), Failure> {
     let mut inbox = hand.inbox().await?;
     let (said, mut to_say) = mpsc::unbounded_channel::<WorkOperation>();

@@ -25,7 +25,7 @@ impl<'t> Backoff<'t> {
         Some(Self { attempts: job.attempts, message: job.message.as_deref(), until })
     }
 
-    /// As an event tells it.
+    /// From an event.
     pub(crate) fn of_event(event: &'t JobEvent) -> Option<Self> {
         let data = Some(&event.data).filter(|_| event.kind == EventKind::AttemptFailed)?;
         Some(Self {
@@ -35,7 +35,7 @@ impl<'t> Backoff<'t> {
         })
     }
 
-    /// What happened, and how long it takes from `now` until it goes on.
+    /// What happened, and the time from `now` to the retry.
     pub(crate) fn sentence(&self, place: &str, now: Timestamp) -> String {
         let message = self.message.map_or_else(String::new, |message| format!(": {message}"));
         format!("attempt {} failed{place}{message}; next try in {}", self.attempts, self.left(now))

@@ -64,7 +64,7 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
     show(context, &file, &summary)
 }
 
-/// Looks at a backup, whatever its size, off the thread that runs everything else.
+/// Verifies a backup of any size, on a blocking thread.
 pub(super) async fn inspect(file: &Path) -> Result<BackupSummary, Failure> {
     if !file.exists() {
         return Err(Failure::not_found(format!("there is no file {}", file.display())).hint("`giga backup` writes one"));
@@ -83,7 +83,7 @@ async fn copy(database: PathBuf, to: PathBuf, now: Timestamp) -> Result<BackupSu
     }
 }
 
-/// Adds what backs runs, from the logs in the data folder.
+/// Adds the evidence of runs, from the logs in the data directory.
 async fn with_evidence(
     context: &Context<'_>,
     copied: Result<BackupSummary, Failure>,
@@ -95,12 +95,12 @@ async fn with_evidence(
     Ok(packed.context("the copy broke off")?.map_err(anyhow::Error::new)?)
 }
 
-/// The logs in the data folder; nothing is printed into them from here.
+/// The logs in the data directory; this process writes nothing to them.
 pub(super) fn logs(context: &Context<'_>) -> DirectoryLogs {
     DirectoryLogs::new(context.config.data.logs(), u64::MAX)
 }
 
-/// Copies a database, whoever works on it: that changes nothing in it.
+/// Copies a database, even one that is in use: that changes nothing in it.
 async fn copy_from(context: &Context<'_>, url: &PostgresUrl, to: &Path) -> Result<BackupSummary, Failure> {
     let options = PostgresOptions { tenancy: Exclusivity::Guest, ..PostgresOptions::default() };
     let postgres = PostgresStore::open(url, options, Arc::clone(&context.clock)).await.map_err(anyhow::Error::new)?;

@@ -80,7 +80,7 @@ async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usi
     Ok(())
 }
 
-/// Where the log ends now: a stream says so when it opens.
+/// The end of the log: a stream sends it when it opens.
 async fn log_end(client: &Client, path: &str) -> Result<EventCursor, Failure> {
     let mut stream = client.events(path, None).await?;
     let hello = stream.next().await?;

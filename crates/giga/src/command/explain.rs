@@ -8,7 +8,7 @@ use crate::output::{clean, clock_time};
 
 use super::{Context, forecast, job_id, status, wait};
 
-/// Says why a job is where it is.
+/// Explains the stage and the placement of a job.
 pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failure> {
     let client = context.client()?;
     let id = job_id::find(&client, id).await?;

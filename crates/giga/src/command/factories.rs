@@ -97,7 +97,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says how a credential is resumed that gets no work until a person resumes it. Where it cannot be read the table has to do.
+/// Prints how to resume a credential that is suspended until an operator resumes it. If it cannot be read, only the table is printed.
 async fn resume_hints(context: &Context<'_>) {
     let Ok(client) = context.client() else { return };
     let Ok(known) = client.get::<CredentialList>("/credentials").await else { return };
@@ -125,7 +125,7 @@ fn engines(factory: &FactoryView) -> Cell {
             (None, _, Some(until)) => format!("resets at {}", until.to_the_minute()),
             (None, _, None) => return format!("{}{version}", engine.name),
         };
-        // Whoever wants it to go on earlier has to name the login.
+        // To resume it earlier, the user has to name the credential.
         let login = engine.credential.as_ref().map_or_else(String::new, |login| format!("; login {login}"));
         format!("{}{version} ({why}{login})", engine.name)
     };

@@ -27,7 +27,7 @@ pub(super) enum StreamMessage {
         /// As we understand it; `None` when it is newer than we are.
         event: Option<Box<JobEvent>>,
     },
-    /// An agent does something else. Whoever does not care misses nothing.
+    /// An agent's progress. It can be ignored.
     Doing(Box<ProgressEvent>),
     /// Something may have been missed: read the state afresh.
     Reset,
@@ -44,7 +44,7 @@ pub(super) struct EventFollower<'c> {
 }
 
 impl<'c> EventFollower<'c> {
-    /// Opens a stream behind `after`, or from now on. That much must work; what is lost later is found again.
+    /// Opens a stream behind `after`, or from now on. The first connection must succeed; a later loss is recovered.
     pub(super) async fn open(
         context: &'c Context<'c>,
         client: &'c Client,

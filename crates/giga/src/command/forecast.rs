@@ -1,4 +1,4 @@
-//! Where a job can run, said in words and as a table.
+//! Where a job can run, as a sentence and as a table.
 
 use scheduler::{ExplainedOutcome, Explanation, FactoryFit};
 
@@ -13,12 +13,12 @@ pub(super) fn sentence(forecast: &Explanation) -> String {
     }
 }
 
-/// Whether somebody has to act before it can run.
+/// Whether an operator has to act before it can run.
 pub(crate) fn is_stuck(forecast: &Explanation) -> bool {
     matches!(forecast.answer, ExplainedOutcome::Waits { unplaceable: true, .. })
 }
 
-/// Every factory with what speaks for and against it, the best first.
+/// Every factory with its score or why it is not eligible, the best first.
 pub(super) fn table(forecast: &Explanation) -> Table {
     let mut fits: Vec<&FactoryFit> = forecast.factories.iter().collect();
     fits.sort_by_key(|fit| (fit.rank.unwrap_or(u32::MAX), &fit.factory));

@@ -16,7 +16,7 @@ use super::Context;
 
 use summary::groups;
 
-/// What a clean-up of one factory's folder did.
+/// The result of a clean-up of one factory's directory.
 #[derive(Serialize)]
 struct GcSummary {
     state: PathBuf,
@@ -60,7 +60,7 @@ fn show(context: &Context<'_>, cleaned: &GcSummary) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What went, and how that is said.
+/// What was removed, and its description.
 fn gone(report: &GcReport) -> (&'static str, Tint) {
     if report.dry_run { ("would go", Tint::Warn) } else { ("gone", Tint::Good) }
 }

@@ -51,7 +51,7 @@ enum EngineState {
     NotReady(String),
 }
 
-/// Writes a configuration and a job that fit the repository of the working directory; what is there already stays.
+/// Writes a configuration and a job that fit the repository of the working directory; existing files are not changed.
 pub(super) fn init(out: &Output) -> Result<(), Failure> {
     let directory = std::env::current_dir()?;
     let project = project::find(&directory);

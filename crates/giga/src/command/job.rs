@@ -98,7 +98,7 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// What is known to be spent; what is not known is said, and never taken for nothing.
+/// The known cost; an unknown cost is shown as such, and never as zero.
 fn spent(spent: &TotalSpend) -> String {
     let known = spent.cost_usd.map_or_else(String::new, |usd| format!(", {} spent", domain::dollars(usd)));
     match spent.runs_without_cost {

@@ -77,7 +77,7 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// One run after the other, until the job rests.
+    /// One run after the other, until the job finishes or needs attention.
     async fn follow_runs(&self) -> Result<(), Failure> {
         // Opened before the job is read: whatever happens afterwards is in it.
         let path = format!("/jobs/{}/events/stream", self.id);
@@ -127,7 +127,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The run with an epoch. What it printed may be there although nobody knows the run any more.
+    /// The run with an epoch. Its output may exist although the run is no longer known.
     async fn under(&self, epoch: Epoch) -> Result<Log, Failure> {
         let runs = self.runs().await?;
         Ok(runs.iter().find(|run| run.epoch == epoch).map_or(Log { run: None, epoch }, Log::from))
@@ -137,7 +137,7 @@ impl Reader<'_> {
         Ok(self.client.runs(self.id).await?)
     }
 
-    /// The output of one run: what there is, or all until it ends. A quiet or lost stream goes on where it stopped.
+    /// The output of one run: what exists, or all until it ends. An idle or lost stream is resumed at its position.
     async fn print(&self, log: Log) -> Result<(), Failure> {
         let mut sheet = Sheet::new(self.context, self.args.raw, log);
         let mut stream = self.open(log.epoch, 0).await?;

@@ -50,7 +50,7 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
     context.out.line(&format!("restored {jobs}, generation {}", restored.generation))
 }
 
-/// Asks the person at the terminal; without one, nothing happens that was not said on the command line.
+/// Asks the user at the terminal; without a terminal, only the command line can confirm.
 fn confirm(whereabouts: &StoreLocation, summary: &BackupSummary) -> Result<(), Failure> {
     let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
     let what = match whereabouts {
@@ -68,8 +68,8 @@ fn confirm(whereabouts: &StoreLocation, summary: &BackupSummary) -> Result<(), F
     if answer.trim() == "yes" { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
 }
 
-/// Puts what backs runs beside the logs in the data folder, then the store in its place: the other way round a failure
-/// between the two would leave a store without it. Alone it backs runs that nobody knows, and the next restore finds it.
+/// Restores the evidence of runs beside the logs in the data directory, then the store: in the other order a failure
+/// between the two would leave a store without it. On its own it is evidence of unknown runs, and the next restore finds it.
 async fn with_evidence(
     context: &Context<'_>,
     file: &Path,

@@ -13,16 +13,16 @@ use super::Context;
 
 /// Where the store is.
 pub(super) enum StoreLocation {
-    /// A coordinator has it: it is asked.
+    /// A running coordinator has it open: requests go there.
     Running(Client),
-    /// A file that nobody has open, as far as can be told; its lock has the last word.
+    /// A file that no process has open, as far as is known; its lock decides.
     File(PathBuf),
-    /// A database; its lock has the last word.
+    /// A database; its lock decides.
     Server(Box<PostgresUrl>),
 }
 
-/// Finds the store: the one that somebody named, the data folder of the command line, the coordinator at the address that
-/// somebody named, or else what the data folder's coordinator uses, through the coordinator if it runs.
+/// Finds the store: the one that is named, the data directory of the command line, the coordinator at the address that
+/// is named, or else what the data directory's coordinator uses, through the coordinator if it runs.
 pub(super) async fn find(context: &Context<'_>) -> Result<StoreLocation, Failure> {
     let config = &context.config;
     let is_named = matches!(config.coordinator.store.origin, Origin::Flag(_));
@@ -32,7 +32,7 @@ pub(super) async fn find(context: &Context<'_>) -> Result<StoreLocation, Failure
             let (what, hint) = ("--data and --api may be two different fleets", "give the one that you mean");
             return Err(Failure::usage(what).hint(hint));
         }
-        // What is set for every day does not turn a folder that somebody names now into another fleet.
+        // A permanent setting does not redirect a directory that the command line names to another fleet.
         Origin::Variable(_) | Origin::File { .. } if is_folder_named => false,
         Origin::Flag(_) | Origin::Variable(_) | Origin::File { .. } => true,
         // The file may be of a coordinator that was killed.

@@ -17,7 +17,7 @@ use source::{CheckedManifests, Source};
 /// How many jobs a coordinator takes in one request.
 const BATCH_MAX: usize = 1_000;
 
-/// Submits jobs, or says where they could run.
+/// Submits jobs, or prints where they could run.
 pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<(), Failure> {
     if args.key.is_some() && args.files.len() > 1 {
         return Err(Failure::usage("--key names one job, and there are several files").hint("submit them one by one"));

@@ -56,10 +56,10 @@ struct CreatedToken<'m> {
     command: Option<String>,
 }
 
-/// What a person does on the other machine.
+/// What the user runs on the other machine.
 struct JoinCommand {
     command: String,
-    /// What the command cannot say.
+    /// What the command line cannot contain.
     remark: Option<String>,
 }
 

@@ -24,7 +24,7 @@ pub(super) use progress::UnplaceablePolicy;
 /// The pause before a job that is older than its news is read again.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until jobs have come to rest, and fails if one of them did or asks for a person.
+/// Waits until jobs finish or need attention, and fails if one of them failed or needs an operator.
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
@@ -35,7 +35,7 @@ pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Fa
     Ok(())
 }
 
-/// Says how what is done is merged, where nobody else does that.
+/// Prints how to merge a finished job that is not shipped automatically.
 pub(super) fn next_step(context: &Context<'_>, jobs: &[JobView]) {
     let is_ready = |job: &&JobView| {
         let is_at_rest = job.stage == StageName::Testing && job.errand.is_none();
@@ -81,7 +81,7 @@ pub(super) async fn watch(
             StreamMessage::Happened { event: Some(event), .. } => {
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
-                // Somebody may have answered or sent on what was at rest.
+                // A job that had stopped may have been answered or requeued.
                 let is_stopping = matches!(event.kind, EventKind::Asked | EventKind::DependencyFailed);
                 if may_rest(event.stage) || is_stopping || rests(known) || needs_person(known) {
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
@@ -117,7 +117,7 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Says where the jobs are; an error if one of them failed, or asks what only a person can answer.
+/// Prints the stages of the jobs; returns an error if one of them failed, or needs an operator.
 pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Failure> {
     for job in jobs {
         if context.out.is_json() {
@@ -149,7 +149,7 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
     }
 }
 
-/// Whether a job failed, or does not go on unless a person acts. Work that is done and can be shipped is neither.
+/// Whether a job failed, or needs an operator to continue. Finished work that can be shipped is neither.
 fn needs_person(job: &JobView) -> bool {
     has_failed(job) || asks(job) || job.failed_dependency.is_some() || status::is_merge_given_up(job)
 }
@@ -173,12 +173,12 @@ fn remedy(job: &JobView) -> String {
     }
 }
 
-/// How a person answers a job's question.
+/// How an operator answers a job's question.
 pub(super) fn answering(id: impl Display) -> String {
     format!("`giga requeue {id} -m \"…\"` answers it and lets it go on")
 }
 
-/// What a person can do with a job that failed.
+/// What an operator can do with a job that failed.
 pub(super) fn after_failure(id: impl Display) -> String {
     format!("`giga logs {id}` shows what it did, `giga requeue {id}` tries it again")
 }
@@ -202,7 +202,7 @@ fn has_failed(job: &JobView) -> bool {
     matches!(job.stage, StageName::Failed | StageName::DeadLetter)
 }
 
-/// Whether a job is parked on a question to a person.
+/// Whether a job is blocked on a question.
 pub(crate) fn asks(job: &JobView) -> bool {
     job.stage == StageName::Blocked && job.question.is_some()
 }
@@ -218,7 +218,7 @@ fn is_over(job: &JobView, until: Until) -> bool {
     }
 }
 
-/// Whether nothing happens to a job any more unless a person acts.
+/// Whether a job has finished or waits for an operator.
 pub(crate) fn rests(job: &JobView) -> bool {
     job.stage.is_terminal() || asks(job) || (may_rest(job.stage) && job.errand.is_none())
 }
@@ -235,7 +235,7 @@ async fn read_all(client: &Client, ids: &[JobId]) -> Result<BTreeMap<JobId, JobV
     Ok(jobs)
 }
 
-/// A job as it is after an event. News can overtake what a coordinator answers from; to believe an answer that is older
+/// A job as it is after an event. An event can arrive before the coordinator's reads include it; to accept a response that is older
 /// than the last event would be to wait for ever for the next.
 pub(super) async fn read_behind(context: &Context<'_>, client: &Client, event: &JobEvent) -> Result<JobView, Failure> {
     loop {

@@ -57,18 +57,18 @@ impl ProgressDisplay {
         self.print(&format!("{}  {title:<TITLE_CHARS$}  {stage}  {}", self.time(event.at), clean(&event.sentence())));
     }
 
-    /// Says something that is not about one job.
+    /// Prints a line that is not about one job.
     pub(super) fn say(&mut self, at: Timestamp, words: &str) {
         let words = self.palette.paint(words, Tint::Strong);
         self.print(&format!("{}  {words}", self.time(at)));
     }
 
-    /// Whether nothing happens any more unless a person acts.
+    /// Whether all jobs are in a terminal stage.
     pub(super) fn is_at_rest(&self) -> bool {
         self.jobs.values().all(|line| line.stage.is_terminal())
     }
 
-    /// The last word.
+    /// Prints the final stage of each job.
     pub(super) fn finish(&mut self) {
         self.clear_summary();
         let mut lines: Vec<&Line> = self.jobs.values().collect();
@@ -118,7 +118,7 @@ impl ProgressDisplay {
     }
 }
 
-/// Whether people need to see an event of the demo.
+/// Whether the demo prints an event.
 fn is_worth_a_line(kind: EventKind) -> bool {
     !matches!(
         kind,

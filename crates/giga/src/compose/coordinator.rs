@@ -42,14 +42,14 @@ pub(super) struct CoordinatorProcess {
 /// Why a coordinator ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CoordinatorExit {
-    /// It was told to stop.
+    /// It was stopped.
     Stopped,
     /// A backup was put back: the next one starts on it.
     Restored,
 }
 
 impl CoordinatorProcess {
-    /// Opens the store, takes the address, rebuilds memory. A second coordinator on the same folder is refused here.
+    /// Opens the store, takes the address, rebuilds memory. A second coordinator on the same directory is rejected here.
     /// On a disk without space it waits until there is some, or until `stop`.
     pub(super) async fn open(config: &Config, stop: &CancellationToken) -> anyhow::Result<Self> {
         Self::open_patiently(config, config.coordinator.listen.value, stop).await
@@ -160,7 +160,7 @@ async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
     if !store.is_check_due() {
         return;
     }
-    // A check that the stop overtakes ends by itself, and its result is dropped.
+    // A check that still runs at the stop ends on its own, and its result is dropped.
     let checked = tokio::select! {
         checked = store.check() => checked,
         () = coordinator.stopped() => return,
@@ -213,7 +213,7 @@ fn options(config: &Config) -> anyhow::Result<Options> {
 }
 
 /// Sees to it that the file has an admin's token that works, readable by this user alone. A death between the token and
-/// its file, or a file that is gone, would otherwise lock everybody out for good. A token that does not work any more is
+/// its file, or a file that is gone, would otherwise lock out all users for good. A token that does not work any more is
 /// kept beside the new one.
 async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Result<()> {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
@@ -234,7 +234,7 @@ async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Res
     Ok(())
 }
 
-/// A folder that only this user can read.
+/// A directory that only this user can read.
 pub(crate) fn make_private_folder(path: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -40,7 +40,7 @@ const SAMPLES: [Sample; 6] = [
 /// The job whose factory is killed half-way.
 const SURVIVOR: usize = 2;
 
-/// What is about to happen.
+/// The introduction that the demo prints.
 const ANNOUNCEMENT: &str = "\
 This demo takes about 15 seconds, leaves nothing behind, and shows:
   - six jobs on two factories, each verified and merged into one repository
@@ -56,7 +56,7 @@ const FACTORIES: [&str; 2] = ["east", "west"];
 /// How long the demo's work may take before something is wrong.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Sets the scene, runs the fleet, and stays until it is told to stop.
+/// Prepares the demo, runs the fleet, and keeps running until it is stopped.
 pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
     let scene = DemoFiles::set(args)?;
@@ -97,7 +97,7 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     shown.and(worked).and(ran)
 }
 
-/// Everything on disk that the demo needs: a folder of its own, a repository, a configuration.
+/// Everything on disk that the demo needs: a directory of its own, a repository, a configuration.
 struct DemoFiles {
     root: PathBuf,
     repo: PathBuf,
@@ -146,7 +146,7 @@ fn git(dir: &Path, args: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Short times, so that a killed factory is noticed while somebody is watching.
+/// Short times, so that a killed factory is noticed while the user watches.
 fn configuration(root: &Path, repo: &Path) -> anyhow::Result<String> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let quoted = |path: &Path| toml::Value::String(path.to_string_lossy().into_owned()).to_string();
@@ -163,7 +163,7 @@ fn configuration(root: &Path, repo: &Path) -> anyhow::Result<String> {
     ))
 }
 
-/// What the person at the terminal sees.
+/// The output at the terminal.
 struct DemoDisplay<'a> {
     scene: &'a DemoFiles,
     workers: &'a [Arc<FactoryProcess>],
@@ -171,7 +171,7 @@ struct DemoDisplay<'a> {
 }
 
 impl DemoDisplay<'_> {
-    /// Submits the samples, kills a factory half-way, waits until everything rests, says what to try next.
+    /// Submits the samples, kills a factory half-way, waits until all jobs have finished, prints what to try next.
     async fn play(&self, api: &str) -> anyhow::Result<()> {
         let clock = SystemClock::new();
         let client = self.client(api)?;
@@ -254,7 +254,7 @@ impl DemoDisplay<'_> {
         }
     }
 
-    /// What the demo came to.
+    /// The summary of the demo.
     async fn tally(
         &self,
         client: &Client,

@@ -19,7 +19,7 @@ enum AgentBehaviour {
     Slow,
 }
 
-/// Reads the prompt from standard input and works in the current folder.
+/// Reads the prompt from standard input and works in the current directory.
 pub(crate) fn run() -> ExitCode {
     match work() {
         Ok(code) => code,

@@ -21,10 +21,10 @@ use super::coordinator::write_private;
 use crate::config::{Config, FINGERPRINT, Origin, TokenSource, fingerprint, is_fingerprint, is_loopback};
 use crate::failure::Failure;
 
-/// How often a coordinator that is not there yet is asked again while enrolling.
+/// How often enrolment is retried while the coordinator is unreachable.
 const ENROL_EVERY: Duration = Duration::from_millis(300);
 
-/// How often the machine is looked at again: somebody may have installed something.
+/// How often the machine is probed again for newly installed tools.
 const DETECT_EVERY: Duration = Duration::from_mins(5);
 
 /// Runs a factory of the coordinator at `api` until `stop`.
@@ -38,7 +38,7 @@ pub(super) async fn run(
     run_beside(&[], config, api, join, lifeline, stop).await
 }
 
-/// The same beside folders and files that agents have no business with.
+/// The same with directories and files that are hidden from agents.
 pub(super) async fn run_beside(
     others: &[PathBuf],
     config: &Config,
@@ -105,8 +105,8 @@ fn no_longer_enrolled(name: &FactoryId, api: &str) -> Failure {
     ))
 }
 
-/// Has the factory offer what its configuration says, as soon as somebody changes it. A file that cannot be read any more
-/// changes nothing, and what counts from the next start is said once.
+/// Makes the factory offer what its configuration names, as soon as the file changes. A file that cannot be read any more
+/// changes nothing, and what takes effect at the next start is logged once.
 async fn follow_settings(config: &Config, station: &Worker) -> Infallible {
     let folder = config.file.as_deref().and_then(|file| std::path::absolute(file).ok()?.parent().map(Path::to_owned));
     let Some(folder) = folder else { return std::future::pending().await };
@@ -199,7 +199,7 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<WorkerSettings> {
     Ok(settings)
 }
 
-/// What agents have no business with, beyond the factory's own folder.
+/// What is hidden from agents, beyond the factory's own directory.
 fn hidden(config: &Config) -> Vec<PathBuf> {
     let token = match &config.client.token.value {
         TokenSource::File(path) | TokenSource::Beside(path) => Some(path.clone()),
@@ -210,7 +210,7 @@ fn hidden(config: &Config) -> Vec<PathBuf> {
     files.chain([config.data.path().to_owned()]).chain(config.factory.hide.value.clone()).collect()
 }
 
-/// The factory's own token: from its state folder, or by enrolling with a one-time one.
+/// The factory's own token: from its state directory, or by enrolling with a one-time one.
 async fn token(
     config: &Config,
     api: &str,
@@ -377,7 +377,7 @@ pub(crate) fn clean_ups(
     states(config).map(clean_up).collect()
 }
 
-/// What a state directory says about the coordinator.
+/// What a state directory records about the coordinator.
 struct Noted([Option<String>; 2]);
 
 impl Noted {
@@ -457,7 +457,7 @@ fn name_path(state: &Path) -> PathBuf {
     state.join("factory.name")
 }
 
-/// Whether a factory with this state folder has a token of its own.
+/// Whether a factory with this state directory has a token of its own.
 pub(crate) fn is_enrolled(state: &Path) -> bool {
     token_path(state).exists()
 }

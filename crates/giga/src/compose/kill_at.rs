@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// `GIGA_KILL_AT=step@n`: the process kills itself when it comes to `step` for the nth time; with `~` before it, it stops
-/// there until somebody lets it go on.
+/// there until the test lets it continue.
 const VARIABLE: &str = "GIGA_KILL_AT";
 
 /// `GIGA_GO_ROUND=step`: what can be done in another way is, so that the other way is the one that is tested.
 const DETOUR: &str = "GIGA_GO_ROUND";
 
-/// Arms what the environment asks for. Only builds with failpoints have steps to stop at.
+/// Arms the failpoint that the environment names. Only builds with failpoints have steps to stop at.
 pub(crate) fn arm() -> anyhow::Result<()> {
     for step in std::env::var(DETOUR).iter().flat_map(|steps| steps.split(',')) {
         fail::cfg(step, "return").map_err(|why| anyhow::anyhow!("{DETOUR}: {why}"))?;

@@ -1,4 +1,4 @@
-//! `giga local`: a coordinator, a factory and the keeper of a folder queue, in one process and with nothing to set up.
+//! `giga local`: a coordinator, a factory and the synchronisation of a folder queue, in one process without setup.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::failure::Failure;
 use crate::local::{Queue, QueueSync, SyncEnd, SyncOptions, Until};
 use crate::output::Output;
 
-/// Whoever still has the store after this long means to keep it.
+/// A process that still holds the store after this long is not about to exit.
 const IN_USE_MAX: Duration = Duration::from_secs(2);
 const IN_USE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Keeps a folder queue until it is told to stop, or until everything in it has ended.
+/// Serves a folder queue until it is stopped, or until all its jobs have ended.
 pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Result<(), Failure> {
     let stop = signals::stop_on_signal();
     let root = std::path::absolute(&args.dir)?;
-    // Whoever waits for the end of what is there has named a folder that is there.
+    // With `--once` the folder has to exist.
     if args.once && !root.is_dir() {
         return Err(Failure::usage(format!("there is no folder {}", shown(&args.dir)))
             .hint("check the name; `giga local` without --once makes it"));
@@ -87,7 +87,7 @@ impl LocalFleet<'_> {
         self.settle_product(&client).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let mut keeper = QueueSync::open(queue, self.terms(), client, clock, self.out)?;
-        // Files first: what a person did while nobody looked counts before anything runs.
+        // Files first: what the user did while the process was stopped is applied before anything runs.
         tokio::select! {
             begun = keeper.begin() => begun?,
             () = stop.cancelled() => {
@@ -124,7 +124,7 @@ impl LocalFleet<'_> {
             };
             let join = join.as_ref().map(coordinator::Secret::reveal);
             // As for a factory that its fleet started: one that is not known any more drops its token.
-            // Where a file lies says what becomes of its job: an agent that could move one would approve its own work.
+            // The folder of a file decides about its job: an agent that could move one would approve its own work.
             let queue = [std::path::absolute(&self.args.dir)?];
             let ended =
                 factory::run_beside(&queue, self.config, self.api, join, ParentWatch::Stdin, over.clone()).await;
@@ -141,8 +141,8 @@ impl LocalFleet<'_> {
         Ok(Client::new(Endpoint { base: self.api.to_owned(), token, product: None, trust: Trust::Public })?)
     }
 
-    /// The product that files belong to exists without being set up. Whether it ships by itself is said anew each time:
-    /// nobody who leaves `--ship` out expects a merge because it was given last week.
+    /// The product of the files is created automatically. Whether it ships automatically is set anew at each start:
+    /// a user who leaves `--ship` out does not expect a merge because it was given last week.
     async fn settle_product(&self, client: &Client) -> Result<(), Failure> {
         let product = self.config.client.product.value.clone().unwrap_or_else(ProductId::default_product);
         let settings = ProductSettings { auto_ship: Some(self.args.ship), ..ProductSettings::default() };

@@ -1,4 +1,4 @@
-//! How long-lived commands are told to stop.
+//! How long-lived commands are stopped.
 
 use tokio::io::AsyncReadExt;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,7 +29,7 @@ pub(crate) fn stop_on_signal() -> CancellationToken {
     stop
 }
 
-/// Cancels `stop` when whoever started this process closes its standard input, or dies.
+/// Cancels `stop` when the parent process closes our standard input, or dies.
 #[expect(clippy::disallowed_methods, reason = "watches for as long as the process lives")]
 pub(super) fn stop_when_stdin_closes(stop: CancellationToken) {
     tokio::spawn(async move {

@@ -16,11 +16,11 @@ use crate::failure::Failure;
 
 /// One store through its ports.
 pub(crate) struct OpenStore {
-    /// The truth.
+    /// The jobs: the source of truth.
     pub(crate) jobs: Arc<dyn JobStore>,
-    /// What people read.
+    /// Lists, events and runs, for reading.
     pub(crate) history: Arc<dyn JobHistory>,
-    /// What the fleet is.
+    /// Factories, tokens, products and the fleet's other documents.
     pub(crate) fleet: Arc<dyn FleetStore>,
     adapter: Adapter,
     /// What keeps the record up.

@@ -1,4 +1,4 @@
-//! What the demo came to, counted from the events of its jobs.
+//! The summary of the demo, counted from the events of its jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -40,7 +40,7 @@ impl StoreBackupService {
         restart: CancellationToken,
     ) -> std::io::Result<Self> {
         let folder = database.with_file_name("transfers");
-        // What a dead process was copying is of no use to anybody.
+        // Partial copies of a dead process are useless.
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => make_private_folder(&folder)?,
@@ -80,7 +80,7 @@ impl BackupService for StoreBackupService {
 }
 
 impl StoreBackupService {
-    /// Looks at the file before anything is touched; of one that is not put back, nothing stays.
+    /// Verifies the file before anything is changed; after a failed restore nothing of the backup stays.
     async fn replace(&self, incoming: &Path) -> Result<RestoreOutcome, BackupError> {
         let (backup, logs) = (incoming.to_owned(), self.logs.clone());
         let unpacking = off_thread(move || {
@@ -96,7 +96,7 @@ impl StoreBackupService {
                 stores::forget_record(&self.database, restored)
             }
         };
-        // One that may be in its place after all needs what backs its runs.
+        // A store that may be in place after all needs the evidence of its runs.
         if let Err(error) = &replaced
             && !matches!(error, BackupError::Unknown(_))
         {
@@ -124,7 +124,7 @@ async fn off_thread<T: Send + 'static>(
     done.map_err(|error| BackupError::Server(StoreError::Unavailable(error.to_string())))?
 }
 
-/// The file's name is ours and means nothing to whoever sent it.
+/// The file's name is internal and means nothing to the sender.
 fn refused(error: BackupError) -> BackupServiceError {
     match error {
         BackupError::NotABackup { why, .. } => {
@@ -153,7 +153,7 @@ mod tests {
         JobId::from_bytes([7; 16])
     }
 
-    /// A vault, and a backup of it with what backs one run, which the logs no longer have.
+    /// A vault, and a backup of it with the evidence of one run, which the logs no longer have.
     async fn with_backup() -> (TempDir, StoreBackupService, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         let (database, logs) = (home.path().join("data/fleet.db"), home.path().join("data/logs"));

@@ -1,4 +1,4 @@
-//! The local fleet's factories: processes of their own, so that one can die without taking anybody along.
+//! The local fleet's factories: processes of their own, so that one can die without affecting the others.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl FactoryProcess {
                 false => match coordinator.get().join_token(self.name.clone()).await {
                     Ok(secret) => Some(secret),
                     Err(error) => {
-                        // Between a restore and the coordinator that starts on it there is nobody to ask.
+                        // Between a restore and the start of the coordinator on it there is no server to ask.
                         warn!(factory.id = %self.name, %error, "Factory `{}` cannot enrol yet", self.name);
                         tokio::select! {
                             () = clock.sleep(RESTART_FIRST) => continue,
@@ -108,7 +108,7 @@ impl FactoryProcess {
                 },
             };
             let mut child = self.start(config, join.as_ref(), api)?;
-            // Waiting for a child closes its standard input, unless somebody else has it.
+            // Waiting for a child closes its standard input, unless another owner has taken it.
             let lifeline = child.stdin.take();
             let started = clock.monotonic();
             *self.pid.lock() = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
@@ -152,13 +152,13 @@ impl FactoryProcess {
         if let Some(certificate) = api.certificate {
             command.env("GIGA_CA", certificate);
         }
-        // The token goes through the environment: a command line can be read by everybody on the machine.
+        // The token goes through the environment: a command line can be read by every user of the machine.
         if let Some(join) = join {
             command.env("GIGA_JOIN", join.reveal());
         }
         // The open pipe is how the factory knows that its fleet is alive.
         command.stdin(Stdio::piped()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-        // A signal for the fleet is not one for its factories: they are told through the pipe, in order.
+        // A signal for the fleet is not one for its factories: they are stopped through the pipe, in order.
         command.process_group(0);
         let child = command.spawn().context("cannot start a factory")?;
         info!(factory.id = %self.name, "Started factory `{}`", self.name);

@@ -14,7 +14,7 @@ use super::resolver::{Resolver, SettingSource};
 use super::secret::Secret;
 use super::setting::{Origin, Setting};
 
-/// Where a coordinator is when nobody says otherwise.
+/// The default address of a coordinator.
 const API: &str = "http://127.0.0.1:7878";
 
 /// How clients reach the coordinator.
@@ -49,11 +49,11 @@ pub(super) struct Listener {
 pub(crate) enum TokenSource {
     /// Here.
     Given(Secret),
-    /// In a file that somebody named.
+    /// In a file that the configuration names.
     File(PathBuf),
     /// In the file that a coordinator on this machine leaves for its user.
     Beside(PathBuf),
-    /// Nobody said.
+    /// Not configured.
     Nowhere,
 }
 
@@ -73,7 +73,7 @@ impl ClientConfig {
         let found = resolver.find(ask)?;
         let running = RunningCoordinator::on(data);
         let of_folder = of_named_folder(data, flags, running.as_ref());
-        // What is set for every day is for another fleet than the one whose folder is named now, its token too.
+        // Permanent settings, the token too, belong to another fleet than the one whose directory the command line names.
         let is_another = of_folder.is_some() && found.is_some();
         let is_elsewhere = found.is_some() && of_folder.is_none();
         let is_named = is_named_folder(data, flags);
@@ -127,7 +127,7 @@ fn is_named_folder(data: &DataDir, flags: &Overrides) -> bool {
     matches!(data.origin(), Origin::Flag(_)) && flags.api.is_none()
 }
 
-/// The coordinator of the folder that the command line names, whatever is set for every day.
+/// The coordinator of the directory that the command line names, whatever the permanent settings are.
 fn of_named_folder(data: &DataDir, flags: &Overrides, running: Option<&RunningCoordinator>) -> Option<Setting<String>> {
     running.filter(|_| is_named_folder(data, flags)).map(|running| running.api.clone())
 }
@@ -189,7 +189,7 @@ fn token_source(
 }
 
 impl TokenSource {
-    /// The token; `None` when nobody said where it is, or the coordinator of this machine never ran.
+    /// The token; `None` when none is configured, or the coordinator of this machine never ran.
     pub(crate) fn read(&self) -> Result<Option<Secret>, Failure> {
         let (path, must_exist) = match self {
             Self::Given(secret) => return Ok(Some(secret.clone())),

@@ -15,7 +15,7 @@ use super::resolver::{Resolver, SettingSource};
 use super::setting::Setting;
 use super::store::StoreChoice;
 
-/// Where a coordinator listens when nobody says otherwise.
+/// The default listen address of a coordinator.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7878);
 
 /// What a checkout and a build need at the very least.
@@ -32,7 +32,7 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) tls_cert: Setting<Option<PathBuf>>,
     /// The certificate's key, in PEM.
     pub(crate) tls_key: Setting<Option<PathBuf>>,
-    /// Whether a proxy in front of it speaks TLS.
+    /// Whether a proxy in front of it terminates TLS.
     pub(crate) behind_proxy: Setting<bool>,
     /// Names that clients may call it by.
     pub(crate) hosts: Setting<Vec<String>>,
@@ -46,7 +46,7 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) accept_within: Setting<HumanDuration>,
     /// How long a factory has for a promotion or a merge.
     pub(crate) errand_within: Setting<HumanDuration>,
-    /// How often an open pull request is looked at.
+    /// How often an open pull request is polled.
     pub(crate) look_every: Setting<HumanDuration>,
     /// How often a pull request may send its job back.
     pub(crate) feedback_rounds_max: Setting<u32>,
@@ -62,13 +62,13 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) token_overlap: Setting<HumanDuration>,
     /// Free space below which a factory gets no new work, in MiB.
     pub(crate) disk_free_min_mib: Setting<u32>,
-    /// Whether an engine's login gets work again by itself when its usage window resets.
+    /// Whether an engine's credential gets work again automatically when its usage window resets.
     pub(crate) quota_resume: Setting<bool>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
 
-/// `[coordinator.retry]`: what follows failures, where a manifest says nothing.
+/// `[coordinator.retry]`: the retry policy of manifests that set none.
 #[derive(Debug)]
 pub(crate) struct RetryConfig {
     /// Attempts in all.
@@ -165,7 +165,7 @@ impl CoordinatorConfig {
         })
     }
 
-    /// What a coordinator is told.
+    /// The options of a coordinator.
     pub(crate) fn settings(&self) -> Settings {
         let retry = RetryPolicy {
             attempts_max: self.retry.attempts_max.value,

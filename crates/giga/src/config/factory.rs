@@ -47,7 +47,7 @@ pub(crate) struct FactoryConfig {
     pub(crate) cost: Setting<u8>,
     /// Where mirrors, worktrees and records are kept.
     pub(crate) state: Setting<PathBuf>,
-    /// A folder whose repositories are offered.
+    /// A directory whose repositories are offered.
     pub(crate) repo_base: Setting<Option<PathBuf>>,
     /// The base branch of repositories found there.
     pub(crate) default_base: Setting<BranchName>,
@@ -61,7 +61,7 @@ pub(crate) struct FactoryConfig {
     pub(crate) tools: Setting<BTreeMap<String, Vec<String>>>,
     /// How often work in progress is saved.
     pub(crate) checkpoint_every: Setting<HumanDuration>,
-    /// How it asks for work by itself.
+    /// How it polls for work.
     pub(crate) polling: PollingConfig,
     /// How it keeps its disk in order.
     pub(crate) housekeeping: HousekeepingConfig,
@@ -71,9 +71,9 @@ pub(crate) struct FactoryConfig {
     pub(crate) confine: Setting<SandboxMode>,
     /// What they are kept from beyond these.
     pub(crate) hide: Setting<Vec<PathBuf>>,
-    /// What they can read although it is in the home of whoever runs the factory.
+    /// What they can read although it is in the home of the account that runs the factory.
     pub(crate) read: Setting<Vec<PathBuf>>,
-    /// What they can write to beyond their run's own folders.
+    /// What they can write to beyond their run's own directories.
     pub(crate) write: Setting<Vec<PathBuf>>,
     /// Engines that it offers, beside those that it finds.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
@@ -181,7 +181,7 @@ impl FactoryConfig {
     }
 }
 
-/// Tools by the names that jobs can ask for them by.
+/// Tools by the names of their capabilities.
 fn tools(
     resolver: &mut Resolver,
     file: Option<BTreeMap<String, Vec<String>>>,
@@ -253,7 +253,7 @@ fn machine_name() -> FactoryId {
     }
 }
 
-/// Where no file says it, a program does.
+/// Without a file, a program provides it.
 fn asked_machine_name() -> Option<String> {
     let answer = std::process::Command::new("hostname").output().ok()?;
     String::from_utf8(answer.stdout).ok()

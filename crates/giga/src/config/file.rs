@@ -18,7 +18,7 @@ use super::size::Size;
 use super::store::StoreChoice;
 use super::toml_errors;
 
-/// The name of the file, wherever it lies.
+/// The name of the configuration file.
 const NAME: &str = "giga.toml";
 
 /// The configuration file, read.
@@ -179,7 +179,7 @@ pub(super) struct Log {
 }
 
 impl File {
-    /// The file that was asked for, or the first there is: in the working directory, in the configuration directory.
+    /// The file that was named, or the first that exists: in the working directory, in the configuration directory.
     pub(super) fn find(asked: Option<&Path>, environment: &Environment) -> Result<Self, Failure> {
         if let Some(path) = asked {
             return Self::read(path)?.ok_or_else(|| {

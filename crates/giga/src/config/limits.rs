@@ -67,7 +67,7 @@ struct Limit {
 /// What nothing at all would mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Zero {
-    /// Something that somebody may want.
+    /// A value that a user may want.
     Fine,
     /// That no run ever gets anywhere.
     Refused,

@@ -1,4 +1,4 @@
-//! How a factory asks for work by itself: part of `[factory]`, with the names that older scripts use.
+//! How a factory polls for work: part of `[factory]`, with the names that older scripts use.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::file;
 use super::resolver::{Resolver, SettingSource};
 use super::setting::Setting;
 
-/// More often than this a fleet does nothing but ask.
+/// The shortest poll interval that is accepted.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// More seldom than this nobody would call it polling.
+/// The longest poll interval that is accepted.
 const EVERY_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// How a factory asks for work by itself.
+/// How a factory polls for work.
 #[derive(Debug)]
 pub(crate) struct PollingConfig {
-    /// Whether it works for a coordinator, and not for a folder.
+    /// Whether it works for a coordinator, and not for a folder queue.
     pub(crate) fleet: Setting<bool>,
     /// Whether it follows the configured mode; otherwise it polls whatever that is.
     pub(crate) route: Setting<bool>,
-    /// Whether it asks if the queue has moved before it polls.
+    /// Whether it polls the queue version before it claims.
     pub(crate) gate: Setting<bool>,
     /// The pause between two askings.
     pub(crate) every: Setting<HumanDuration>,
@@ -45,7 +45,7 @@ impl PollingConfig {
         })
     }
 
-    /// What the factory is told, and a sentence about each setting that cannot be as it is [T7].
+    /// The factory's options, and a message about each setting that had to be adjusted [T7].
     pub(crate) fn reconciled(&self) -> (Polling, Vec<String>) {
         let mut warnings = Vec::new();
         if !self.fleet.value {

@@ -1,4 +1,4 @@
-//! Takes each setting from the first place that has it, and keeps the list of what came from where.
+//! Takes each setting from the first source that has it, and records the sources.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -138,21 +138,21 @@ impl Resolver {
         self.listing.push(ListedSetting { key, value, origin: origin.to_string() });
     }
 
-    /// A path from the file as seen from the file's folder, with `~` for the home folder.
+    /// A path from the file, relative to the file's directory, with `~` for the home directory.
     pub(super) fn placed(&self, path: Option<Spanned<PathBuf>>) -> Option<Spanned<PathBuf>> {
         let path = path?;
         let (span, path) = (path.span(), path.into_inner());
         Some(Spanned::new(span, self.seen_from_file(&path)))
     }
 
-    /// A program from the file: a name is looked for on the PATH, a path is seen from the file's folder.
+    /// A program from the file: a name is searched on the PATH, a path is relative to the file's directory.
     pub(super) fn placed_program(&self, program: &mut String) {
         if program.contains('/') {
             *program = self.absolute(Path::new(&*program)).to_string_lossy().into_owned();
         }
     }
 
-    /// A repository's address from the file: a path is seen from the file's folder, everything else is as it is.
+    /// A repository's address from the file: a path is relative to the file's directory, everything else is unchanged.
     pub(super) fn placed_repository(&self, url: &mut String) {
         let is_path =
             ["./", "../", "~/"].iter().any(|prefix| url.starts_with(prefix)) || matches!(url.as_str(), "." | "..");
@@ -174,7 +174,7 @@ impl Resolver {
         }
     }
 
-    /// The list of all settings, and the variables that nobody asked for.
+    /// The list of all settings, and the unknown variables.
     pub(super) fn finish(self) -> (Vec<ListedSetting>, Vec<UnknownVariable>) {
         let ours = self.variables.iter().copied().filter(|name| name.starts_with("GIGA_"));
         let strangers =
@@ -186,7 +186,7 @@ impl Resolver {
     }
 }
 
-/// A number in a variable whose name says its unit, as one with a unit.
+/// A number in a variable whose name includes the unit, with that unit.
 fn in_units(name: &str, text: &str) -> String {
     if name.ends_with("_SEC") || name.ends_with("_SECONDS") { format!("{text}s") } else { text.to_owned() }
 }

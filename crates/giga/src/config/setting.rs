@@ -37,7 +37,7 @@ pub(crate) enum Origin {
         /// The line, counted from 1; a table may be spread over several.
         line: Option<usize>,
     },
-    /// A file that a running coordinator left in the data folder.
+    /// A file that a running coordinator wrote to the data directory.
     Beside(PathBuf),
     /// It follows from another setting.
     Derived {
@@ -46,7 +46,7 @@ pub(crate) enum Origin {
         /// Where that came from.
         origin: Box<Origin>,
     },
-    /// Nobody set it.
+    /// It is not set.
     Default,
 }
 

@@ -11,7 +11,7 @@ use super::setting::DisplayedValue;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum StoreChoice {
-    /// A file in the data folder.
+    /// A file in the data directory.
     Sqlite,
     /// A database on a server.
     Postgres(Box<PostgresUrl>),
@@ -20,7 +20,7 @@ pub(crate) enum StoreChoice {
 impl FromStr for StoreChoice {
     type Err = String;
 
-    /// What is wrong is told without repeating it: it may hold a password.
+    /// The error does not repeat the value: it may hold a password.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "sqlite" => Ok(Self::Sqlite),

@@ -21,7 +21,7 @@ struct Finding {
     hint: Option<String>,
 }
 
-/// Reads the file as `T`, or says all that is wrong with it.
+/// Reads the file as `T`, or returns all its errors.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
     let (_, broken) = DeTable::parse_recoverable(text);
     if !broken.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, F
     }
 }
 
-/// A reader stops at the first value that it cannot use: that one is blanked out, and the rest is read again.
+/// A reader stops at the first value that it cannot use: that one is blanked out, and the file is read again.
 fn all_findings<T: DeserializeOwned>(path: &Path, text: &str, first: Error) -> Vec<Finding> {
     let mut rest = text.to_owned();
     let mut findings = Vec::new();

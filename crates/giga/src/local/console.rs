@@ -1,4 +1,4 @@
-//! What the person at the terminal, or the program behind it, sees happen.
+//! The output of `giga local`, for a terminal or a program.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ struct TimestampedEvent<'t> {
     tale: &'t FileEvent<'t>,
 }
 
-/// Tells what happens: words on standard error, or one JSON document per line on standard output.
+/// Reports events: text on standard error, or one JSON document per line on standard output.
 pub(super) struct Console<'o> {
     out: &'o Output,
     clock: Arc<dyn Clock>,
@@ -50,7 +50,7 @@ impl<'o> Console<'o> {
     pub(super) fn tell(&self, tale: &FileEvent<'_>) {
         let at = self.clock.now();
         if self.out.is_json() {
-            // Whoever reads has had enough: the work goes on.
+            // The reader closed the output: the work continues.
             let _ = self.out.document(&TimestampedEvent { at, tale });
             return;
         }

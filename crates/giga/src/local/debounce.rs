@@ -9,21 +9,21 @@ use domain::Timestamp;
 use super::queue::FileStamp;
 use super::reports;
 
-/// A file that nobody has written to for this long is whole: writers of prose do not pause for longer between pieces.
+/// A file that has not been written to for this long is complete: programs do not pause for longer between writes.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 
-/// What a name in the inbox says.
+/// The kind of a file in the inbox, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A job.
     Manifest,
-    /// Somebody's scratch file, or a report of ours.
+    /// An editor's temporary file, or a report of ours.
     Ignored,
-    /// Something that nobody drops here without wanting something.
+    /// A file that was probably dropped here on purpose.
     Odd(&'static str),
 }
 
-/// What a name says.
+/// The kind of a name.
 pub(super) fn kind(name: &OsStr) -> Kind {
     let Some(name) = name.to_str() else { return Kind::Odd("its name is not UTF-8: give it another") };
     let is_scratch = name.starts_with(['.', '~', '#']) || name.ends_with('~') || reports::is_report(name);
@@ -44,7 +44,7 @@ pub(super) fn kind(name: &OsStr) -> Kind {
 pub(super) struct UnstableFiles(BTreeMap<String, (FileStamp, Duration)>);
 
 impl UnstableFiles {
-    /// How much longer a file has to be left alone, looked at `now`; zero when it is whole. One that was moved here long
+    /// How much longer a file has to stay unchanged, seen at `now`; zero when it is complete. One that was moved here long
     /// after it was written is whole at once; a clock that differs from that of the file system only costs time.
     pub(super) fn wait_for(&mut self, name: &str, stamp: FileStamp, wall: Timestamp, now: Duration) -> Duration {
         let quiet_ms = i64::try_from(QUIET.as_millis()).unwrap_or(i64::MAX);
@@ -80,7 +80,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// How much longer a file has to be left alone, looked at after `now` ms, when it was written to after `written` ms.
+    /// How much longer a file has to stay unchanged, seen after `now` ms, when it was written to after `written` ms.
     fn left(looks: &mut UnstableFiles, written: u64, now: u64) -> Duration {
         let stamp = FileStamp::written_at(BEGIN.after(ms(written)), written);
         looks.wait_for("a.md", stamp, BEGIN.after(ms(now)), ms(now))

@@ -11,13 +11,13 @@ pub(super) enum FileLocation {
     Here,
     /// Where we were about to move it to: we did, and had no time to write it down.
     Arrived(Folder),
-    /// Where a person moved it.
+    /// Where the user moved it.
     Elsewhere(Folder),
     /// Nowhere.
     Gone,
 }
 
-/// Folders in the order in which a person is likely to have meant them.
+/// Folders in the order in which the user is likely to have meant them.
 const MEANT: [Folder; 6] =
     [Folder::Inbox, Folder::Shipped, Folder::Failed, Folder::Testing, Folder::Review, Folder::Building];
 

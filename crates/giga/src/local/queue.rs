@@ -30,7 +30,7 @@ pub(crate) struct Queue {
     root: PathBuf,
 }
 
-/// What tells one state of a file from another without reading it.
+/// Metadata that distinguishes two states of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FileStamp {
@@ -56,14 +56,14 @@ pub(crate) struct Names([BTreeSet<OsString>; 6]);
 pub(super) enum MoveOutcome {
     /// It is done.
     Done,
-    /// Something with this name is there already; nothing was moved.
+    /// A file with this name already exists; nothing was moved.
     Taken,
     /// There is nothing to move.
     Missing,
 }
 
 impl Queue {
-    /// The queue in this folder, made if it is not there.
+    /// The queue in this directory, which is created if missing.
     pub(crate) fn open(root: &Path) -> Result<Self, Failure> {
         for folder in Folder::ALL {
             let path = root.join(folder.as_str());
@@ -78,12 +78,12 @@ impl Queue {
         Ok(Self { root: root.to_owned() })
     }
 
-    /// The folder of the queue.
+    /// The directory of the queue.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folders that people touch.
+    /// The folders that users change.
     pub(crate) fn folders(&self) -> [PathBuf; 6] {
         Folder::ALL.map(|folder| self.root.join(folder.as_str()))
     }
@@ -99,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// What is in the folders now.
+    /// The current content of the folders.
     pub(super) fn names(&self) -> io::Result<Names> {
         let mut names = Names::default();
         for folder in Folder::ALL {
@@ -126,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// What tells this state of a file from another; `None` if there is no ordinary file.
+    /// The metadata of this state of a file; `None` if there is no regular file.
     pub(super) fn stamp(&self, folder: Folder, name: &str) -> Option<FileStamp> {
         let found = std::fs::symlink_metadata(self.path(folder, name)).ok()?;
         found.is_file().then(|| FileStamp::of(&found))
@@ -165,7 +165,7 @@ impl Names {
         Folder::ALL.into_iter().any(|folder| self.has(folder, name))
     }
 
-    /// What a folder has.
+    /// The names in a folder.
     pub(super) fn within(&self, folder: Folder) -> &BTreeSet<OsString> {
         &self.0[folder as usize]
     }
@@ -188,7 +188,7 @@ impl FileStamp {
         Self { inode: 1, len, modified_s: seconds, modified_ns: millis * 1_000_000 }
     }
 
-    /// What no file looks like, so that the file is read before anything is made of it.
+    /// Metadata that matches no file, so that the file is read before it is used.
     pub(super) const UNKNOWN: Self = Self { inode: 0, len: 0, modified_s: 0, modified_ns: 0 };
 
     pub(super) fn is_empty(self) -> bool {

@@ -41,7 +41,7 @@ pub(super) struct Record {
     pub(super) stamp: FileStamp,
 }
 
-/// What the folder of records holds.
+/// The content of the directory of records.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LoadedRecords {
     /// What is known about each file.
@@ -50,14 +50,14 @@ pub(super) struct LoadedRecords {
     pub(super) torn: Vec<JobId>,
 }
 
-/// The folder of records.
+/// The directory of records.
 #[derive(Debug)]
 pub(super) struct Records {
     folder: PathBuf,
 }
 
 impl Records {
-    /// The records in this folder, made if it is not there.
+    /// The records in this directory, which is created if missing.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned() })

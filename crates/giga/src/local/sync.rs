@@ -1,4 +1,4 @@
-//! Keeps the folders and the store in agreement: each change of a job moves its file, each change of a file acts on its
+//! Synchronises the folders and the store: each change of a job moves its file, each change of a file acts on its
 //! job. Everything here can be done again; what a crash leaves half done is finished by the next look.
 
 mod actions;
@@ -42,7 +42,7 @@ pub(crate) struct SyncOptions {
     pub(crate) records: std::path::PathBuf,
     /// The product of files that name none.
     pub(crate) product: Option<ProductId>,
-    /// How often the folders are looked at although nobody told of a change.
+    /// How often the folders are scanned without a notification.
     pub(crate) sweep_every: Duration,
     /// Until when.
     pub(crate) until: Until,
@@ -51,7 +51,7 @@ pub(crate) struct SyncOptions {
 /// How a time of keeping ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyncEnd {
-    /// Somebody stopped it.
+    /// The user stopped it.
     UntilStopped,
     /// Everything has ended.
     UntilAllEnded,
@@ -60,7 +60,7 @@ pub(crate) enum SyncEnd {
 /// How long a queue is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// Until somebody stops it.
+    /// Until the user stops it.
     Stopped,
     /// Until everything in it has ended.
     AllEnded,
@@ -79,26 +79,26 @@ pub(crate) struct QueueSync<'o> {
     files: BTreeMap<JobId, Record>,
     /// Their jobs as they were last seen.
     pub(super) jobs: BTreeMap<JobId, JobView>,
-    /// Jobs that could not be read when they were last asked for: what was seen of them may be over.
+    /// Jobs whose last read failed: their cached state may be stale.
     pub(super) stale: BTreeSet<JobId>,
-    /// Jobs whose record could not be read, until the store has said what they are.
+    /// Jobs whose record could not be read, until the store has identified them.
     torn: Vec<JobId>,
     looks: UnstableFiles,
     /// Files that were not found, since when: an editor that saves removes a file for a moment.
     missing: BTreeMap<JobId, Duration>,
     /// What was warned about already.
     told: BTreeSet<OsString>,
-    /// The jobs that were open at the start or came since.
+    /// The jobs that were open at the start or submitted since.
     pub(super) session: BTreeSet<JobId>,
     /// Files that are no jobs, and why.
     pub(super) refused: BTreeMap<String, String>,
     /// Files that are no jobs and could not be moved away: what they looked like then, and why they are none.
     stuck: BTreeMap<String, (FileStamp, String)>,
-    /// What keeps jobs waiting that go on only when a person acts.
+    /// The reasons of jobs that wait for an operator.
     pub(super) waiting: BTreeMap<JobId, String>,
     /// Whether a file waits to be taken or submitted.
     pub(super) is_taking: bool,
-    /// Why the folders could not be read when they were last looked at.
+    /// The error of the last scan of the folders.
     pub(super) unreadable: Option<String>,
     /// Why it could not be written down which files were taken, when that was last tried.
     pub(super) unwritable: Option<String>,
@@ -146,7 +146,7 @@ impl<'o> QueueSync<'o> {
         })
     }
 
-    /// Brings folders and store into agreement for the first time.
+    /// Synchronises folders and store for the first time.
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         // The stream first: whatever happens after the jobs were read is in it.
         while self.feed.open().await == OpenAttempt::NotYet {
@@ -172,7 +172,7 @@ impl<'o> QueueSync<'o> {
         Ok(())
     }
 
-    /// Keeps them in agreement until `stop`, or until everything has ended if that is what is waited for.
+    /// Synchronises them until `stop`, or in `--once` mode until all jobs have ended.
     pub(crate) async fn keep(&mut self, stop: &CancellationToken) -> Result<SyncEnd, Failure> {
         let mut watch = DirectoryWatch::on(self.queue.folders(), Arc::clone(&self.clock));
         let mut look_at = Duration::ZERO;
@@ -209,7 +209,7 @@ impl<'o> QueueSync<'o> {
         }
     }
 
-    /// The last word: puts every file where its job came to rest.
+    /// The final pass: moves every file to the folder of its job's last stage.
     pub(crate) async fn settle(&mut self) {
         self.refresh().await;
         for id in self.ids() {
@@ -217,7 +217,7 @@ impl<'o> QueueSync<'o> {
         }
     }
 
-    /// Looks at every file once; says when to look again at the latest.
+    /// Checks every file once; returns when to check again at the latest.
     async fn look(&mut self) -> Duration {
         let names = match self.queue.names() {
             Ok(names) => names,
@@ -246,7 +246,7 @@ impl<'o> QueueSync<'o> {
         QUIET
     }
 
-    /// Looks at one file; says when to look again at the latest.
+    /// Checks one file; returns when to check again at the latest.
     async fn look_for(&mut self, id: JobId, names: &Names) -> Duration {
         let Some(record) = self.files.get_mut(&id) else { return self.terms.sweep_every };
         let found = whereabouts(record, names);
@@ -290,7 +290,7 @@ impl<'o> QueueSync<'o> {
             return;
         }
         let may_rest = event.stage.is_terminal() || matches!(event.stage, StageName::Review | StageName::Testing);
-        // What nobody holds any more may wait for a person, and what was answered does no longer: all about it counts, not
+        // A job without a holder may wait for an operator, and an answered one no longer does: all its fields count, not
         // only where it is.
         let is_given_back = matches!(event.kind, EventKind::Asked | EventKind::Released | EventKind::Unblocked);
         match self.jobs.get_mut(&id) {
@@ -316,7 +316,7 @@ impl<'o> QueueSync<'o> {
     /// Reads every job whose file may have to move.
     async fn refresh(&mut self) {
         for id in self.ids() {
-            // What has shipped stays so; a person who moves its file has us read it then.
+            // A shipped job stays shipped; if the user moves its file, it is read then.
             let is_over = self.files.get(&id).is_some_and(|record| record.folder == Folder::Shipped);
             if !is_over {
                 self.read(id).await;
@@ -382,7 +382,7 @@ impl<'o> QueueSync<'o> {
         self.clock.monotonic()
     }
 
-    /// The folder of the queue.
+    /// The directory of the queue.
     pub(super) fn root(&self) -> &std::path::Path {
         self.queue.root()
     }

@@ -10,18 +10,18 @@ use protocol::{Client, ClientError, EventStream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long a store that cannot answer is asked again: somebody makes room on a full disk meanwhile, or a backup ends.
+/// How long a failing store is retried: the operator may free space on a full disk, or a backup may end.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// Two failures that are further apart have nothing to do with each other. A request that hangs takes half a minute.
 const APART: Duration = Duration::from_secs(90);
 
-/// Asks the coordinator. Clones remember the same.
+/// A client of the coordinator that records failed requests. Clones share the records.
 #[derive(Clone)]
 pub(super) struct TrackedClient {
     client: Client,
     clock: Arc<dyn Clock>,
-    /// What was asked for last without success, by its path.
+    /// The last failed requests, by path.
     unanswered: Arc<Mutex<BTreeMap<String, UnansweredRequest>>>,
 }
 
@@ -64,7 +64,7 @@ impl TrackedClient {
         self.noted(path, stream)
     }
 
-    /// Part of what was asked for did not get its answer, although the request as a whole did.
+    /// Part of a request failed, although the request as a whole succeeded.
     pub(super) fn fail(&self, what: &str, why: String) {
         let now = self.clock.monotonic();
         let mut unanswered = self.unanswered.lock();
@@ -73,17 +73,17 @@ impl TrackedClient {
         unanswered.insert(what.to_owned(), UnansweredRequest { first, last: now, why });
     }
 
-    /// What was asked for got its answer.
+    /// A request succeeded.
     pub(super) fn succeed(&self, what: &str) {
         self.unanswered.lock().remove(what);
     }
 
-    /// Whether something did not get its answer just now for the first time.
+    /// Whether a request has just failed for the first time.
     pub(super) fn is_news(&self, what: &str) -> bool {
         self.unanswered.lock().get(what).is_some_and(|known| known.first == known.last)
     }
 
-    /// Whether something did not get its answer when it was asked for last, not long ago.
+    /// Whether the last try of a request failed recently.
     pub(super) fn is_in_trouble(&self) -> bool {
         let now = self.clock.monotonic();
         self.unanswered.lock().values().any(|known| now.saturating_sub(known.last) < APART)

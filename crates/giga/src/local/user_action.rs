@@ -1,10 +1,10 @@
-//! What a person means who moves a file.
+//! What a user's move of a file means.
 
 use domain::StageName;
 
 use super::folder::Folder;
 
-/// What a person means who moves a job's file to another folder.
+/// What a user's move of a job's file to another folder means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UserAction {
     /// Try it again, from its saved work.

@@ -89,14 +89,14 @@ impl<W: Write> FieldWriter<'_, W> {
 
 impl<W: Write> Visit for FieldWriter<'_, W> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // What another way of logging says about itself is not for the line.
+        // Metadata of the `log` adapter is not part of the line.
         if self.told.is_ok() && !field.name().starts_with("log.") {
             self.told = self.tell(field.name(), value);
         }
     }
 }
 
-/// Lets through what is harmless on a terminal and in a file of lines, and spells the rest.
+/// Passes characters that are safe on a terminal and in a line, and escapes all others.
 struct TerminalSafe<'a, W>(&'a mut W);
 
 impl<W: Write> Write for TerminalSafe<'_, W> {

@@ -141,7 +141,7 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
 }
 
-/// What doctor says on Linux about the login of whoever runs it, with a `claude` on the `PATH` and a file in `~/.claude`.
+/// What doctor reports on Linux about the user's credential, with a `claude` on the `PATH` and a file in `~/.claude`.
 #[cfg(target_os = "linux")]
 fn logins_with((file, text): (&str, &str), variables: &[(&str, &str)]) -> (Value, String) {
     let machine = Machine::new();
@@ -300,7 +300,7 @@ fn program(machine: &Machine, name: &str, script: &str) {
 fn tools_are_probed_as_agents_would_run_them() {
     let machine = Machine::new();
     let home = machine.path().join("home");
-    // As pyenv, nvm and sdkman lay them out, without a variable that says where they are.
+    // As pyenv, nvm and sdkman lay them out, without a variable that names their directory.
     program(&machine, ".pyenv/shims/python3", "exec \"$PYENV_ROOT/versions/3.9/bin/python3\" \"$@\"");
     program(&machine, ".pyenv/versions/3.9/bin/python3", "echo Python 3.9.7");
     program(&machine, ".nvm/versions/node/v17/bin/node", "test -d \"$NVM_DIR/versions\" && echo v17.3.0");

@@ -16,7 +16,7 @@ use crate::processes;
 /// A used-up window is waited out, and the fleet takes up to half a minute longer than it lasts.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// What the price table of the test says a million tokens cost: read, read from the cache, written.
+/// The test's prices of a million tokens: input, cached input, output.
 const PRICE: [f64; 3] = [2.0, 0.5, 10.0];
 
 /// A fleet whose one engine is a real program, and the model behind it.
@@ -26,7 +26,7 @@ struct Shop {
 }
 
 impl Shop {
-    /// `more` is what else the engine's section says. `None` where the programs are not here, which is told.
+    /// `more` is added to the engine's section. `None` if the programs are not installed, which is reported.
     fn open(agent: Agent, more: &str, script: impl IntoIterator<Item = Turn>) -> Option<Self> {
         Self::running(&Programs::for_test()?, agent, more, script)
     }
@@ -126,7 +126,7 @@ impl Shop {
     }
 }
 
-/// A subscription's token: with an ordinary key the program does not look at the window.
+/// A subscription's token: with an API key the program does not check the usage window.
 fn claude(programs: &Programs, model: &FakeModelApi, more: &str) -> String {
     format!(
         "[factory.engines.claude]\nprogram = '{}'\n{more}\
@@ -154,7 +154,7 @@ fn codex(programs: &Programs, model: &FakeModelApi, more: &str) -> String {
     )
 }
 
-/// Codex with a subscription's login, which is in a folder of the operator's.
+/// Codex with a subscription's credential in a directory of the operator.
 fn signed_in_codex(programs: &Programs, model: &FakeModelApi, operators: &Path) -> String {
     std::fs::create_dir(operators).unwrap();
     std::fs::write(operators.join("auth.json"), expired_codex_login().to_string()).unwrap();
@@ -174,7 +174,7 @@ fn signed_in_codex(programs: &Programs, model: &FakeModelApi, operators: &Path) 
     )
 }
 
-/// The files that hold a login of codex, wherever they are.
+/// The files that hold a credential of codex, wherever they are.
 fn logins_below(folder: &Path) -> Vec<PathBuf> {
     let found = Command::new("find").arg(folder).args(["-name", "*auth.json*"]).output().unwrap();
     String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()

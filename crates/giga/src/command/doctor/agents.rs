@@ -1,4 +1,4 @@
-//! What keeps agents from what is not theirs.
+//! Checks of the sandbox of agents.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ pub(super) fn confinement(factory: &FactoryConfig) -> Check {
     judged(confine, confine.in_force(), factory.run_as.value.as_deref(), runner)
 }
 
-/// Is everything there that the configuration opens to them? What is not they cannot make.
+/// Checks that all paths exist that the configuration opens to them: they cannot create missing ones.
 pub(super) fn opened(factory: &FactoryConfig) -> Vec<Check> {
     let missing = |(setting, path): (&str, &PathBuf)| {
         let found = format!("`{setting}` opens {}, which is not there", path.display());

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 
 use super::check::Check;
 
-/// Asks the coordinator, and looks at what one would be started with.
+/// Queries the coordinator, and checks the settings that one would be started with.
 pub(super) async fn examine(config: &Config) -> Vec<Check> {
     let mut checks = Vec::from_iter(listener(config));
     match health(config).await {

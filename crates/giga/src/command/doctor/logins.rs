@@ -1,4 +1,4 @@
-//! Whether agents here have somebody to pay for them.
+//! Whether agents on this machine have a usable credential.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::programs;
 
 use super::check::Check;
 
-/// Is somebody signed in, as agents need it? What cannot be told is not mentioned.
+/// Whether each engine has a credential that agents can use. An unknown state is not reported.
 pub(super) async fn examine(config: &Config) -> Vec<Check> {
     let (factory, clock) = (&config.factory, Arc::new(SystemClock::new()) as Arc<dyn Clock>);
     let bench = EngineContext {
@@ -24,7 +24,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Check> {
         empty_home: PathBuf::from("/"),
         open: station_settings(config).map(|settings| settings.open_to_agents()).unwrap_or_default(),
     };
-    // A command line that is none is told elsewhere.
+    // Another check reports an invalid command line.
     let presences = presences(&factory.engines.value, &bench).await.unwrap_or_default();
     let is_configured = |name: &EngineName| factory.engines.value.contains_key(name);
     presences.into_iter().filter_map(|(name, presence)| check(&name, presence, is_configured(&name))).collect()

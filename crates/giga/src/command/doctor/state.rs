@@ -15,7 +15,7 @@ use super::check::Check;
 
 const GIB: f64 = (1024 * 1024 * 1024) as f64;
 
-/// Looks at the state directory of every factory.
+/// Checks the state directory of every factory.
 pub(super) fn examine(config: &Config) -> Vec<Check> {
     let configured = &config.factory.state.value;
     let others = compose::states(config).filter(|state| state != configured);

@@ -9,7 +9,7 @@ use crate::config::{Config, StoreChoice};
 
 use super::check::Check;
 
-/// Asks the database, if it is not a file of the data folder.
+/// Queries the database, if it is not a file of the data directory.
 pub(super) async fn examine(config: &Config) -> Option<Check> {
     let StoreChoice::Postgres(url) = &config.coordinator.store.value else { return None };
     Some(match PostgresStore::probe(url, Arc::new(SystemClock::new())).await {

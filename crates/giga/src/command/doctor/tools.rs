@@ -62,7 +62,7 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
     factory.engines.value.iter().map(check).collect()
 }
 
-/// Are the repositories on this machine there? Those behind a network are not asked.
+/// Checks that the repositories on this machine exist. Remote ones are not contacted.
 pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
     let missing = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
         let remote = Remote::parse(&repo.url).ok()?;

@@ -13,10 +13,10 @@ use crate::command::{Context, activity, forecast, status};
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
-/// A job that goes on sooner is not worth a question.
+/// For a job that continues sooner, the reason is not requested.
 const ASK_AFTER: Duration = Duration::from_secs(2);
 
-/// How often it is asked what jobs wait for: that seldom changes without an event.
+/// How often the reasons for waiting are polled: they seldom change without an event.
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
 /// The same while a job runs: its factory may disconnect, which is no event of the job.
@@ -59,25 +59,25 @@ impl Stuck {
     }
 }
 
-/// Jobs that are asked about at once: more lines than this are no longer read.
+/// Jobs whose reasons are requested at once: users do not read more lines than this.
 const ASKED_ABOUT_MAX: usize = 8;
 
-/// Where the jobs were when last heard of.
+/// The last known state of the jobs.
 pub(super) struct Progress<'c> {
     context: &'c Context<'c>,
     several: bool,
     titles: BTreeMap<JobId, String>,
     stages: BTreeMap<JobId, StageName>,
     doing: BTreeMap<JobId, Option<String>>,
-    /// What was said of a job that waits.
+    /// The reason that was printed for a job that waits.
     told: BTreeMap<JobId, String>,
     stuck: Stuck,
-    /// When it is asked next what jobs wait for, by the clock that never jumps.
+    /// When the reasons for waiting are polled next, by the monotonic clock.
     ask_at: Duration,
 }
 
 impl<'c> Progress<'c> {
-    /// Nothing heard yet of this many jobs.
+    /// Creates the progress of this many jobs, without any report yet.
     pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: UnplaceablePolicy) -> Self {
         let (titles, stages) = (BTreeMap::new(), BTreeMap::new());
         let (doing, told) = (BTreeMap::new(), BTreeMap::new());
@@ -85,7 +85,7 @@ impl<'c> Progress<'c> {
         Self { context, several: jobs > 1, titles, stages, doing, told, stuck, ask_at: Duration::ZERO }
     }
 
-    /// A job was looked at.
+    /// A job was read.
     pub(super) fn found(&mut self, job: &JobView) {
         let title = self.titles.insert(job.id, job.title.clone());
         if title.is_none() && !self.several {
@@ -149,7 +149,7 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// The next news. While there is none it is said what the jobs wait for.
+    /// The next message. While there is none, prints what the jobs wait for.
     pub(super) async fn until(
         &mut self,
         client: &Client,
@@ -177,7 +177,7 @@ impl<'c> Progress<'c> {
     async fn ask(&mut self, client: &Client, waiting: &[JobId]) -> Result<(), Failure> {
         let (mut stuck, mut is_over) = (Vec::new(), false);
         for id in waiting {
-            // Whoever does not answer is noticed by the stream.
+            // The stream notices a coordinator that does not answer.
             let Ok(explained) = client.get::<JobExplanation>(&format!("/jobs/{id}/explain")).await else { continue };
             self.waits(&explained);
             let obstacle = obstacle(&explained);
@@ -236,7 +236,7 @@ impl<'c> Progress<'c> {
         if has_moved {
             self.told.remove(&id);
             let now = self.context.clock.monotonic();
-            // What is due soon anyway is not put off: among many jobs one moves all the time.
+            // A poll that is due soon is not postponed: among many jobs one changes all the time.
             if !(now..now + ASK_AFTER).contains(&self.ask_at) {
                 self.ask_at = now + ASK_AFTER;
             }

@@ -1,4 +1,4 @@
-//! What people do to files, done to their jobs.
+//! Applies users' changes of files to their jobs.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ enum ActionOutcome {
 }
 
 impl QueueSync<'_> {
-    /// A person moved the file of a job to another folder.
+    /// The user moved the file of a job to another folder.
     pub(super) async fn obey(&mut self, id: JobId, to: Folder) -> Duration {
         if !self.jobs.contains_key(&id) {
             self.read(id).await;
@@ -54,7 +54,7 @@ impl QueueSync<'_> {
         #[cfg(feature = "failpoints")]
         fail::fail_point!("local::acted");
         if let (ActionOutcome::Done, Some(record)) = (acted, self.files.get_mut(&id)) {
-            // From here on it is where the person put it; if its job is elsewhere, it is moved there as by any change.
+            // From here on it is where the user put it; if its job is in another stage, it is moved there as by any change.
             record.folder = to;
             self.write_down(id);
             if let (UserAction::Reject | UserAction::Cancel, Some(job)) = (wish, self.jobs.get(&id).cloned()) {
@@ -64,7 +64,7 @@ impl QueueSync<'_> {
         self.terms.sweep_every
     }
 
-    /// Sends a job round again, or submits what its file says now.
+    /// Requeues a job, or submits the changed content of its file.
     async fn retry(&mut self, id: JobId, name: &str, stamp: FileStamp) -> ActionOutcome {
         let Ok(content) = self.queue.read(Folder::Inbox, name) else { return ActionOutcome::Later };
         let is_same = self.files.get(&id).is_some_and(|record| record.sha256 == content.sha256());
@@ -89,7 +89,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// Looks whether a file that waits says something else than its job.
+    /// Checks whether the content of a waiting file differs from its job.
     pub(super) async fn look_for_changes(&mut self, id: JobId) -> Duration {
         let sweep = self.terms.sweep_every;
         let Some(record) = self.files.get(&id) else { return sweep };
@@ -138,12 +138,12 @@ impl QueueSync<'_> {
         ActionOutcome::Done
     }
 
-    /// Nobody finds the file any more.
+    /// The file no longer exists.
     pub(super) async fn give_up(&mut self, id: JobId) {
         let Some(record) = self.files.get(&id) else { return };
         let (name, folder) = (record.name.clone(), record.folder);
         let is_open = self.jobs.get(&id).is_none_or(|job| !job.stage.is_terminal());
-        // Work that is done is not thrown away because somebody tidied up.
+        // Finished work is not discarded because the user deleted its file.
         let is_cancelled = is_open && matches!(folder, Folder::Inbox | Folder::Building);
         if is_cancelled && matches!(self.act(id, "cancel", Some("its file was deleted")).await, ActionOutcome::Later) {
             return;

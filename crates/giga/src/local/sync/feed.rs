@@ -19,7 +19,7 @@ pub(super) enum FeedMessage {
     Afresh,
 }
 
-/// What came of a try to open the stream.
+/// The result of a try to open the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenAttempt {
     Yes,

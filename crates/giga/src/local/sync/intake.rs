@@ -25,7 +25,7 @@ const KEYS_MAX: u32 = 10_000;
 pub(super) struct Draft {
     /// A job of its own.
     pub(super) record: Record,
-    /// A job of its name that waits or runs, and whose file nobody knows: it can only be this one.
+    /// A job of its name that waits or runs and has no known file: it can only be this one.
     lost: Option<Box<JobDetail>>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn keys(name: &str) -> impl Iterator<Item = String> {
 }
 
 impl QueueSync<'_> {
-    /// Takes every file in the inbox that is whole; says when to look again at the latest.
+    /// Takes every complete file in the inbox; returns when to check again at the latest.
     pub(super) async fn take_in(&mut self) -> Duration {
         let mut next = self.terms.sweep_every;
         let names = match self.queue.names() {
@@ -93,7 +93,7 @@ impl QueueSync<'_> {
         Some(self.looks.wait_for(name, stamp, self.clock.now(), self.clock.monotonic()))
     }
 
-    /// Makes a record of a file, or says why it cannot be a job.
+    /// Creates a record of a file, or returns why it cannot be a job.
     async fn take(&mut self, name: &str) {
         if let Some((stamp, why)) = self.stuck.get(name).cloned()
             && self.queue.stamp(Folder::Inbox, name) == Some(stamp)
@@ -131,7 +131,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// A new job for a file; `None` if that cannot be found out now; or what is wrong with the file.
+    /// A new job for a file; `None` if that cannot be determined now; or the errors of the file.
     pub(super) async fn draft(&self, name: &str, content: &Content) -> Result<Option<Draft>, String> {
         let text = std::str::from_utf8(&content.bytes);
         let text = text.map_err(|_| "it is not text: manifests are Markdown in UTF-8".to_owned())?;

@@ -25,7 +25,7 @@ impl QueueSync<'_> {
                 self.describe(id, &job).await;
                 self.tell(id, &job);
             }
-            // A person was faster: the next look finds out what was meant.
+            // The user was faster: the next scan determines what was meant.
             Ok(MoveOutcome::Taken | MoveOutcome::Missing) => {}
             Err(error) => {
                 let name = self.name_of(id).unwrap_or_default().to_owned();
@@ -34,7 +34,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// Moves a file in one step. Written down before and after, so that nobody takes it for a person's move.
+    /// Moves a file in one step. Recorded before and after, so that it is not mistaken for a move of the user.
     fn shift(&mut self, id: JobId, to: Folder) -> io::Result<MoveOutcome> {
         let Some(record) = self.files.get_mut(&id) else { return Ok(MoveOutcome::Missing) };
         let (from, name) = (record.folder, record.name.clone());

@@ -1,4 +1,4 @@
-//! Files whose record is torn or lost: the store says which jobs they are, so that none is submitted twice.
+//! Files whose record is torn or lost: the store identifies their jobs, so that none is submitted twice.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::local::folder::Folder;
 use crate::local::queue::{FileStamp, Names, sha256};
 use crate::local::records::Record;
 
-/// The pause before a store that cannot answer is asked again.
+/// The pause before a failing store is retried.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Folders that people drop nothing into: a file without a record there had one.
+/// Folders that users put no new files into: a file without a record there had one.
 const OURS: [Folder; 3] = [Folder::Building, Folder::Review, Folder::Testing];
 
 impl QueueSync<'_> {
-    /// Finds the jobs of files that a crash of the machine left without a record, however long the store takes where nobody waits for an end.
+    /// Finds the jobs of files that a crash of the machine left without a record. Without `--once` it waits for the store without a limit.
     pub(super) async fn recover(&mut self) -> Result<(), Failure> {
         for id in std::mem::take(&mut self.torn) {
             self.mend(id).await?;
@@ -77,7 +77,7 @@ impl QueueSync<'_> {
         Ok(())
     }
 
-    /// A job as the store knows it, however long the store takes where nobody waits for an end.
+    /// Reads a job from the store. Without `--once` it waits for the store without a limit.
     async fn known(&self, id: JobId) -> Result<Option<JobDetail>, Failure> {
         loop {
             let found: Result<JobDetail, ClientError> = self.line.get(&format!("/jobs/{id}")).await;

@@ -8,7 +8,7 @@ use super::intake::Draft;
 use crate::local::console::FileEvent;
 use crate::local::folder::Folder;
 
-/// What is sent in one request: far below what a coordinator takes, so that others get their turn.
+/// The limits of one request: far below the coordinator's, so that other clients are not delayed.
 const BATCH_JOBS_MAX: usize = 200;
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -18,7 +18,7 @@ const BATCH: &str = "/jobs/batch";
 /// What one job of a batch is remembered by that could not be stored now.
 const SUBMITTING: &str = "submit";
 
-/// For so many new files it is worth saying of each whether anybody can run it.
+/// Up to this many new files, a warning is printed for each that no factory can run.
 const FORECAST_MAX: usize = 20;
 
 impl QueueSync<'_> {
@@ -106,7 +106,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// The file was submitted, then changed before that was written down: what is in the store makes way.
+    /// The file was submitted, then changed before that was recorded: the stored job is replaced.
     async fn change_key(&mut self, id: JobId) {
         self.is_taking = true;
         let Some(record) = self.files.get_mut(&id) else { return };
@@ -139,7 +139,7 @@ impl QueueSync<'_> {
         self.teller.tell(&FileEvent { file, folder, job_id: Some(id), stage: Some(job.stage), message });
     }
 
-    /// Warns at once about a job that nobody can run [I9].
+    /// Warns at once about a job that no factory can run [I9].
     async fn forecast(&mut self, id: JobId) {
         if !self.is_factory_here().await {
             return;

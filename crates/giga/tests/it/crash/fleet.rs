@@ -75,7 +75,7 @@ impl Fleet {
             beat = self.path("beat.sh").display(),
         );
         std::fs::write(self.path("engine.sh"), script).unwrap();
-        // Says again and again that it runs, and takes no polite word for an end.
+        // Prints repeatedly that it runs, and ignores SIGTERM.
         let beat = format!(
             "trap '' TERM\nwhile [ ! -f '{signal}' ]; do echo \"$GIGA_EPOCH\" >> '{beats}'; sleep 0.05; done\n",
             signal = self.path("signal").display(),
@@ -274,7 +274,7 @@ impl Fleet {
         self.insist(async || client.set_mode(None, Some(mode)).await.ok()).await;
     }
 
-    /// Has a factory take nothing new, or take work again.
+    /// Drains a factory, or resumes it.
     pub(super) async fn drain(&self, index: usize, draining: bool) {
         let client = self.client().await;
         let path = format!("/factories/factory-{index}/drain");
@@ -295,7 +295,7 @@ impl Fleet {
         epochs
     }
 
-    /// Has factories that are started from now on run a command in each new worktree.
+    /// Makes factories that are started from now on run a command in each new worktree.
     pub(super) fn set_up_with(&self, command: &str) {
         let config =
             self.configuration().replace("[factory.engines", &format!("setup = ['{command}']\n[factory.engines"));
