@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::{BlockedOn, DispatchModes, FailureReason, Job, JobFilter, Mode, ProductId, Stage, StageName, Timestamp};
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
+use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -52,7 +53,7 @@ impl Coordinator {
         items.extend(self.question_alerts(who));
         let census = self.ports.history.census().await?;
         items.extend(self.dead_letter_alert(who, &census).await?);
-        items.extend(self.failed_job_alerts(who, &census).await?);
+        items.extend(self.failed_job_alerts(who, &census).await);
         for (job, since) in self.counters.duplicates() {
             if !who.products().is_empty() && self.visible(who, job).await.is_err() {
                 continue;
@@ -320,7 +321,7 @@ impl Coordinator {
 
     /// Jobs of each product that failed recently, without cancelled ones. The store lists the newest failed jobs of a
     /// product.
-    async fn failed_job_alerts(&self, who: &Principal, census: &[StageCount]) -> Result<Vec<Alert>, Error> {
+    async fn failed_job_alerts(&self, who: &Principal, census: &[StageCount]) -> Vec<Alert> {
         let has_failed =
             |(product, stage, count): &&StageCount| *stage == StageName::Failed && *count > 0 && who.sees(product);
         let since = Timestamp::from_millis(self.now().as_millis().saturating_sub(FAILED_WITHIN_MS));
@@ -328,7 +329,14 @@ impl Coordinator {
         for (product, _, _) in census.iter().filter(has_failed).take(LOOKED_AT_MAX) {
             let filter =
                 JobFilter { products: vec![product.clone()], stages: vec![StageName::Failed], ..JobFilter::default() };
-            let page = self.ports.history.jobs(&filter, None, FAILED_JOBS_MAX).await?;
+            // A store with damaged pages still reports its other alerts, the one about the damage first.
+            let page = match self.ports.history.jobs(&filter, None, FAILED_JOBS_MAX).await {
+                Ok(page) => page,
+                Err(error) => {
+                    warn!(product.id = %product, "Cannot list the failed jobs of product `{product}`: {error}");
+                    continue;
+                }
+            };
             let is_lately = |job: &&Job| match job.stage() {
                 Stage::Failed { reason } => *reason != FailureReason::Cancelled && job.updated_at() >= since,
                 _ => false,
@@ -347,7 +355,7 @@ impl Coordinator {
             alert.jobs = Some(count);
             alerts.push(alert);
         }
-        Ok(alerts)
+        alerts
     }
 
     async fn dead_letter_alert(&self, who: &Principal, census: &[StageCount]) -> Result<Option<Alert>, Error> {
