@@ -5,17 +5,27 @@ CARGO ?= cargo
 TEST_FEATURES := --features giga/failpoints
 TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
-.PHONY: up build test test-engines test-api test-docs check fmt lint unit tools
+# Tests that need no server, no repository and no process: rules, golden files, in-memory adapters.
+QUICK_TESTS := 'kind(lib) | kind(bin) | package(domain) | package(scheduler) | package(broker)'
+
+.PHONY: up build test test-engines test-api test-docs soak check fmt lint rows quick unit tools
 
 up: tools
-	@$(CARGO) run --release --locked -p giga -- up --demo
+	@$(CARGO) run --profile quick --locked -p giga -- up --demo
 
 build: tools
 	$(CARGO) build --release --locked -p giga
 
-test: tools fmt lint unit
+test: tools fmt lint rows unit
 
-check: test
+# The fast loop.
+check: tools fmt lint rows quick
+
+rows:
+	@scripts/check-rows
+
+quick:
+	$(CARGO) nextest run --workspace --locked $(TEST_FEATURES) -E $(QUICK_TESTS)
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -53,6 +63,10 @@ test-api: tools
 # Every shell command in the README and the how-tos, in a scratch directory. Part of `unit` too.
 test-docs: tools
 	$(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- docs::
+
+# Longer runs: every engine version, the API at length, and the crash tests ten times.
+soak: test-engines test-api
+	scripts/with-postgres scripts/with-git-lfs $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --stress-count 10 -E 'test(/crash::/)'
 
 # What cannot be had from Cargo, named clearly.
 tools:

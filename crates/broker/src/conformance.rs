@@ -1,7 +1,7 @@
-//! What every broker must do. Each function is named by the sentence it proves; [`broker_conformance!`](crate::broker_conformance) runs them all.
+//! Conformance suite for brokers. [`broker_conformance!`](crate::broker_conformance) runs every function as a test.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
-mod burying;
+mod dead_letters;
 mod publishing;
 mod receiving;
 pub mod sample;
@@ -11,50 +11,49 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::Broker;
 
-pub use burying::{
-    a_short_list_of_dead_letters_shows_the_newest, dead_letters_are_listed_newest_last,
-    too_many_deliveries_end_in_the_dead_letters,
+pub use dead_letters::{
+    a_limited_list_of_dead_letters_has_the_newest, dead_letters_are_listed_newest_last,
+    too_many_deliveries_dead_letter_a_message,
 };
 pub use publishing::{
-    a_message_waits_for_a_factory_that_is_not_there, a_new_dispatch_is_delivered_although_the_former_one_was,
-    a_published_message_is_received_once, depth_counts_what_is_not_completed,
-    first_deliveries_keep_the_order_of_publishing, messages_go_to_their_target_only,
-    the_same_message_published_again_collapses,
+    a_message_is_delivered_only_to_its_target, a_message_waits_for_a_disconnected_factory,
+    a_new_dispatch_of_a_job_is_delivered, a_published_message_is_received_once, a_repeated_publish_is_deduplicated,
+    depth_counts_incomplete_messages, first_deliveries_keep_the_publish_order,
 };
 pub use receiving::{
-    a_dropped_subscription_leaves_its_messages_to_the_next, a_receipt_is_of_no_use_for_a_later_delivery,
-    a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_one, a_waiting_receiver_wakes_at_once,
-    an_abandoned_message_comes_again_and_says_so, completing_twice_is_harmless,
+    a_dropped_subscription_requeues_its_messages, a_new_subscription_replaces_the_old_one,
+    a_receipt_is_invalid_for_a_later_delivery, a_waiting_receiver_wakes_at_once,
+    an_abandoned_message_is_redelivered_with_its_attempt, completing_twice_is_harmless,
 };
 
-/// Where an adapter under test comes from.
+/// Creates the adapter under test.
 #[async_trait]
-pub trait Bench: Send {
-    /// A broker without messages that dead-letters after so many deliveries.
+pub trait Harness: Send {
+    /// An empty broker that dead-letters a message after `deliveries_max` deliveries.
     async fn open(&mut self, deliveries_max: u32) -> Arc<dyn Broker>;
 }
 
-/// One test per promise, each on a bench of its own: `broker_conformance!(make())` in a module of its own.
+/// Generates one test per function, each with its own harness: `broker_conformance!(make())` in its own module.
 #[macro_export]
 macro_rules! broker_conformance {
     ($bench:expr) => {
         $crate::broker_conformance! { @each $bench;
             a_published_message_is_received_once,
-            the_same_message_published_again_collapses,
-            a_new_dispatch_is_delivered_although_the_former_one_was,
-            messages_go_to_their_target_only,
-            a_message_waits_for_a_factory_that_is_not_there,
-            first_deliveries_keep_the_order_of_publishing,
-            depth_counts_what_is_not_completed,
-            an_abandoned_message_comes_again_and_says_so,
-            a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_one,
-            a_dropped_subscription_leaves_its_messages_to_the_next,
+            a_repeated_publish_is_deduplicated,
+            a_new_dispatch_of_a_job_is_delivered,
+            a_message_is_delivered_only_to_its_target,
+            a_message_waits_for_a_disconnected_factory,
+            first_deliveries_keep_the_publish_order,
+            depth_counts_incomplete_messages,
+            an_abandoned_message_is_redelivered_with_its_attempt,
+            a_new_subscription_replaces_the_old_one,
+            a_dropped_subscription_requeues_its_messages,
             completing_twice_is_harmless,
-            a_receipt_is_of_no_use_for_a_later_delivery,
+            a_receipt_is_invalid_for_a_later_delivery,
             a_waiting_receiver_wakes_at_once,
-            too_many_deliveries_end_in_the_dead_letters,
+            too_many_deliveries_dead_letter_a_message,
             dead_letters_are_listed_newest_last,
-            a_short_list_of_dead_letters_shows_the_newest,
+            a_limited_list_of_dead_letters_has_the_newest,
         }
     };
     (@each $bench:expr; $($promise:ident,)*) => {

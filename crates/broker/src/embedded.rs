@@ -1,32 +1,32 @@
-//! A broker in the coordinator's own memory. What it loses with the process, the sweep dispatches again.
+//! An in-memory broker in the coordinator's process. The sweep redispatches messages that are lost with the process.
 
+mod dedup;
+mod hub;
 mod mailbox;
-mod post;
-mod window;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Broker, BrokerError, Clock, Delivery, FactoryId, Message, Published, Receipt, Subscription};
+use domain::{Broker, BrokerError, Clock, Delivery, FactoryId, Message, PublishOutcome, Receipt, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use hub::Hub;
 use mailbox::DeliveryNo;
-use post::Post;
 
-/// The bounds of an embedded broker.
+/// Limits of the embedded broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Deliveries of one message before it is dead-lettered.
+    /// Maximum number of deliveries before a message is dead-lettered.
     pub deliveries_max: u32,
-    /// Messages for one factory that are not completed; beyond it a publish is refused and the sweep comes round.
+    /// Maximum number of incomplete messages per factory. Beyond it a publish is rejected and the sweep retries.
     pub queue_max: usize,
-    /// How long a message's id is remembered.
+    /// How long message ids are kept for deduplication.
     pub window: Duration,
-    /// How many ids are remembered.
+    /// Maximum number of ids kept for deduplication.
     pub window_max: usize,
-    /// How many dead letters are kept; the oldest are forgotten.
+    /// Maximum number of dead letters; the oldest are dropped.
     pub dead_letters_max: usize,
 }
 
@@ -34,32 +34,32 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             deliveries_max: 10,
-            // Far more than a factory has seats, so that only one that is gone can fill it.
+            // Far more than a factory has seats: only a disconnected factory fills it.
             queue_max: 10_000,
-            // A publish is tried again within seconds; the usual window of hosted brokers is generous enough.
+            // A publish is retried within seconds; hosted brokers use a similar window.
             window: Duration::from_secs(600),
-            // Ten seconds' worth at ten thousand dispatches a second.
+            // Ten seconds at ten thousand dispatches per second.
             window_max: 100_000,
-            // As many as a person will ever look through.
+            // More than an operator reads.
             dead_letters_max: 1_000,
         }
     }
 }
 
-/// Delivers messages within one process.
+/// A broker within one process.
 #[derive(Clone)]
 pub struct Embedded {
-    post: Arc<Mutex<Post>>,
+    post: Arc<Mutex<Hub>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Embedded {
-    /// A broker without messages. The clock says when a message's id is forgotten.
+    /// An empty broker. The clock expires message ids.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        Self { post: Arc::new(Mutex::new(Post::new(settings))), clock }
+        Self { post: Arc::new(Mutex::new(Hub::new(settings))), clock }
     }
 
-    /// Ends every subscription and takes no more messages.
+    /// Closes every subscription and rejects new messages.
     pub fn close(&self) {
         self.post.lock().close();
     }
@@ -67,14 +67,14 @@ impl Embedded {
 
 #[async_trait]
 impl Broker for Embedded {
-    async fn publish(&self, message: Message) -> Result<Published, BrokerError> {
+    async fn publish(&self, message: Message) -> Result<PublishOutcome, BrokerError> {
         let now = self.clock.monotonic();
         self.post.lock().publish(message, now)
     }
 
     async fn subscribe(&self, factory: &FactoryId) -> Result<Arc<dyn Subscription>, BrokerError> {
         let wake = self.post.lock().subscribe(factory)?;
-        Ok(Arc::new(Held { post: Arc::clone(&self.post), factory: factory.clone(), wake }))
+        Ok(Arc::new(EmbeddedSubscription { post: Arc::clone(&self.post), factory: factory.clone(), wake }))
     }
 
     async fn depth(&self, factory: &FactoryId) -> Result<u64, BrokerError> {
@@ -91,21 +91,21 @@ impl Broker for Embedded {
     }
 }
 
-/// One factory's queue, held open. Dropping it leaves what was not completed to the next one.
-struct Held {
-    post: Arc<Mutex<Post>>,
+/// An open queue of one factory. Dropping it requeues incomplete messages.
+struct EmbeddedSubscription {
+    post: Arc<Mutex<Hub>>,
     factory: FactoryId,
-    /// Also says which subscription this is: the mailbox knows its current one by it.
+    /// Also identifies the subscription: the mailbox stores that of its current holder.
     wake: Arc<Notify>,
 }
 
 #[async_trait]
-impl Subscription for Held {
+impl Subscription for EmbeddedSubscription {
     async fn receive(&self) -> Result<Delivery, BrokerError> {
         loop {
             let woken = self.wake.notified();
             tokio::pin!(woken);
-            // Listens before it looks, so that nothing arrives between the two unheard.
+            // Register for the wake-up before checking the queue, so that no message is missed.
             woken.as_mut().enable();
             let next = self.post.lock().deliver(&self.factory, &self.wake)?;
             match next {
@@ -131,7 +131,7 @@ impl Subscription for Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for EmbeddedSubscription {
     fn drop(&mut self) {
         self.post.lock().leave(&self.factory, &self.wake);
     }

@@ -1,4 +1,4 @@
-//! Delivery of dispatches to factories. One adapter per feature, one suite for all.
+//! Delivery of dispatches to factories. One adapter per feature, one conformance suite for all.
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

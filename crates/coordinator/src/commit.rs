@@ -1,4 +1,7 @@
-//! The one loop through which every change of a job goes.
+//! The compare-and-set loop of every job change.
+
+pub(crate) mod cas_documents;
+pub(crate) mod quarantine;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,29 +11,29 @@ use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::principal::Principal;
+use crate::fleet::principal::Principal;
 
-/// Losing a race is normal; losing this many in a row means that writers are fighting over one job.
+/// A lost race is normal; this many in a row means that writers contend for one job.
 const COMMIT_ATTEMPTS_MAX: u32 = 16;
 
-/// What became of a job that was to be changed.
-pub(crate) enum Amended {
+/// The outcome of a change to a job.
+pub(crate) enum AmendOutcome {
     /// It was changed.
     Written(Versioned<Arc<Job>>),
-    /// It was as it should be already.
+    /// It needed no change.
     Kept(Versioned<Arc<Job>>),
 }
 
-/// What a decision comes to.
+/// The result of a decision.
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack between a decision and its commit")]
 pub(crate) enum Decision {
-    /// Write this.
+    /// Write this job.
     Write(Job),
-    /// Everything is as it should be already.
+    /// No change is needed.
     Keep,
 }
 
-/// A job that is to be changed.
+/// A job to change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) id: JobId,
@@ -45,26 +48,26 @@ impl From<JobId> for Target {
 }
 
 impl Coordinator {
-    /// Reads the job, lets `decide` change it, commits if nobody was faster, and announces it.
+    /// Reads the job, lets `decide` change it, commits it by compare-and-set and announces it.
     pub(crate) async fn amend(
         &self,
         target: impl Into<Target>,
         decide: impl Fn(Job) -> Result<Decision, Refusal>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         match self.try_amend(target, decide).await? {
-            Amended::Written(job) | Amended::Kept(job) => Ok(job),
+            AmendOutcome::Written(job) | AmendOutcome::Kept(job) => Ok(job),
         }
     }
 
-    /// [`Coordinator::amend`], for those who have to know whether it was they who changed it.
+    /// [`Coordinator::amend`] for callers that need to know whether they made the change.
     ///
-    /// The first look may be at the copy in memory; a refusal decided on it is decided again on a fresh read, and what a
-    /// fresh read shows is taken into memory, so that nobody tries the same in vain again.
+    /// The first decision may use the copy in memory. A refusal based on it is decided again on a fresh read, and
+    /// memory absorbs that read, so that the same stale refusal does not repeat.
     pub(crate) async fn try_amend(
         &self,
         target: impl Into<Target>,
         decide: impl Fn(Job) -> Result<Decision, Refusal>,
-    ) -> Result<Amended, Error> {
+    ) -> Result<AmendOutcome, Error> {
         let Target { id, expected } = target.into();
         let mut current = self.remembered(id);
         let mut is_fresh = false;
@@ -86,7 +89,7 @@ impl Coordinator {
             }
             let job = match self.lifted((*before.value).clone()).and_then(&decide) {
                 Ok(Decision::Write(job)) => job,
-                Ok(Decision::Keep) => return Ok(Amended::Kept(before)),
+                Ok(Decision::Keep) => return Ok(AmendOutcome::Kept(before)),
                 Err(_) if !is_fresh => continue,
                 Err(refusal) => {
                     self.counters.conflict();
@@ -95,7 +98,7 @@ impl Coordinator {
             };
             let unit = job.commit_at(Expected::At(before.revision), None);
             match self.commit_one(unit).await {
-                Ok(written) => return Ok(Amended::Written(written)),
+                Ok(written) => return Ok(AmendOutcome::Written(written)),
                 Err(CommitError::Stale) => {}
                 Err(CommitError::Unknown) => {
                     warn!(job.id = %id, "Outcome of a commit of job {} is unknown, reading again", before.value.label());
@@ -106,20 +109,20 @@ impl Coordinator {
         Err(Error::Contended(id))
     }
 
-    /// Commits one unit and takes the result into memory.
+    /// Commits one unit and absorbs the result into memory.
     pub(crate) async fn commit_one(&self, unit: Commit) -> Result<Versioned<Arc<Job>>, CommitError> {
         let mut outcomes = self.commit_all(vec![unit]).await;
         outcomes.pop().unwrap_or(Err(CommitError::Stale))
     }
 
-    /// Commits independent units together, takes what was written into memory, and wakes whoever waits for it.
+    /// Commits independent units together, absorbs what was written into memory and wakes its waiters.
     pub(crate) async fn commit_all(&self, mut units: Vec<Commit>) -> Vec<Result<Versioned<Arc<Job>>, CommitError>> {
         for unit in &mut units {
             unit.job.set_order(self.order.fetch_add(1, Ordering::Relaxed) + 1);
         }
         let jobs: Vec<_> = units.iter().map(|unit| (Arc::new(unit.job.clone()), unit.body.clone())).collect();
-        // A caller that gives up half-way leaves a write that memory has not heard of.
-        let unheard = Unheard(self);
+        // A caller dropped half-way leaves a write that memory does not know.
+        let unheard = SweepOnDrop(self);
         let results = self.ports.jobs.commit(units).await;
         self.note_space(results.iter());
         let mut outcomes = Vec::with_capacity(jobs.len());
@@ -134,7 +137,7 @@ impl Coordinator {
                 Err(error) => Err(error),
             };
             match (&outcome, body) {
-                (Ok(_), Some(body)) => self.bodies.keep(id, body, self.ports.clock.monotonic()),
+                (Ok(_), Some(body)) => self.manifests.keep(id, body, self.ports.clock.monotonic()),
                 (Err(CommitError::Stale), _) => self.counters.conflict(),
                 _ => {}
             }
@@ -145,7 +148,7 @@ impl Coordinator {
         outcomes
     }
 
-    /// A commit that timed out may have happened: what is there now tells (row 32).
+    /// A commit that timed out may have happened: a read decides (row 32).
     async fn resolve_unknown(&self, job: Arc<Job>) -> Result<Versioned<Arc<Job>>, CommitError> {
         match self.ports.jobs.job(job.id()).await? {
             Some(found) if found.value == *job => Ok(Versioned { value: job, revision: found.revision }),
@@ -153,18 +156,18 @@ impl Coordinator {
         }
     }
 
-    /// Takes committed jobs into memory and wakes the dispatcher and the timer.
+    /// Absorbs committed jobs into memory and wakes the dispatcher and the timer.
     pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
         let moment = self.moment();
         let mut has_work = false;
         let (is_sooner, ended_offers) = {
-            let mut desk = self.desk.lock();
+            let mut desk = self.state.lock();
             let before = desk.timing();
             for job in written {
                 has_work |= desk.absorb(job.clone(), moment);
                 self.progress.settle(&job.value);
                 // A run may have begun or ended with it.
-                self.log_bell.ring(job.value.id());
+                self.log_notifier.ring(job.value.id());
             }
             (desk.timing().is_sooner_than(&before), desk.take_ended_offers())
         };
@@ -185,7 +188,7 @@ impl Coordinator {
         Ok(Versioned { value: Arc::new(found.value), revision: found.revision })
     }
 
-    /// The job from memory if it is open, else from the store.
+    /// The job from memory if it is open, otherwise from the store.
     pub(crate) async fn look_up(&self, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
         match self.remembered(id) {
             Some(job) => Ok(job),
@@ -193,7 +196,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether a job is still at the revision that a change is for.
+    /// Checks that a job is still at the revision that a change expects.
     pub async fn expect_revision(&self, who: &Principal, id: JobId, expected: Option<Revision>) -> Result<(), Error> {
         let Some(expected) = expected else { return Ok(()) };
         let job = self.read(id).await?;
@@ -204,7 +207,7 @@ impl Coordinator {
     }
 
     fn remembered(&self, id: JobId) -> Option<Versioned<Arc<Job>>> {
-        self.desk.lock().job(id)
+        self.state.lock().job(id)
     }
 
     /// The first write of a job.
@@ -213,16 +216,16 @@ impl Coordinator {
     }
 }
 
-/// Dropped before the end, it has the sweep compare memory with the store.
-struct Unheard<'a>(&'a Coordinator);
+/// Dropped early, it makes the sweep compare memory with the store.
+struct SweepOnDrop<'a>(&'a Coordinator);
 
-impl Unheard<'_> {
+impl SweepOnDrop<'_> {
     fn finish(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for SweepOnDrop<'_> {
     fn drop(&mut self) {
         self.0.mark_suspect();
     }

@@ -1,4 +1,6 @@
-//! The coordinator: what it is made of, and who wakes whom.
+//! The coordinator: its ports, its state and the signals between its tasks.
+
+pub(crate) mod settings;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -9,86 +11,87 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::bodies::Bodies;
-use crate::claim::Lanes;
-use crate::desk::{Desk, Moment};
-use crate::figures::Counters;
-use crate::health::StoreHealth;
-use crate::inbox::Inboxes;
-use crate::logs::LogBell;
-use crate::looks::Looks;
-use crate::modes::Modes;
-use crate::progress::Board;
-use crate::quarantine::Quarantine;
-use crate::settings::Settings;
-use crate::tail::Tail;
-use crate::tokens::TokenBook;
+use crate::commit::quarantine::Quarantine;
+use crate::coordinator::settings::Settings;
+use crate::dispatch::claim::ClaimLocks;
+use crate::dispatch::inbox::Inboxes;
+use crate::dispatch::modes::Modes;
+use crate::fleet::tokens::TokenBook;
+use crate::maintenance::health::StoreHealth;
+use crate::pull_requests::poller::PullRequestPoller;
+use crate::read::event_stream::EventTail;
+use crate::read::metrics::Counters;
+use crate::state::manifest_cache::ManifestCache;
+use crate::state::progress::ProgressBoard;
+use crate::state::{FleetState, StateTime};
+use crate::work::logs::LogNotifier;
 
-/// Everything outside that a coordinator needs.
+/// The external dependencies of a coordinator.
 #[derive(Clone)]
 pub struct Ports {
-    /// Durable memory of jobs.
+    /// Stores jobs.
     pub jobs: Arc<dyn JobStore>,
-    /// What people read.
+    /// Stores events and runs for queries.
     pub history: Arc<dyn JobHistory>,
-    /// Durable memory of the fleet.
+    /// Stores factories, products, tokens and settings.
     pub fleet: Arc<dyn FleetStore>,
-    /// What engines print.
+    /// Stores engine output.
     pub logs: Arc<dyn LogStore>,
-    /// Delivery.
+    /// Delivers offers to factories.
     pub broker: Arc<dyn Broker>,
-    /// Time.
+    /// The wall clock and the monotonic clock.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
+    /// Random numbers.
     pub entropy: Arc<dyn Entropy>,
 }
 
-/// Decides who works on what, and keeps the books.
+/// Schedules jobs, grants leases and records every change.
 pub struct Coordinator {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
-    /// What is kept in memory about open work. Never locked across an await.
-    pub(crate) desk: Mutex<Desk>,
+    /// In-memory state of open jobs. Never locked across an await.
+    pub(crate) state: Mutex<FleetState>,
     pub(crate) inboxes: Inboxes,
     pub(crate) tokens: TokenBook,
-    pub(crate) tail: Tail,
-    pub(crate) bodies: Bodies,
-    pub(crate) log_bell: LogBell,
-    pub(crate) progress: Board,
+    pub(crate) tail: EventTail,
+    pub(crate) manifests: ManifestCache,
+    pub(crate) log_notifier: LogNotifier,
+    pub(crate) progress: ProgressBoard,
     pub(crate) counters: Counters,
     pub(crate) health: StoreHealth,
     pub(crate) quarantine: Quarantine,
-    /// Who looks at which pull request.
-    pub(crate) looks: Looks,
-    /// How work reaches factories.
+    /// Decides which factory polls which pull request.
+    pub(crate) pull_request_poller: PullRequestPoller,
+    /// The dispatch modes.
     pub(crate) modes: Modes,
-    pub(crate) claim_lanes: Lanes,
-    /// Whoever counts free seats and takes them later, alone or beside others who keep what they count.
-    pub(crate) seating: RwLock<()>,
-    /// Whether the dispatcher runs: only then is anything offered by itself.
+    pub(crate) claim_locks: ClaimLocks,
+    /// The dispatcher holds it exclusively: it counts free seats and takes them later. Claims share it: they reserve
+    /// the seats they count.
+    pub(crate) seat_allocation: RwLock<()>,
+    /// Whether the dispatcher runs. Jobs are offered only while it does.
     pub(crate) dispatching: AtomicBool,
-    /// Requests whose jobs are on their way into the store.
+    /// Submit requests whose jobs are being written.
     pub(crate) arriving: AtomicUsize,
     /// Numbers the changes of jobs, see `Job::order`.
     pub(crate) order: AtomicU64,
-    /// Something became dispatchable, or a seat came free.
+    /// A job became dispatchable, or a seat became free.
     pub(crate) work: Notify,
-    /// A deadline came nearer.
+    /// The next deadline is earlier than before.
     pub(crate) timer: Notify,
-    /// The mirror of the store in memory may be wrong: compare it now.
-    pub(crate) suspect: AtomicBool,
-    /// Which life of the store this is: read at the start, and nothing changes it while the store is open.
+    /// Memory may differ from the store: compare them now.
+    pub(crate) needs_reconcile: AtomicBool,
+    /// The generation of the store: read at the start, fixed while the store is open.
     pub(crate) generation: Generation,
     pub(crate) started_at: Timestamp,
-    /// Random per start.
+    /// A random number per start.
     pub(crate) incarnation: u64,
-    /// The same on the monotonic clock, which nobody sets.
+    /// The start on the monotonic clock.
     pub(crate) started: Duration,
     pub(crate) stopping: CancellationToken,
 }
 
 impl Coordinator {
-    /// A job's id, fresh.
+    /// A new job id.
     pub(crate) fn new_job_id(&self) -> JobId {
         JobId::new(self.ports.clock.now(), self.ports.entropy.bytes())
     }
@@ -97,32 +100,32 @@ impl Coordinator {
         self.ports.clock.now()
     }
 
-    /// A job by its short id, and by its title while it is open. Takes the desk's lock.
+    /// A job by its short id, and by its title while it is open. Locks the state.
     pub(crate) fn label(&self, id: JobId) -> String {
-        match self.desk.lock().job(id) {
+        match self.state.lock().job(id) {
             Some(job) => job.value.label().to_string(),
             None => id.short().to_string(),
         }
     }
 
-    /// Time that never jumps: the wall clock of the start, and what has passed since by the monotonic clock. Waiting times
-    /// and deadlines are kept on it; what is stored and shown is by the wall clock (row 36).
+    /// Time without jumps: the wall clock at the start plus the monotonic time since then. Waiting times and deadlines
+    /// use it; stored and displayed times use the wall clock (row 36).
     pub(crate) fn steady(&self) -> Timestamp {
         self.started_at.after(self.ports.clock.monotonic().saturating_sub(self.started))
     }
 
-    /// A point in steady time by the wall clock, to be shown.
+    /// Converts steady time to the wall clock, for display.
     pub(crate) fn wall_time(&self, steady: Timestamp) -> Timestamp {
         self.now().before(self.steady().since(steady))
     }
 
-    /// Now, and when a lease that begins or is found now expires.
-    pub(crate) fn moment(&self) -> Moment {
+    /// Now, and the expiry of a lease that begins now.
+    pub(crate) fn moment(&self) -> StateTime {
         let lease_expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        Moment { wall: self.now(), steady: self.steady(), lease_expires }
+        StateTime { wall: self.now(), steady: self.steady(), lease_expires }
     }
 
-    /// The clock that everything here goes by.
+    /// The clock that the coordinator uses.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.ports.clock
     }
@@ -132,7 +135,7 @@ impl Coordinator {
         &self.settings
     }
 
-    /// Whether presence is still being learned after the start: no alarms, no re-targeting [I14].
+    /// Whether factories may still be reconnecting after the start: no alerts, no re-targeting [I14].
     pub(crate) fn is_warming(&self) -> bool {
         self.uptime() < self.settings.renew_every
     }
@@ -141,7 +144,7 @@ impl Coordinator {
         self.ports.clock.monotonic().saturating_sub(self.started)
     }
 
-    /// Resolves when the coordinator is stopping: held-open streams end then.
+    /// Resolves when the coordinator stops: open streams end then.
     pub async fn stopped(&self) {
         self.stopping.cancelled().await;
     }

@@ -1,10 +1,17 @@
-//! The dispatcher: woken by anything that could make a placement possible, decides purely, stamps, publishes.
+//! The dispatcher: wakes when a placement may be possible, plans without I/O, writes the offers and publishes them.
+
+pub(crate) mod accept;
+pub(crate) mod claim;
+pub(crate) mod inbox;
+pub(crate) mod modes;
+pub(crate) mod offers;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use domain::{
-    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Published, Refusal, StageEvent, Versioned,
+    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, PublishOutcome, Refusal, StageEvent,
+    Versioned,
 };
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
@@ -12,22 +19,22 @@ use scheduler::Placement;
 use tracing::{debug, error, info, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};
-use crate::sweep::TRY_AGAIN_AFTER;
+use crate::maintenance::sweep::TRY_AGAIN_AFTER;
 
-/// Placements of one round: one flush carries them all. Larger rounds would make the first wait for the last.
+/// Placements per round; one flush writes them all. In larger rounds the first would wait for the last.
 pub(crate) const ROUND_MAX: usize = 256;
 
-/// Whether an offer goes out for the first time: only then is a broker wrong to call it a duplicate.
+/// Whether an offer is published for the first time: only then is it an error if the broker calls it a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Publish {
-    /// It was stamped just now.
+    /// It was just written.
     First,
-    /// It may have gone out before.
+    /// It may have been published before.
     Again,
 }
 
 impl Coordinator {
-    /// Dispatches for as long as the coordinator lives.
+    /// Dispatches until the coordinator stops.
     pub(crate) async fn run_dispatcher(&self) {
         self.dispatching.store(true, Ordering::Relaxed);
         loop {
@@ -39,11 +46,12 @@ impl Coordinator {
         }
     }
 
-    /// Places what can be placed now; answers how many offers went out. Safe to run by several at once: the stamp is
-    /// compared and set, and only the target of the stamp that stands can accept (row 12).
+    /// Places every job that can be placed now; returns the number of offers. Safe to run concurrently: the offer is
+    /// written by compare-and-set, and only the target of the current offer can accept (row 12).
     pub async fn dispatch_round(&self) -> usize {
-        // Claims keep the seats they count; this plan does not, so nobody else takes any until it is written.
-        let seating = if self.desk.lock().has_something_to_push() { Some(self.seating.write().await) } else { None };
+        // Claims reserve the seats they count; this plan does not, so it excludes claims until it is written.
+        let seating =
+            if self.state.lock().has_something_to_push() { Some(self.seat_allocation.write().await) } else { None };
         let (mut units, mut offers) = if seating.is_some() { self.plan_round() } else { Default::default() };
         let (errand_units, errand_offers) = self.plan_errands();
         units.extend(errand_units);
@@ -78,11 +86,11 @@ impl Coordinator {
         sent
     }
 
-    /// A job that could not be stamped and still waits is looked at again in a moment: nothing else may wake anybody before
-    /// the sweep does.
+    /// Retries a job that could not be offered and still waits: otherwise only the sweep would wake the dispatcher for
+    /// it.
     fn look_again_soon(&self, id: JobId) {
         let until = self.steady().after(TRY_AGAIN_AFTER);
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         let waits = desk.job(id).is_some_and(|job| job.value.dispatch().is_none() && job.value.lease().is_none());
         if waits {
             desk.put_off(id, until);
@@ -90,10 +98,10 @@ impl Coordinator {
         }
     }
 
-    /// Who gets what, as commits that may lose their race.
+    /// The plan as commits that may lose their race.
     fn plan_round(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.steady();
-        let mut desk = self.desk.lock();
+        let mut desk = self.state.lock();
         if desk.queue.is_empty() {
             return (Vec::new(), Vec::new());
         }
@@ -114,10 +122,10 @@ impl Coordinator {
         (units, offers)
     }
 
-    /// Promotions and merges that nobody was asked for yet: short, and they take no seat.
+    /// Promotions and merges without a factory: short, and they use no seat.
     fn plan_errands(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.steady();
-        let desk = self.desk.lock();
+        let desk = self.state.lock();
         let (mut units, mut offers) = (Vec::new(), Vec::new());
         let view = desk.view(now, &self.settings.weights, ROUND_MAX);
         let mut planned: HashMap<FactoryId, usize> = HashMap::new();
@@ -127,7 +135,7 @@ impl Coordinator {
             let on_their_way = |factory: &FactoryId| planned.get(factory).copied().unwrap_or(0);
             let has_room = |factory: &FactoryId| desk.errands.has_room(factory, on_their_way(factory));
             let ask = |avoid: Option<&FactoryId>| scheduler::errand(&view, &shape, avoid);
-            // The least loaded one may have its hands full of errands: then another is asked.
+            // The least loaded factory may have its maximum of errands: then another one gets it.
             let target =
                 ask(job.value.avoid()).and_then(|best| if has_room(&best) { Some(best) } else { ask(Some(&best)) });
             let Some(target) = target.filter(|target| has_room(target)) else { continue };
@@ -160,18 +168,18 @@ impl Coordinator {
         job.apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR)
     }
 
-    /// Hands an offer to the broker. If that fails, the accept deadline brings the job back (protocol 4).
+    /// Publishes an offer to the broker. If that fails, the accept deadline requeues the job (protocol 4).
     pub(crate) async fn publish(&self, job: &Job, time: Publish) {
         let Some(dispatch) = job.dispatch() else { return };
         let (id, seq, target) = (job.id(), dispatch.seq, &dispatch.target);
         match self.ports.broker.publish(message(job, dispatch)).await {
-            Ok(Published::Accepted) => {
+            Ok(PublishOutcome::Accepted) => {
                 info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job {} to factory `{target}`", job.label());
             }
-            Ok(Published::Duplicate) if time == Publish::Again => {
+            Ok(PublishOutcome::Duplicate) if time == Publish::Again => {
                 debug!(job.id = %id, dispatch.seq = %seq, "The broker still has dispatch {seq} of job {}", job.label());
             }
-            Ok(Published::Duplicate) => {
+            Ok(PublishOutcome::Duplicate) => {
                 self.counters.duplicate_dispatch(id, self.now());
                 error!(job.id = %id, dispatch.seq = %seq, "The broker calls new dispatch {seq} of job {} a duplicate", job.label());
             }
@@ -181,7 +189,7 @@ impl Coordinator {
         }
     }
 
-    /// Reads a job again after losing a race over it, so that memory catches up.
+    /// Reads a job again after a lost race, so that memory catches up.
     pub(crate) async fn refresh(&self, id: JobId) {
         match self.read(id).await {
             Ok(job) => self.announce(std::iter::once(&job)),
@@ -197,7 +205,7 @@ fn placement_score(placement: &Placement) -> f64 {
     placement.score.total
 }
 
-/// What the broker carries: small, and everything but job and number only a hint.
+/// The broker's message: small; everything but the job and the number is only a hint.
 pub(crate) fn message(job: &Job, dispatch: &Dispatch) -> Message {
     Message {
         job_id: job.id(),

@@ -1,49 +1,49 @@
-//! Everything that can stand in the way of a use case.
+//! The errors of use cases.
 
 use domain::{BrokerError, FactoryId, Finding, JobId, Mode, ProductId, Refusal, RepoName, StoreError, Timestamp};
 
-/// Why a use case did not happen. Nothing was written unless the variant says otherwise.
+/// Why a use case failed. Nothing was written unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The rules do not allow it.
+    /// The job's state machine refuses it.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// There is no such job, or the caller may not see it.
+    /// The job does not exist, or the caller may not see it.
     #[error("no job `{0}`")]
     NoSuchJob(JobId),
-    /// There is no such factory.
+    /// The factory does not exist.
     #[error("no factory `{0}`")]
     NoSuchFactory(FactoryId),
-    /// There is no such token.
+    /// The token does not exist.
     #[error("no such token")]
     NoSuchToken,
-    /// The manifest cannot be read.
+    /// The manifest is invalid.
     #[error("{}", findings(.0))]
     Manifest(Vec<Finding>),
-    /// Nobody registered that product.
+    /// The product does not exist.
     #[error("no product `{given}`: the known ones are {}", list(.known))]
     UnknownProduct {
-        /// What was asked for.
+        /// The product in the request.
         given: ProductId,
-        /// What there is.
+        /// The products that exist.
         known: Vec<ProductId>,
     },
-    /// The repository belongs to somebody else.
+    /// The repository belongs to another product.
     #[error("repository `{repo}` belongs to product `{owner}`: submit the job there, or have `{owner}` give it up")]
     RepoOwned {
         /// The repository.
         repo: RepoName,
-        /// Its owner.
+        /// The product that owns it.
         owner: ProductId,
     },
-    /// The key was used for something else.
+    /// The idempotency key was used for a different submit.
     #[error(
         "idempotency key `{key}` was used for job `{job}` with another body: use another key, or submit the same body"
     )]
     IdempotencyConflict {
-        /// The key.
+        /// The idempotency key.
         key: String,
-        /// The job that has it.
+        /// The job that was submitted with it.
         job: JobId,
     },
     /// A dependency does not exist.
@@ -62,8 +62,8 @@ pub enum Error {
     },
     /// The job cannot start now, and stays queued.
     #[error("not now: {0}")]
-    NotNow(String),
-    /// There is no such run.
+    NotReady(String),
+    /// The run does not exist.
     #[error("job `{job}` has no run {n}")]
     NoSuchRun {
         /// The job.
@@ -71,46 +71,46 @@ pub enum Error {
         /// The run's number.
         n: u32,
     },
-    /// What was to be changed is not what the caller has seen.
+    /// The revision does not match: the resource was changed in the meantime.
     #[error("it was changed in the meantime: read it again, then change it")]
     Outdated,
-    /// The contract knows the mode; this program does not work in it.
+    /// The protocol defines this mode; this version does not support it.
     #[error("mode `{0}` is not available yet: use `push`, `poll` or `gate`")]
     ModeNotAvailable(Mode),
-    /// No token, or one that nobody knows.
+    /// The token is missing or unknown.
     #[error("a valid bearer token is needed: see `giga doctor` for where yours comes from")]
     Unauthenticated,
-    /// The join token was used before.
+    /// The join token was already used.
     #[error("factory `{by}` has used this join token before: make another with `giga token create --join`")]
     JoinTokenUsed {
-        /// Who used it.
+        /// The factory that used it.
         by: FactoryId,
     },
-    /// The join token is too old.
+    /// The join token has expired.
     #[error("this join token expired at {at}: make another with `giga token create --join`")]
     JoinTokenExpired {
         /// When it expired.
         at: Timestamp,
     },
-    /// The token does not cover it.
+    /// The token's scope does not allow it.
     #[error("this token does not allow it: {0}")]
     Forbidden(String),
-    /// The instance id in the request is another factory's.
+    /// The instance id in the request belongs to another factory.
     #[error("this instance id belongs to another factory: restart the factory, which generates a new one")]
     ForeignInstance,
-    /// Too many writers at once on one job.
+    /// Too many concurrent writers on one job.
     #[error("job `{0}` is being changed by too many writers at once: try again")]
     Contended(JobId),
-    /// The factory speaks a protocol that is no longer served.
+    /// The factory's protocol version is no longer supported.
     #[error("protocol version {found} is not served any more: update the factory")]
     OldProtocol {
-        /// What it speaks.
+        /// The factory's protocol version.
         found: u32,
     },
-    /// The store did not answer.
+    /// The store failed.
     #[error("the store did not answer")]
     Store(#[source] StoreError),
-    /// The broker did not answer.
+    /// The broker failed.
     #[error("the broker did not answer")]
     Broker(#[source] BrokerError),
 }

@@ -1,60 +1,66 @@
 //! Submit: the write is the event [J3].
 
+pub(crate) mod deps;
+pub(crate) mod fast_path;
+pub(crate) mod sanitize;
+pub(crate) mod toposort;
+pub(crate) mod validate;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Body, Commit, CommitError, DepsState, Job, StageName, StoreError, Submission, Versioned};
 use fail::fail_point;
-use protocol::{JobView, Submit, Submitted};
+use protocol::{JobView, SubmitRequest, SubmitResponse};
 use scheduler::Explanation;
 use tracing::info;
 
 use crate::coordinator::Coordinator;
 use crate::dispatch::Publish;
 use crate::error::Error;
-use crate::prepare::Prepared;
-use crate::principal::Principal;
+use crate::fleet::principal::Principal;
+use crate::submit::validate::ValidatedJob;
 
-/// A batch is one request and one flush; a larger one would hold everybody else up.
+/// A batch is one request and one flush; a larger one would delay other requests.
 const BATCH_LEN_MAX: usize = 1_000;
 
-/// Writes of one job that time out and turn out not to have happened, before the store is called unavailable.
+/// Retries of one job's write after time-outs, before the store counts as unavailable.
 const WRITE_AGAIN_MAX: u32 = 4;
 
-/// What became of one submit.
-pub(crate) struct Taken {
+/// The outcome of one submit.
+pub(crate) struct SubmitOutcome {
     pub(crate) job: Versioned<Arc<Job>>,
     pub(crate) created: bool,
     pub(crate) warnings: Vec<domain::Finding>,
 }
 
 impl Coordinator {
-    /// Writes a job down, once: the same key gives back the same job.
-    pub async fn submit(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
+    /// Submits a job, once: the same idempotency key returns the same job.
+    pub async fn submit(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let taken = self.take(vec![prepared]).await.pop().unwrap_or(Err(Error::Unauthenticated))?;
         let forecast = self.explanation_for(who, taken.job.value.id(), self.forecast(&taken.job.value));
         Ok(self.submitted(who, taken, forecast))
     }
 
-    /// Says what a submit would do, and writes nothing [B2].
-    pub async fn submit_dry(&self, who: &Principal, request: Submit) -> Result<Submitted, Error> {
+    /// Reports what a submit would do, and writes nothing [B2].
+    pub async fn submit_dry(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
         let prepared = self.prepare_one(who, request).await?;
         let job = Versioned { value: Arc::new(prepared.job), revision: domain::Revision(0) };
         let forecast = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
-        Ok(self.submitted(who, Taken { job, created: false, warnings: prepared.warnings }, forecast))
+        Ok(self.submitted(who, SubmitOutcome { job, created: false, warnings: prepared.warnings }, forecast))
     }
 
-    fn submitted(&self, who: &Principal, taken: Taken, forecast: Explanation) -> Submitted {
+    fn submitted(&self, who: &Principal, taken: SubmitOutcome, forecast: Explanation) -> SubmitResponse {
         let job = self.view(who, &taken.job.value, taken.job.revision);
-        Submitted { job, created: taken.created, warnings: taken.warnings, forecast }
+        SubmitResponse { job, created: taken.created, warnings: taken.warnings, forecast }
     }
 
-    /// Writes many jobs down, each with its own outcome, in one flush.
+    /// Submits many jobs in one flush, each with its own outcome.
     pub async fn submit_batch(
         &self,
         who: &Principal,
-        requests: Vec<Submit>,
+        requests: Vec<SubmitRequest>,
     ) -> Result<Vec<Result<(JobView, bool), Error>>, Error> {
         if requests.len() > BATCH_LEN_MAX {
             return Err(invalid("jobs", format!("{} in one batch, {BATCH_LEN_MAX} at most", requests.len())));
@@ -82,8 +88,8 @@ impl Coordinator {
         Ok(refused.into_iter().map(fill).collect())
     }
 
-    /// Writes prepared jobs in one flush, and finds out about those that were there already.
-    async fn take(&self, mut prepared: Vec<Prepared>) -> Vec<Result<Taken, Error>> {
+    /// Writes validated jobs in one flush, and resolves those that already exist.
+    async fn take(&self, mut prepared: Vec<ValidatedJob>) -> Vec<Result<SubmitOutcome, Error>> {
         if prepared.is_empty() {
             return Vec::new();
         }
@@ -117,12 +123,12 @@ impl Coordinator {
                     if job.value.stage().name() == StageName::Blocked {
                         blocked.push(id);
                     }
-                    Ok(Taken { job, created: true, warnings })
+                    Ok(SubmitOutcome { job, created: true, warnings })
                 }
                 Err(CommitError::Stale | CommitError::Unknown) => {
                     let there = self.already_there(&submission, warnings).await;
                     if let (true, Ok(taken)) = (is_uncertain, &there) {
-                        // It may be our own write, come late: nobody else sends its offer.
+                        // It may be this request's own write, reported late: its offer is published nowhere else.
                         self.publish(&taken.job.value, Publish::Again).await;
                     }
                     there
@@ -130,13 +136,13 @@ impl Coordinator {
                 Err(CommitError::Store(error)) => Err(error.into()),
             });
         }
-        // What they wait for may have ended between the look and the write.
+        // Their dependencies may have ended between the check and the write.
         self.settle(blocked).await;
         outcomes
     }
 
-    /// A first write that timed out, and is not there, is made again: the id is the same, so that it happens once even if
-    /// the time-out was only late (row 32).
+    /// Repeats a first write that timed out and did not happen. The id stays the same, so a late first write and its
+    /// repetition create one job (row 32).
     async fn write_again(
         &self,
         wanted: &Submission,
@@ -156,7 +162,7 @@ impl Coordinator {
         Err(CommitError::Unknown)
     }
 
-    async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<Taken, Error> {
+    async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<SubmitOutcome, Error> {
         let job = self.read(wanted.id).await.map_err(|error| match error {
             Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("it did not write the job".to_owned())),
             error => error,
@@ -167,7 +173,7 @@ impl Coordinator {
             Some(key) if there.body_sha256 != wanted.body_sha256 => {
                 Err(Error::IdempotencyConflict { key: key.clone(), job: wanted.id })
             }
-            _ => Ok(Taken { job, created: false, warnings }),
+            _ => Ok(SubmitOutcome { job, created: false, warnings }),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a factory knows about an engine before it takes work for it [B9].
+//! Health of a factory's engines, as the factory last verified it [B9].
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,37 +6,37 @@ use utoipa::ToSchema;
 use crate::names::{EngineName, FactoryId};
 use crate::time::Timestamp;
 
-/// One engine of a factory under one login. An engine with several logins has several of these.
+/// One engine of a factory with one credential. An engine with several credentials has several of these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EngineHealth {
     /// The engine.
     pub name: EngineName,
-    /// The version that it says it has.
+    /// The version that the engine reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// An opaque id of the login that it uses: the same wherever the same login is used, and never the secret itself.
+    /// Opaque id of the credential. Equal on every factory that uses the same login; never the secret itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
-    /// A fingerprint of the key or login that it uses here: another one means that it was changed. Never the secret itself.
+    /// Fingerprint of the key or login on this factory; it changes when the login changes. Never the secret itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub login: Option<String>,
-    /// Whether the login was tried and works; absent when that cannot be told without spending money.
+    /// Whether the factory verified the login. Absent when a check would cost money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed_in: Option<bool>,
-    /// Why it cannot be used, and what to do about it.
+    /// Why the engine cannot be used, and the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// When the usage window that is used up begins anew.
+    /// When the exhausted usage window resets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_until: Option<Timestamp>,
-    /// When the factory tries it again by itself: `problem` is an outage of its provider.
+    /// When the factory retries the engine by itself: `problem` is an outage of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
 }
 
 impl EngineHealth {
-    /// An engine of which nothing is known but its name.
+    /// An engine with unknown health.
     pub fn named(name: EngineName) -> Self {
         Self {
             name,
@@ -50,18 +50,18 @@ impl EngineHealth {
         }
     }
 
-    /// Whether work may be given to it, windows aside. What cannot be told counts as well.
+    /// Whether the engine can run jobs, usage windows aside. Unknown health counts as usable.
     pub fn is_usable(&self) -> bool {
         self.signed_in != Some(false) && self.problem.is_none()
     }
 
-    /// The login under which its usage windows are kept. One that the factory does not name is the factory's own.
+    /// The credential id that usage windows are recorded under. A credential without an id is private to its factory.
     pub fn credential_at(&self, factory: &FactoryId) -> String {
         self.credential.clone().unwrap_or_else(|| unnamed_credential(factory, &self.name))
     }
 }
 
-/// The id of a login that its factory does not name.
+/// The id of a credential that its factory does not name.
 pub fn unnamed_credential(factory: &FactoryId, engine: &EngineName) -> String {
     format!("{factory}/{engine}")
 }

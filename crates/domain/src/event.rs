@@ -1,4 +1,6 @@
-//! What happened to a job: append-only, numbered without gaps [J7].
+//! The event log of a job: append-only, numbered without gaps [J7].
+
+mod text;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,6 +10,8 @@ use crate::names::{FactoryId, ProductId};
 use crate::stage::StageName;
 use crate::time::Timestamp;
 
+pub(crate) use text::sentence;
+
 /// One thing that happened to a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -16,55 +20,77 @@ pub struct JobEvent {
     pub job_id: JobId,
     /// The job's product.
     pub product_id: ProductId,
-    /// Its place among the job's events, from 1.
+    /// Sequence number within the job, from 1.
     pub seq: EventSeq,
-    /// When, by the coordinator's clock.
+    /// Time of the event by the coordinator's clock.
     pub at: Timestamp,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
-    /// The stage that the job was in afterwards.
+    /// The job's stage after the event.
     pub stage: StageName,
-    /// The epoch that the job was at afterwards.
+    /// The job's epoch after the event.
     pub epoch: Epoch,
-    /// Who did it.
+    /// The actor that caused the event.
     pub by: Actor,
+    /// The event as a sentence: what every surface shows. Events of earlier versions were stored without it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
     /// The particulars.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub data: serde_json::Value,
 }
 
+impl JobEvent {
+    /// The event as a sentence, also of one that was stored without it.
+    pub fn sentence(&self) -> String {
+        if self.text.is_empty() { sentence(self.kind, self.stage, &self.by, &self.data) } else { self.text.clone() }
+    }
+}
+
 /// An event with its place in the store's commit order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
-    /// Its place: what a stream's cursor counts.
+pub struct StoredEvent {
+    /// Position in the commit order, used as stream cursor.
     pub position: Position,
-    /// The event as it was written, in JSON: readers pass it on without reading it.
+    /// The event as stored JSON. Readers forward it without parsing.
     pub json: std::sync::Arc<str>,
     /// The job it belongs to.
     pub job: JobId,
     /// The product it belongs to.
     pub product: ProductId,
-    /// Its place among the job's events.
+    /// Sequence number within the job.
     pub seq: EventSeq,
+}
+
+impl StoredEvent {
+    /// The event in JSON, with its sentence also where it was stored without one.
+    pub fn json_with_text(&self) -> std::sync::Arc<str> {
+        if self.json.contains("\"text\":\"") {
+            return self.json.clone();
+        }
+        let Ok(mut event) = serde_json::from_str::<JobEvent>(&self.json) else { return self.json.clone() };
+        event.text = event.sentence();
+        serde_json::to_string(&event).map_or_else(|_| self.json.clone(), Into::into)
+    }
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// The job was written down.
+    /// The job was submitted.
     Submitted,
-    /// Its dependencies are met, or its question was answered.
+    /// The dependencies are met, or the question was answered.
     Unblocked,
-    /// It was offered to a factory.
+    /// The job was offered to a factory.
     Dispatched,
-    /// The target did not accept the offer in time.
+    /// The factory did not accept the offer in time.
     DispatchExpired,
-    /// The target declined the offer.
+    /// The factory declined the offer.
     DispatchDeclined,
-    /// A factory holds it.
+    /// A lease was granted.
     Granted,
-    /// The engine runs.
+    /// The engine started.
     Started,
     /// Work in progress was saved.
     Checkpointed,
@@ -72,63 +98,63 @@ pub enum EventKind {
     Completed,
     /// The pull request's branch shows the completed commit.
     Promoted,
-    /// Promotion or shipping was given to a factory.
+    /// A promotion or merge was assigned to a factory.
     ErrandGranted,
-    /// Promotion or shipping did not work out.
+    /// A promotion or merge failed.
     ErrandFailed,
-    /// Promotion or shipping has to wait, through nobody's fault.
+    /// A promotion or merge was postponed. This does not count as a failure.
     ErrandPutOff,
-    /// A person or a policy asked for the merge.
+    /// A user or a policy requested the merge.
     ShipRequested,
     /// The completed commit is merged.
     Shipped,
-    /// The holder gave it back.
+    /// The holder released the job.
     Released,
-    /// The holder was not heard of in time.
+    /// The lease expired: no heartbeat from the holder.
     Reaped,
     /// A more urgent job took the seat.
     Preempted,
-    /// An attempt failed and another follows.
+    /// An attempt failed and will be retried.
     AttemptFailed,
-    /// The job failed for good.
+    /// The job failed and is not retried.
     Failed,
-    /// The job is out of the running until a person sends it round again.
+    /// The job was dead-lettered.
     DeadLettered,
-    /// A person sent it round again.
+    /// A user requeued the job.
     Requeued,
-    /// A person stopped it.
+    /// A user cancelled the job.
     Cancelled,
-    /// The reviewers agreed.
+    /// The review quorum was reached.
     Approved,
-    /// Somebody asked for changes.
+    /// A reviewer requested changes.
     ChangesRequested,
-    /// Its pull request has sent it back too often: a person has to look.
+    /// The pull request used up its feedback rounds; a maintainer has to act.
     Escalated,
-    /// Somebody said no.
+    /// A reviewer rejected the work.
     Rejected,
-    /// The agent asked a person.
+    /// The agent asked a question.
     Asked,
-    /// The engine's usage window is used up.
+    /// The engine's usage window is exhausted.
     QuotaHit,
-    /// Somebody changed how urgent it is.
+    /// A user changed the priority.
     PriorityChanged,
-    /// Somebody tied it to a factory, or let it go.
+    /// A user pinned the job to a factory, or removed the pin.
     Pinned,
-    /// A dependency failed, and the job waits for it all the same.
+    /// A dependency failed. The job stays blocked on it.
     DependencyFailed,
-    /// A failed dependency was requeued: the job waits for it as before.
+    /// A failed dependency was requeued. The job waits for it as before.
     DependencyRecovered,
-    /// A person took a dead-lettered job off the list of dead letters.
+    /// An operator dismissed the dead letter.
     Dismissed,
-    /// The store was put back from a backup: whoever held the job or was offered it has lost it.
+    /// The store was restored from a backup, which revoked the job's lease or offer.
     Restored,
 }
 
-/// Who did it.
+/// The actor that caused an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", tag = "who", content = "name")]
 pub enum Actor {
-    /// A person or a program, by the name of its token.
+    /// A user or a program, by the name of its token.
     Person(String),
     /// A factory.
     Factory(FactoryId),

@@ -1,4 +1,4 @@
-//! Identifiers and counters. Each is its own type, so that an epoch can never stand where a revision belongs.
+//! Identifiers and counters. Each has its own type, so that the compiler rejects an epoch in place of a revision.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,15 +15,15 @@ use crate::time::Timestamp;
 #[error("`{0}` is not an id: expected a UUID such as `0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a`")]
 pub struct IdError(pub String);
 
-/// Only the hyphenated form: one id has one spelling, in documents, URLs, refs and directories alike.
+/// Accepts only the hyphenated form: one id has one spelling in documents, URLs, refs and directories.
 fn hyphenated(text: &str) -> Result<Uuid, IdError> {
     match Uuid::try_parse(text) {
         Ok(id) if text.len() == 36 => Ok(id),
-        _ => Err(IdError(crate::names::printable(text))),
+        _ => Err(IdError(crate::names::escape_for_terminal(text))),
     }
 }
 
-/// Reads an id from a document.
+/// Deserialises an id.
 struct Hyphenated;
 
 impl serde::de::Visitor<'_> for Hyphenated {
@@ -56,7 +56,7 @@ macro_rules! uuid_id {
         }
 
         impl $name {
-            /// A UUIDv7: ordered by the time it was made, unique by ten random bytes.
+            /// A UUIDv7: ordered by creation time, made unique by ten random bytes.
             pub fn new(now: Timestamp, random: [u8; 10]) -> Self {
                 let millis = u64::try_from(now.as_millis()).unwrap_or(0);
                 Self(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
@@ -67,7 +67,7 @@ macro_rules! uuid_id {
                 self.0.as_bytes()
             }
 
-            /// The id made of these sixteen bytes, as a store kept them.
+            /// Builds the id from sixteen stored bytes.
             pub fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(Uuid::from_bytes(bytes))
             }
@@ -90,7 +90,7 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// One job, for ever: ids are never reused.
+    /// A job. Ids are never reused.
     JobId
 }
 uuid_id! {
@@ -98,17 +98,18 @@ uuid_id! {
     InstanceId
 }
 uuid_id! {
-    /// Random per attempt to accept a dispatch, kept on the factory's disk so that a lost answer can be asked for again.
+    /// Random per attempt to accept a dispatch. The factory persists it, so that it can repeat a claim whose answer was
+    /// lost.
     ClaimNonce
 }
 uuid_id! {
-    /// One stored token, named without giving it away.
+    /// Public id of a stored token, not its secret.
     TokenId
 }
 
 impl JobId {
-    /// The id that an idempotency key stands for: the same pair always gives the same id, so "create if absent" is the
-    /// whole check [J3].
+    /// The id derived from an idempotency key. The same product and key give the same id, so that "create if absent"
+    /// deduplicates [J3].
     pub fn derived(product: &ProductId, key: &str) -> Self {
         let mut hash = Sha256::new();
         hash.update(product.as_str().as_bytes());
@@ -132,7 +133,7 @@ macro_rules! counter {
         pub struct $name(pub u64);
 
         impl $name {
-            /// The next one.
+            /// The successor.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0 + 1)
@@ -148,27 +149,28 @@ macro_rules! counter {
 }
 
 counter! {
-    /// The fence: rises on every grant and on every write that clears a holder, and never falls [I2].
+    /// The fencing token of a job. It rises on every grant and on every write that clears a holder, and never falls
+    /// [I2].
     Epoch
 }
 counter! {
-    /// How often the store was put back from a backup: the high bits of every epoch (row 28).
+    /// How often the store was restored from a backup: the high bits of every epoch (row 28).
     Generation
 }
 counter! {
-    /// Numbers the dispatches of one job; with the job's id it names a broker message [I5].
+    /// Number of a dispatch within its job. With the job's id it identifies a broker message [I5].
     DispatchSeq
 }
 counter! {
-    /// The version of a stored document, compared by every write.
+    /// Revision of a stored document, compared by every write.
     Revision
 }
 counter! {
-    /// The place of an event among its job's events, without gaps.
+    /// Sequence number of an event within its job, without gaps.
     EventSeq
 }
 counter! {
-    /// A place in the store's commit order: what the fleet stream's cursor counts.
+    /// A position in the store's commit order: the cursor of the fleet's event stream.
     Position
 }
 
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_has_one_spelling_in_documents_too() {
+    fn only_hyphenated_ids_are_deserialised() {
         let id = JobId::new(Timestamp::from_millis(1_700_000_000_000), [7; 10]);
         let bare = id.to_string().replace('-', "");
 
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_has_one_spelling() {
+    fn only_hyphenated_ids_are_parsed() {
         assert!("0190f3a47c1e7b529d0a1f2e3d4c5b6a".parse::<JobId>().is_err());
         assert!("{0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a}".parse::<JobId>().is_err());
         assert!("../etc/passwd".parse::<JobId>().is_err());

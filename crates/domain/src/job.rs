@@ -1,18 +1,18 @@
-//! One piece of work, from submit to its end.
+//! A job: one piece of work, from submit to its end.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-mod aftermath;
+mod accessors;
+mod effects;
 mod feedback;
-mod reading;
 mod stuck;
 
 use crate::event::{Actor, EventKind, JobEvent};
-use crate::facts::{Facts, facts_of};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
+use crate::job_columns::{JobColumns, facts_of};
 use crate::json::json_text;
 use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease};
 use crate::merge_conflict::MergeConflict;
@@ -22,57 +22,57 @@ use crate::ports::{Body, Commit, Expected};
 use crate::previous_run::PreviousRun;
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
-use crate::run::{Run, Spent};
+use crate::run::{Run, TotalSpend};
 use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
-use crate::stage::{Circumstances, Obstacle, Stage, StageEvent};
+use crate::stage::{BlockedOn, JobContext, Stage, StageEvent};
 use crate::time::Timestamp;
 
-/// The version of the stored document. Older ones are read for ever.
+/// Version of the stored document. Older versions stay readable.
 const DOCUMENT_VERSION: u16 = 1;
 
-/// About how long the changing part of a job is.
+/// Approximate length of the stored state.
 const STATE_LEN: usize = 1_024;
 
-/// How many commits are remembered as ones that the pull request's branch may show.
+/// How many promoted commits a job remembers.
 const HEADS_MAX: usize = 8;
 
-/// What was submitted: written once, never changed.
+/// The immutable part of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Submission {
-    /// The job.
+    /// The job's id.
     pub id: JobId,
-    /// Whose it is.
+    /// The product that owns the job.
     pub product: ProductId,
-    /// What it asks for.
+    /// The parsed manifest.
     pub spec: Spec,
-    /// Its dependencies, by id.
+    /// The dependencies, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deps: Vec<JobId>,
-    /// The key under which a repeated submit is the same job.
+    /// The idempotency key: a repeated submit with it returns the same job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The digest of the body, so that another body under the same key is noticed.
+    /// Digest of the body. It detects a different body under the same key.
     pub body_sha256: String,
-    /// Who submitted it.
+    /// Name of the submitter.
     pub by: String,
-    /// When.
+    /// Time of the submit.
     pub at: Timestamp,
 }
 
-/// One piece of work. The stage is private: [`Job::apply`] is the only way to change it.
+/// A job. The stage is private: only [`Job::apply`] changes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     submission: Arc<Submission>,
-    /// Follows from the submission and the pin; kept because every commit asks for it.
+    /// Derived from the submission and the pin; cached because every commit reads it.
     shape: ShapeKey,
     state: State,
     fresh_events: Vec<JobEvent>,
     fresh_runs: Vec<Run>,
 }
 
-/// The part of a job that changes: small, because every change writes it again.
+/// The mutable part of a job. Small, because every change rewrites it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct State {
@@ -90,15 +90,15 @@ struct State {
     lost_leases: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     unaccepted: u32,
-    /// How often holders gave it back since it last got anywhere.
+    /// Releases since the job last made progress.
     #[serde(default, skip_serializing_if = "is_zero")]
     releases: u32,
     #[serde(default, skip_serializing_if = "is_zero")]
     runs: u32,
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    spent: Spent,
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    forgiven: Spent,
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
+    spent: TotalSpend,
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
+    forgiven: TotalSpend,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<Run>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ struct State {
     completed: Option<CommitSha>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completed_epoch: Option<Epoch>,
-    /// The factory whose run completed it: only that one may repeat its report.
+    /// The factory whose run completed the job: only it may repeat the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     completed_by: Option<FactoryId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,10 +116,10 @@ struct State {
     heads: Vec<CommitSha>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pull_request: Option<PullRequest>,
-    /// The text of the pull request, for as long as somebody may have to open it.
+    /// Text for the pull request, kept until the pull request is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request_text: Option<String>,
-    /// What the next run has to change about the completed work.
+    /// Changes that the next run has to make to the completed work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     changes: Option<String>,
     /// An operator's message for the next runs, until the work is completed.
@@ -132,28 +132,28 @@ struct State {
     feedback: Feedback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<FactoryId>,
-    /// Its promotion or merge was given up.
+    /// The coordinator stopped retrying the promotion or merge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     merge_failed: bool,
-    /// The conflict that the last merge ended with, until the work is completed anew or starts over.
+    /// The conflict of the last merge, until the work is completed again or discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     conflict: Option<MergeConflict>,
     /// The promotion or merge that failed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed_errand: Option<FailedErrand>,
-    /// The dependency that failed and that the job waits for all the same.
+    /// The failed dependency that the job stays blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed_dependency: Option<JobId>,
     /// Whether verify commands ran on the completed work; absent in documents of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
-    /// A dead letter that an operator took off the list.
+    /// An operator dismissed the dead letter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     dismissed: bool,
-    /// Rework rounds that merge conflicts have started since an operator last acted on the job.
+    /// Rework rounds for merge conflicts since an operator last acted on the job.
     #[serde(default, skip_serializing_if = "is_zero")]
     conflict_rounds: u32,
-    /// The merge is requested again once the rework is completed.
+    /// Whether the merge is requested again after the rework.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ship_after_rework: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -161,24 +161,24 @@ struct State {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
     updated_at: Timestamp,
-    /// The place of the last change among all changes: what the queue is ordered by when it is loaded (row 36).
+    /// Sequence number of the last change in the store: the queue loads in this order (row 36).
     #[serde(default, skip_serializing_if = "is_unordered")]
     order: u64,
 }
 
-/// What was out or held before a change.
-struct Before {
+/// Lease and offer of a job before a change.
+struct PriorHolder {
     lease: Option<Lease>,
     dispatch: Option<Dispatch>,
     errand: Option<ErrandKind>,
 }
 
-impl Before {
+impl PriorHolder {
     fn holder(&self) -> Option<&FactoryId> {
         self.lease.as_ref().map(|lease| &lease.factory)
     }
 
-    /// The factory that had it or was offered it.
+    /// The factory that held the job or had the offer.
     fn asked(&self) -> Option<&FactoryId> {
         self.holder().or_else(|| self.dispatch.as_ref().map(|offer| &offer.target))
     }
@@ -187,32 +187,32 @@ impl Before {
 /// Whether a new job's dependencies are already met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DepsState {
-    /// Nothing holds it back.
+    /// All dependencies are met.
     Met,
-    /// It waits for other jobs.
+    /// The job waits for other jobs.
     Unmet,
 }
 
-/// A stored document that this version cannot read.
+/// A stored document that this version cannot decode.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// Written by a newer version.
     #[error("the document has version {found}, this program reads up to {DOCUMENT_VERSION}: use the newer program")]
     Newer {
-        /// Its version.
+        /// The version of the document.
         found: u16,
     },
-    /// Not a job.
+    /// Not a job document.
     #[error("the document is not a job")]
     Malformed(#[source] serde_json::Error),
 }
 
 impl Job {
-    /// A job as it is written down for the first time.
+    /// Creates a job.
     pub fn submit(submission: Submission, deps: DepsState) -> Self {
         let stage = match deps {
             DepsState::Met => Stage::waiting(None),
-            DepsState::Unmet => Stage::Blocked { on: Obstacle::Deps },
+            DepsState::Unmet => Stage::Blocked { on: BlockedOn::Deps },
         };
         let at = submission.at;
         let by = Actor::Person(submission.by.clone());
@@ -229,8 +229,8 @@ impl Job {
             unaccepted: 0,
             releases: 0,
             runs: 0,
-            spent: Spent::default(),
-            forgiven: Spent::default(),
+            spent: TotalSpend::default(),
+            forgiven: TotalSpend::default(),
             run: None,
             checkpoint: None,
             completed: None,
@@ -264,7 +264,7 @@ impl Job {
         job
     }
 
-    /// A new job in a generation of the store: it may bear the id of one that was granted in a lost future.
+    /// Starts the job in a generation: the lost history may have granted a job with the same id.
     #[must_use]
     pub fn begun_in(mut self, generation: Generation) -> Self {
         self.enter(generation);
@@ -274,16 +274,17 @@ impl Job {
         self
     }
 
-    /// The only way a job changes stage: the fence first, then the table, then what the change brings with it.
+    /// Applies an event: checks the fence, then the transition table, then applies the effects. The only way to change
+    /// a stage.
     #[expect(clippy::needless_pass_by_value, reason = "an event happens once: it is handed over, not lent")]
     pub fn apply(mut self, event: StageEvent, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
         self.check_fence(&event)?;
-        let before = Before {
+        let before = PriorHolder {
             lease: self.lease().cloned(),
             dispatch: self.dispatch().cloned(),
             errand: self.errand().map(|errand| errand.kind),
         };
-        let around = Circumstances {
+        let around = JobContext {
             at,
             review: self.submission.spec.review.as_ref(),
             completed: self.state.completed.as_ref(),
@@ -301,7 +302,7 @@ impl Job {
         Ok(self)
     }
 
-    /// Changes how urgent the job is.
+    /// Changes the priority.
     #[must_use]
     pub fn with_priority(mut self, priority: Priority, at: Timestamp, by: Actor) -> Self {
         self.state.priority = priority;
@@ -309,7 +310,7 @@ impl Job {
         self
     }
 
-    /// Ties the job to one factory, or lets it go.
+    /// Pins the job to one factory, or removes the pin.
     #[must_use]
     pub fn with_pin(mut self, pin: Option<FactoryId>, at: Timestamp, by: Actor) -> Self {
         self.record(EventKind::Pinned, at, by, json!({ "factoryId": pin }));
@@ -318,12 +319,12 @@ impl Job {
         self
     }
 
-    /// Numbers the change that is about to be written, after all changes before it. Wall clocks jump; this does not.
+    /// Sets the sequence number of the change about to be written. Unlike wall clocks, it never goes back.
     pub fn set_order(&mut self, order: u64) {
         self.state.order = order;
     }
 
-    /// The place of the last change among all changes; 0 in documents of older versions.
+    /// Sequence number of the last change; 0 in documents of older versions.
     pub fn order(&self) -> u64 {
         self.state.order
     }
@@ -335,7 +336,7 @@ impl Job {
         self
     }
 
-    /// The unit that writes this job over `expected`, with everything that happened since it was read.
+    /// The commit that writes this job over `expected`, with all events since it was read.
     pub fn commit_at(mut self, expected: Expected, body: Option<Body>) -> Commit {
         let events = std::mem::take(&mut self.fresh_events);
         let runs = std::mem::take(&mut self.fresh_runs);
@@ -343,12 +344,12 @@ impl Job {
         Commit { expected, job: self, body, facts, events, runs }
     }
 
-    /// The changing part, as stores keep it.
+    /// The mutable part as stored JSON.
     pub fn state_json(&self) -> Result<String, serde_json::Error> {
         json_text(&self.state, STATE_LEN)
     }
 
-    /// The job made of its two stored parts.
+    /// Restores a job from its two stored parts.
     pub fn from_stored(submission: Arc<Submission>, state: &str) -> Result<Self, DocumentError> {
         let state: State = serde_json::from_str(state).map_err(|error| match version_of(state) {
             Some(found) if found > DOCUMENT_VERSION => DocumentError::Newer { found },
@@ -366,8 +367,8 @@ impl Job {
         Self { shape: job.shape().key(), ..job }
     }
 
-    /// The facts that queries need, computed here so that no store reads a document to answer one.
-    pub fn facts(&self) -> Facts {
+    /// The columns for queries. The domain computes them, so that no store parses a document to answer a query.
+    pub fn facts(&self) -> JobColumns {
         facts_of(self)
     }
 
@@ -390,14 +391,14 @@ impl Job {
         Ok(())
     }
 
-    /// The epoch rises on every grant and on every write that clears a holder [I2].
+    /// Raises the epoch on every grant and on every write that clears a holder [I2].
     fn raise_epoch(&mut self, held_before: Option<&Lease>) {
         if self.lease() != held_before {
             self.state.lease_epoch = self.state.lease_epoch.next();
         }
     }
 
-    /// Counts epochs and dispatches above everything that an earlier generation can have given out.
+    /// Raises epoch and dispatch number above all that earlier generations granted.
     fn enter(&mut self, generation: Generation) {
         self.state.lease_epoch = self.state.lease_epoch.max(Epoch::first_of(generation));
         self.state.dispatch_seq = self.state.dispatch_seq.max(DispatchSeq::first_of(generation));
@@ -406,13 +407,15 @@ impl Job {
     fn record(&mut self, kind: EventKind, at: Timestamp, by: Actor, data: serde_json::Value) {
         self.state.seq = self.state.seq.next();
         self.state.updated_at = at;
+        let stage = self.state.stage.name();
         self.fresh_events.push(JobEvent {
+            text: crate::event::sentence(kind, stage, &by, &data),
             job_id: self.submission.id,
             product_id: self.submission.product.clone(),
             seq: self.state.seq,
             at,
             kind,
-            stage: self.state.stage.name(),
+            stage,
             epoch: self.state.lease_epoch,
             by,
             data,
@@ -420,12 +423,12 @@ impl Job {
     }
 }
 
-/// A value with the revision it was read at.
+/// A value with the revision at which it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Versioned<T> {
     /// The value.
     pub value: T,
-    /// What a write over it must expect.
+    /// The revision that a write over it must expect.
     pub revision: Revision,
 }
 

@@ -1,20 +1,20 @@
-//! Jobs as people read them: a short id, and the title.
+//! Labels of jobs in messages: short id and title.
 
 use std::fmt;
 
 use crate::ids::JobId;
 
-/// Characters of a short id. UUIDv7 begins with the clock, so ids are told apart by their last characters.
+/// Length of a short id. UUIDv7 starts with a timestamp, so the last characters tell ids apart.
 const SHORT_LEN: usize = 7;
 
-/// A title within a sentence; longer ones are cut.
+/// Maximum length of a title in a message; longer ones are truncated.
 const TITLE_CHARS_MAX: usize = 60;
 
-/// The last characters of a job's id: what people read and type.
+/// The last characters of a job's id, for people to read and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShortJobId(JobId);
 
-/// A job within a sentence: `4f1c689 "Fix the login"`, or the short id alone where the title is not known.
+/// A job in a message: `4f1c689 "Fix the login"`, or only the short id if the title is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobLabel<'a> {
     id: JobId,
@@ -22,17 +22,17 @@ pub struct JobLabel<'a> {
 }
 
 impl JobId {
-    /// The last characters of the id: what people read and type.
+    /// The last characters of the id, for people to read and type.
     pub fn short(self) -> ShortJobId {
         ShortJobId(self)
     }
 
-    /// The job by its short id and its title.
+    /// The label with a title.
     pub fn titled(self, title: &str) -> JobLabel<'_> {
         JobLabel { id: self, title: Some(title) }
     }
 
-    /// The job by its short id, and by its title where that is known.
+    /// The label, with a title if it is known.
     pub fn perhaps_titled(self, title: Option<&str>) -> JobLabel<'_> {
         JobLabel { id: self, title }
     }
@@ -41,7 +41,7 @@ impl JobId {
 impl fmt::Display for ShortJobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let id = self.0.to_string();
-        // Honours a width, so that it can stand in a column.
+        // Honours the width of the format, for columns.
         f.pad(&id[id.len() - SHORT_LEN..])
     }
 }
@@ -72,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn a_label_has_the_title_where_it_is_known() {
+    fn a_label_contains_the_title_if_known() {
         assert_eq!(id().titled("Fix the login").to_string(), "d4c5b6a \"Fix the login\"");
         assert_eq!(id().perhaps_titled(None).to_string(), "d4c5b6a");
     }
 
     #[test]
-    fn a_long_title_is_cut_in_a_label() {
+    fn a_label_truncates_a_long_title() {
         let label = id().titled(&"é".repeat(100)).to_string();
 
         assert_eq!(label, format!("d4c5b6a \"{}…\"", "é".repeat(TITLE_CHARS_MAX)));

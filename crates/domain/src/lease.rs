@@ -1,4 +1,4 @@
-//! The right to work on a job, and the offer that precedes it.
+//! Leases, dispatches and errands.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,64 +7,64 @@ use crate::ids::{ClaimNonce, DispatchSeq, Epoch, InstanceId, JobId};
 use crate::names::{CommitSha, FactoryId, RepoIdentity};
 use crate::time::Timestamp;
 
-/// The right to work on a job: one holder and the epoch that every write of that holder must show.
+/// A lease: one holder, and the epoch that each of its writes must present.
 ///
-/// When it expires is not written here: renewals live in the coordinator's memory.
+/// The expiry is not stored: the coordinator keeps heartbeats in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lease {
-    /// Who holds it.
+    /// The factory that holds it.
     pub factory: FactoryId,
-    /// Which process of that factory.
+    /// The process of that factory.
     pub instance: InstanceId,
-    /// The fence.
+    /// The epoch: writes with another one are fenced.
     pub epoch: Epoch,
-    /// The nonce it was claimed with: the same nonce asks for the same answer again.
+    /// The nonce of the claim. A repeated claim with it gets the same answer.
     pub nonce: ClaimNonce,
-    /// The dispatch that it answers.
+    /// The dispatch that was accepted.
     pub seq: DispatchSeq,
     /// When it was granted, by the coordinator's clock.
     pub granted_at: Timestamp,
 }
 
-/// The decision "this job goes to that factory", not yet accepted.
+/// A dispatch: an offer of a job to a factory, not yet accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dispatch {
-    /// Its number among the job's dispatches.
+    /// Number among the job's dispatches.
     pub seq: DispatchSeq,
-    /// Who may accept it.
+    /// The factory that may accept it.
     pub target: FactoryId,
-    /// After this it is taken back and another target is preferred.
+    /// Deadline to accept. After it the coordinator withdraws the offer and prefers another factory.
     pub accept_by: Timestamp,
-    /// The score that won, for the explanation.
+    /// The winning score, for explanations.
     pub score: f64,
 }
 
-/// What a worker shows with every write: the job and the epoch it was given, and who its token says it is.
+/// The fence that a worker presents with every write: job, epoch, and the factory of its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fence {
     /// The job.
     pub job: JobId,
-    /// The epoch that the worker was given.
+    /// The epoch of the worker's lease.
     pub epoch: Epoch,
-    /// The factory that the token names; never taken from a request body.
+    /// The factory of the token; never read from a request body.
     pub factory: FactoryId,
 }
 
-/// A short piece of work after completion: moving the pull request's branch, or merging it.
+/// An errand: a promotion or a merge given to a factory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Errand {
-    /// What is to be done.
+    /// Promotion or merge.
     pub kind: ErrandKind,
-    /// The recorded commit that it is done with [I15].
+    /// The recorded commit to promote or merge [I15].
     pub sha: CommitSha,
-    /// How far it is.
+    /// Its progress.
     pub state: ErrandState,
-    /// How often it was handed out before.
+    /// Number of earlier attempts.
     pub tries: u32,
-    /// How often in a row its factory put it off.
+    /// Number of consecutive postponements by its factory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub put_offs: u32,
 }
@@ -74,7 +74,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// What an errand does.
+/// The kind of an errand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrandKind {
@@ -85,7 +85,7 @@ pub enum ErrandKind {
 }
 
 impl ErrandKind {
-    /// The word in events and logs.
+    /// The name in events and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Promote => "promote",
@@ -94,13 +94,13 @@ impl ErrandKind {
     }
 }
 
-/// How far an errand is.
+/// The progress of an errand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase", tag = "state")]
 pub enum ErrandState {
-    /// Nobody was asked yet; `not_before` holds after a failed try.
+    /// Not yet offered. `not_before` is set after a failed attempt.
     Waiting {
-        /// Earliest time of the next try.
+        /// Earliest time of the next attempt.
         #[serde(rename = "notBefore", skip_serializing_if = "Option::is_none", default)]
         not_before: Option<Timestamp>,
     },
@@ -109,31 +109,31 @@ pub enum ErrandState {
         /// The offer.
         dispatch: Dispatch,
     },
-    /// A factory is at it.
+    /// A factory executes it.
     Held {
-        /// Its right to report.
+        /// The lease of the factory.
         lease: Lease,
-        /// After this the errand is given to another.
+        /// Deadline of the report. After it the errand goes to another factory.
         until: Timestamp,
     },
 }
 
-/// A pointer to saved work in progress, kept across reassignments so that work resumes [F4].
+/// A pointer to saved work, kept across reassignments so that the next run resumes [F4].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// The ref it was pushed to.
+    /// The ref that the work was pushed to.
     #[serde(rename = "ref")]
     pub git_ref: String,
     /// The commit.
     pub sha: CommitSha,
-    /// The engine's own session, when it can be resumed.
+    /// The engine's session id, if it can be resumed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<String>,
-    /// The epoch of the run that saved it.
+    /// The epoch of the run that saved the work.
     pub epoch: Epoch,
-    /// The repository it was pushed to, as far as its factory reported one: only a factory with the same repository can
-    /// resume from it, promote or merge it.
+    /// The repository that the work was pushed to, if the factory reported it. Only a factory with the same repository
+    /// can resume, promote or merge it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub repository: Option<RepoIdentity>,
 }

@@ -1,12 +1,12 @@
-//! Words and rules. No tokio, no clock, no I/O: everything here can be decided with values alone.
+//! Types and rules of the domain. No tokio, no clock, no I/O: all functions work on values.
 
 mod engine_health;
 mod event;
-mod facts;
 mod fleet;
 mod generation;
 mod ids;
 mod job;
+mod job_columns;
 mod job_label;
 mod json;
 mod lease;
@@ -30,43 +30,43 @@ mod time;
 mod usage_window;
 
 pub use engine_health::{EngineHealth, unnamed_credential};
-pub use event::{Actor, EventKind, JobEvent, Recorded};
-pub use facts::Facts;
-pub use fleet::{Factory, Grant, Product, Token, UnavailableRepo};
-pub use generation::{Bookmark, BookmarkError, Lineage};
+pub use event::{Actor, EventKind, JobEvent, StoredEvent};
+pub use fleet::{Factory, Product, Token, TokenScope, UnavailableRepo};
+pub use generation::{EventCursor, EventCursorError, StoreGeneration};
 pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
+pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema, suggest};
 pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
-pub use mode::{Flags, Mode, UnknownMode};
+pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, is_harmless, printable,
+    counted, dollars, escape_for_terminal, grouped, is_terminal_safe,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
-    FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, Published, Receipt, Scope,
-    StoreError, Subscription, Summary, Unreadable,
+    FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, PublishOutcome, Receipt, Scope,
+    StoreError, Subscription, Summary, UnreadableDocument,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;
-pub use reason::{Again, FailureReason};
+pub use reason::{FailureReason, Retryability};
 pub use refusal::Refusal;
-pub use retry::{RetryPolicy, Verdict};
+pub use retry::{RetryDecision, RetryPolicy};
 pub use run::{
-    COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, FigureOutOfRange, Insights, Run, RunOutcome, Spent, TOKENS_MAX,
-    TURNS_MAX, last_lines,
+    COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, Run, RunInsights, RunOutcome, TOKENS_MAX, TURNS_MAX,
+    TotalSpend, ValueOutOfRange, last_lines,
 };
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
 pub use stage::{
-    Account, Completion, Holder, KeepCheckpoint, Obstacle, Stage, StageEvent, StageName, Unaccepted, UnknownStage,
+    BlockedOn, Completion, FailureDetails, Holder, KeepCheckpoint, OfferEnd, Stage, StageEvent, StageName, UnknownStage,
 };
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
 pub use usage_window::UsageWindow;

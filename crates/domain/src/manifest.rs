@@ -1,42 +1,42 @@
-//! Reads a manifest: Markdown with YAML front matter in, a [`Spec`] or every reason against it out [J1].
+//! Parses a manifest: Markdown with YAML front matter in, a [`Spec`] or all findings out [J1].
 
+mod decode;
 mod duration;
 mod fields;
 mod finding;
-mod form;
 mod front_matter;
-mod nearest;
 mod path;
 mod schema;
+mod suggest;
 mod tree;
 
 pub use finding::{Finding, Severity};
-pub use nearest::nearest as suggest;
 pub use schema::manifest_schema;
+pub use suggest::suggest;
 
 use crate::spec::Spec;
 
-use form::Form;
+use decode::Decoder;
 use front_matter::FrontMatter;
 use tree::Tree;
 
-/// A whole manifest: a page of prose is a few kilobytes, so this is generous, and a batch of 1,000 stays in memory.
+/// Maximum size of a manifest. A page of prose is a few kilobytes, and a batch of 1,000 still fits in memory.
 const MANIFEST_BYTES_MAX: usize = 1024 * 1024;
-/// The front matter alone. 1,000 dependencies by id take about 40 KiB.
+/// Maximum size of the front matter. 1,000 dependencies by id take about 40 KiB.
 const FRONT_MATTER_BYTES_MAX: usize = 64 * 1024;
-/// More than anybody reads; beyond it the findings are counted, not listed.
+/// Maximum number of listed findings; the rest is counted.
 const FINDINGS_MAX: usize = 100;
 
-/// A manifest that can be submitted.
+/// A parsed manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// What the job asks for.
+    /// The job's specification.
     pub spec: Spec,
-    /// What does not stop the job but somebody should know, by line.
+    /// Findings that do not reject the manifest, by line.
     pub warnings: Vec<Finding>,
 }
 
-/// What an unknown key is.
+/// How the parser treats unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
     /// Kept in [`Spec::extra`], with a warning.
@@ -46,9 +46,9 @@ pub enum Strictness {
 }
 
 impl Manifest {
-    /// Reads a manifest; a refusal lists everything that is wrong with it, by line.
+    /// Parses a manifest. An error lists every finding, by line.
     ///
-    /// The text itself is not part of the result: it is kept byte for byte by whoever submits it.
+    /// The result does not contain the text: the caller stores it byte for byte.
     pub fn parse(text: &str, strictness: Strictness) -> Result<Self, Vec<Finding>> {
         check_size("the manifest", text.len(), MANIFEST_BYTES_MAX)?;
         let front_matter = FrontMatter::split(text).map_err(|unclosed| vec![unclosed])?;
@@ -58,7 +58,7 @@ impl Manifest {
         let mut findings = tree.findings;
         let mut spec = Spec::default();
         if let Some(entries) = tree.entries {
-            let form = Form::fill(&entries, front_matter.prompt, strictness);
+            let form = Decoder::fill(&entries, front_matter.prompt, strictness);
             findings.extend(form.findings);
             spec = form.spec;
         }
@@ -67,9 +67,9 @@ impl Manifest {
         if refused { Err(findings) } else { Ok(Self { spec, warnings: findings }) }
     }
 
-    /// The Markdown after the front matter: what the engine is asked to do.
+    /// The Markdown after the front matter: the agent's prompt.
     ///
-    /// All of the text when front matter is absent or never closed.
+    /// The whole text if the front matter is absent or not closed.
     pub fn prompt(text: &str) -> &str {
         FrontMatter::split(text).map_or(text, |front_matter| front_matter.prompt)
     }
@@ -85,7 +85,7 @@ fn check_size(what: &str, bytes: usize, bytes_max: usize) -> Result<(), Vec<Find
 fn in_reading_order(mut findings: Vec<Finding>) -> Vec<Finding> {
     let listed = findings.len().min(FINDINGS_MAX);
     if listed < findings.len() {
-        // What stops the job must not be cut off by what does not.
+        // Sort errors first, so that truncation drops only warnings.
         findings.sort_by_key(|finding| (finding.severity, finding.line));
         let left_out = findings.split_off(listed);
         let severity = findings.first().map_or(Severity::Error, |finding| finding.severity);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_over_the_limit_is_refused_unread() {
+    fn an_oversized_manifest_is_rejected_without_parsing() {
         let text = "x".repeat(MANIFEST_BYTES_MAX + 1);
 
         let findings = Manifest::parse(&text, Strictness::Lenient).unwrap_err();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn front_matter_over_the_limit_is_refused_unread() {
+    fn oversized_front_matter_is_rejected_without_parsing() {
         let text = format!("---\ntitle: {}\n---\n", "x".repeat(FRONT_MATTER_BYTES_MAX));
 
         let findings = Manifest::parse(&text, Strictness::Lenient).unwrap_err();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_warnings_never_hides_the_error() {
+    fn many_warnings_do_not_hide_an_error() {
         let unknown: String = (0..150).map(|n| format!("unknown-{n}: x\n")).collect();
         let text = format!("---\n{unknown}title: ''\n---\n");
 

@@ -1,11 +1,11 @@
-//! A merge that git could not make by itself.
+//! Merge conflicts.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::names::{BranchName, CommitSha};
 
-/// Files of one conflict that are named; the first ones of more.
+/// Maximum number of files listed for one conflict.
 pub const CONFLICT_FILES_MAX: usize = 100;
 
 /// A merge conflict: the completed commit and the base branch changed the same lines. Nothing was merged.
@@ -14,9 +14,9 @@ pub const CONFLICT_FILES_MAX: usize = 100;
 pub struct MergeConflict {
     /// The base branch.
     pub base: BranchName,
-    /// The commit of the base branch that the merge was tried with.
+    /// The commit of the base branch in the failed merge.
     pub base_sha: CommitSha,
-    /// The files in conflict, at most 100. Empty when they are not known.
+    /// The files in conflict, at most 100. Empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
 }

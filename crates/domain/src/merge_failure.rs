@@ -1,4 +1,4 @@
-//! A promotion or a merge that failed, as lists, alerts and explanations show it.
+//! Failed promotions and merges, for lists, alerts and explanations.
 
 use std::fmt;
 
@@ -9,50 +9,50 @@ use crate::ids::JobId;
 use crate::lease::ErrandKind;
 use crate::names::{BranchName, CommitSha};
 
-/// Tries of one promotion or merge before the coordinator stops trying.
+/// Attempts at one promotion or merge before the coordinator stops retrying.
 pub const ERRAND_TRIES_MAX: u32 = 8;
 
-/// Files that are named in a sentence.
+/// Maximum number of files named in a message.
 const FILES_NAMED_MAX: usize = 3;
 
-/// A promotion or a merge that failed. It is tried again while `triesLeft` is not zero.
+/// A failed promotion or merge. The coordinator retries while `triesLeft` is not zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeFailure {
     /// What failed: `promote` pushes the job's branch, `ship` merges it.
     pub errand: ErrandKind,
-    /// What the factory reported.
+    /// The factory's error message.
     pub message: String,
-    /// The base branch, of a merge conflict.
+    /// The base branch, for a merge conflict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
-    /// The commit of the base branch that the merge was tried with, of a merge conflict.
+    /// The commit of the base branch in the failed merge, for a merge conflict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_sha: Option<CommitSha>,
     /// The files in conflict, at most 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The shipped job whose merge it conflicts with, if that is known.
+    /// The shipped job that it conflicts with, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflicts_with: Option<ConflictingJob>,
-    /// How often it is tried again by itself.
+    /// Number of remaining retries.
     pub tries_left: u32,
-    /// The coordinator stopped trying: a person has to act.
+    /// Whether the coordinator stopped retrying; a maintainer has to act.
     pub given_up: bool,
 }
 
-/// A shipped job that another one conflicts with.
+/// A shipped job that conflicts with another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConflictingJob {
     /// The job.
     pub job_id: JobId,
-    /// Its title, if the coordinator knows it.
+    /// Its title, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
-/// What a job keeps of its last failed promotion or merge.
+/// The last failed promotion or merge, as stored in the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FailedErrand {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_is_tried_again_counts_its_tries() {
+    fn a_retried_failure_counts_its_attempts() {
         let again = MergeFailure { tries_left: 3, given_up: false, errand: ErrandKind::Promote, ..failure() };
 
         assert_eq!(again.to_string(), "push failed: the remote did not answer, 3 tries left");

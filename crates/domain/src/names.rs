@@ -1,4 +1,4 @@
-//! Names that reach git, a path or a command line. Our own allow-list, checked once, where the name comes in [T8].
+//! Names used in git, paths and command lines. An allow-list validates them once, at the boundary [T8].
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// A name that was refused, and why.
+/// An invalid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{shown}` is not a valid {what} name: {why}")]
 pub struct NameError {
-    /// What the name was for: "product", "repository", …
+    /// The kind of name: "product", "repository", …
     pub what: &'static str,
-    /// The name with everything that could confuse a terminal taken out.
+    /// The name, escaped for terminals.
     pub shown: String,
-    /// The rule it breaks.
+    /// The violated rule.
     pub why: &'static str,
 }
 
@@ -45,7 +45,7 @@ macro_rules! name {
             fn from_str(text: &str) -> Result<Self, NameError> {
                 match $check(text) {
                     Ok(()) => Ok(Self(text.into())),
-                    Err(why) => Err(NameError { what: $what, shown: printable(text), why }),
+                    Err(why) => Err(NameError { what: $what, shown: escape_for_terminal(text), why }),
                 }
             }
         }
@@ -78,18 +78,18 @@ name! {
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "notes"
 }
 name! {
-    /// A generic worker host.
+    /// A factory: a generic worker host.
     FactoryId, "factory", check_word, 64,
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "mac-1"
 }
 name! {
-    /// A repository, by the name that factories advertise it under: `notes` or `acme/notes`.
+    /// A repository, by the name that factories advertise: `notes` or `acme/notes`.
     RepoName, "repository", check_path, 200,
     "^(?!.*[^/]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "acme/notes"
 }
 name! {
-    /// Which repository a name stands for: the normalised URL of its remote, `github.com/acme/notes`, or `file://` with a
-    /// machine and a path for one that no other machine has.
+    /// The identity of a repository: the normalised URL of its remote, `github.com/acme/notes`, or `file://` with
+    /// machine and path for a local one.
     RepoIdentity, "repository identity", check_identity, 300,
     "^[A-Za-z0-9._~:/+%\\[\\]-]+$", "github.com/acme/notes"
 }
@@ -104,7 +104,7 @@ name! {
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "claude"
 }
 name! {
-    /// A token that a factory advertises and a job may require: `os:linux`, `has:docker`, `repo:notes`.
+    /// A capability that a factory advertises and a job may require: `os:linux`, `has:docker`, `repo:notes`.
     Capability, "capability", check_capability, 200,
     "^(?!.*[^/:]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?:[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "os:linux"
 }
@@ -120,31 +120,31 @@ name! {
 }
 
 impl ProductId {
-    /// The product that exists from the start [T1].
+    /// The built-in product [T1].
     pub fn default_product() -> Self {
         Self("default".into())
     }
 }
 
 impl EngineName {
-    /// The engine that runs any command line by configuration.
+    /// The engine that runs a configured command line.
     pub fn command() -> Self {
         Self("command".into())
     }
 }
 
 impl Capability {
-    /// The token that says a factory can run an engine.
+    /// The capability to run an engine.
     pub fn engine(engine: &EngineName) -> Self {
         Self(format!("engine:{engine}").into())
     }
 
-    /// The token that says a factory has a repository.
+    /// The capability for a repository.
     pub fn repo(repo: &RepoName) -> Self {
         Self(format!("repo:{repo}").into())
     }
 
-    /// The one spelling of a token that has several: `os:macos` and `os:darwin` are `os:mac`, `os:ubuntu` is `os:linux` [F1].
+    /// The canonical spelling: `os:macos` and `os:darwin` become `os:mac`, `os:ubuntu` becomes `os:linux` [F1].
     #[must_use]
     pub fn canonical(self) -> Self {
         match self.as_str() {
@@ -155,9 +155,9 @@ impl Capability {
     }
 }
 
-/// Longer than any name that people make up, short enough for every file system and table.
+/// Longer than names in use, and short enough for every file system and table.
 const WORD_LEN_MAX: usize = 64;
-/// A few words with slashes between them.
+/// A few words separated by slashes.
 const PATH_LEN_MAX: usize = 200;
 
 fn check_identity(text: &str) -> Result<(), &'static str> {
@@ -225,18 +225,19 @@ fn check_first(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Text that is safe to show on a terminal: control and direction-changing characters become `�`, long text is cut.
-pub fn printable(text: &str) -> String {
+/// Escapes text for a terminal: control and bidirectional characters become `�`, long text is truncated.
+pub fn escape_for_terminal(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
-    let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if is_harmless(c) { c } else { '\u{fffd}' }).collect();
+    let mut shown: String =
+        text.chars().take(SHOWN_MAX).map(|c| if is_terminal_safe(c) { c } else { '\u{fffd}' }).collect();
     if text.chars().count() > SHOWN_MAX {
         shown.push('…');
     }
     shown
 }
 
-/// Whether a character can be shown on a terminal without moving the cursor, changing direction or starting an escape.
-pub fn is_harmless(c: char) -> bool {
+/// Whether a character is safe on a terminal: it moves no cursor, changes no direction and starts no escape sequence.
+pub fn is_terminal_safe(c: char) -> bool {
     !c.is_control()
         && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
@@ -262,6 +263,19 @@ pub fn dollars(usd: f64) -> String {
     format!("${}", &digits[..shortest])
 }
 
+/// A number with its digits in groups of three: `6,000`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A number with its noun: `1 seat`, `2 seats`.
 pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     match count.try_into().unwrap_or(u64::MAX) {
@@ -273,6 +287,12 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_numbers_have_groups_of_three_digits() {
+        let shown = [0, 999, 1_000, 12_345, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
 
     #[test]
     fn small_amounts_of_money_are_not_zero() {
@@ -305,7 +325,7 @@ mod tests {
     ];
 
     #[test]
-    fn hostile_names_are_refused_everywhere() {
+    fn hostile_names_are_rejected() {
         for name in HOSTILE {
             assert!(name.parse::<ProductId>().is_err(), "product {name:?}");
             assert!(name.parse::<FactoryId>().is_err(), "factory {name:?}");
@@ -316,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_names_pass() {
+    fn ordinary_names_are_accepted() {
         for name in ["notes", "acme/notes", "feature/x-1", "v1.2", "a_b"] {
             assert_eq!(name.parse::<RepoName>().map(String::from), Ok(name.to_owned()));
         }
@@ -325,21 +345,21 @@ mod tests {
     }
 
     #[test]
-    fn git_would_refuse_these_parts_so_we_do_first() {
+    fn parts_that_git_rejects_are_rejected() {
         assert!("a.lock".parse::<BranchName>().is_err());
         assert!("a/".parse::<BranchName>().is_err());
         assert!("/a".parse::<BranchName>().is_err());
     }
 
     #[test]
-    fn a_refusal_never_repeats_an_escape_sequence() {
+    fn a_name_error_contains_no_escape_sequence() {
         let error = "\u{1b}[2J".parse::<ProductId>().unwrap_err();
 
         assert!(!error.to_string().contains('\u{1b}'));
     }
 
     #[test]
-    fn spellings_of_one_system_are_one_capability() {
+    fn spellings_of_one_os_are_one_capability() {
         let canonical = |text: &str| text.parse::<Capability>().unwrap().canonical().to_string();
 
         assert_eq!(canonical("os:darwin"), "os:mac");

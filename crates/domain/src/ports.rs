@@ -1,4 +1,4 @@
-//! What the coordinator needs from the outside, drawn from what the weakest backend can promise.
+//! Ports of the coordinator. They require only what the weakest backend guarantees.
 
 mod backup;
 mod broker;
@@ -7,10 +7,10 @@ mod job_store;
 mod log_store;
 
 pub use backup::{Backup, BackupSummary};
-pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, Published, Receipt, Subscription};
+pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
 pub use fleet_store::{Collection, FleetStore};
 pub use job_store::{
     Body, Commit, CommitError, Cursor, Expected, JobFilter, JobHistory, JobStore, Page, Scope, StoreError, Summary,
-    Unreadable,
+    UnreadableDocument,
 };
 pub use log_store::LogStore;

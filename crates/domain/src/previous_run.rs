@@ -1,4 +1,4 @@
-//! How the last run of a job ended. The next run's agent is told exactly this.
+//! How the last run of a job ended, as the next run's agent receives it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,12 +6,12 @@ use utoipa::ToSchema;
 use crate::names::{EngineName, FactoryId};
 use crate::reason::FailureReason;
 use crate::run::{CommandStep, Evidence};
-use crate::stage::Account;
+use crate::stage::FailureDetails;
 
-/// The end of a failed command's output that the next run gets: about a screen and a half of long lines.
+/// Bytes of a failed command's output that the next run receives: about a screen and a half of long lines.
 pub const OUTPUT_TAIL_BYTES_MAX: usize = 4 * 1024;
 
-/// The last run whose engine was started.
+/// The last run whose engine started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviousRun {
@@ -19,17 +19,17 @@ pub struct PreviousRun {
     pub n: u32,
     /// The factory that ran it.
     pub factory: FactoryId,
-    /// Its engine, where the factory reported it.
+    /// Its engine, if the factory reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
-    /// How it ended.
+    /// How the run ended.
     pub end: RunEnd,
     /// Whether an operator has discarded the saved work since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub work_discarded: bool,
 }
 
-/// How a run ended, with what an agent needs to know about it.
+/// How a run ended, with the details for the next agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", tag = "outcome")]
 pub enum RunEnd {
@@ -37,16 +37,16 @@ pub enum RunEnd {
     Completed,
     /// A prepare or verify command failed.
     CommandFailed(FailedCommand),
-    /// The agent finished and no file had changed.
+    /// The agent finished without changing any file.
     NoChanges,
     /// A time or turn limit was reached.
     TimedOut {
-        /// Which limit.
+        /// The limit that was reached.
         message: String,
     },
-    /// The job's budget was used up.
+    /// The job's budget was exhausted.
     BudgetExceeded {
-        /// Which part of it.
+        /// The limit that was reached.
         message: String,
     },
     /// The engine ended with an error.
@@ -54,28 +54,28 @@ pub enum RunEnd {
         /// The error.
         message: String,
     },
-    /// The factory failed, not the agent.
+    /// An error of the factory, not of the agent.
     FactoryFailed {
         /// The error.
         message: String,
     },
-    /// The agent asked a person.
+    /// The agent asked a question.
     Asked {
         /// The question.
         question: String,
     },
-    /// A usage window of the engine's credential was used up.
+    /// A usage window of the engine's credential was exhausted.
     QuotaExhausted {
-        /// Which window.
+        /// The window.
         message: String,
     },
-    /// The account of the engine's credential had no credit left.
+    /// The credential's account had no credit left.
     CreditExhausted,
     /// The lease expired: the factory sent no heartbeat.
     LeaseExpired,
-    /// The factory gave the job back.
+    /// The factory released the job.
     Released {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
@@ -85,13 +85,13 @@ pub enum RunEnd {
     Restored,
     /// An operator cancelled the job.
     Cancelled {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
     /// A reviewer or an operator rejected the work.
     Rejected {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
@@ -101,21 +101,21 @@ pub enum RunEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedCommand {
-    /// When it ran.
+    /// The step of the command.
     pub step: CommandStep,
     /// The command.
     pub command: String,
-    /// How it ended: exit code, signal or limit.
+    /// Exit code, signal or limit.
     pub ended: String,
     /// The end of its output.
     pub output: String,
-    /// Whether the beginning of the output is left out.
+    /// Whether the output is truncated at its start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub output_cut: bool,
 }
 
 impl FailedCommand {
-    /// The failure that a piece of evidence shows.
+    /// The failure shown by a piece of evidence.
     pub fn of(evidence: &Evidence) -> Self {
         let output = evidence.output.trim_end();
         let mut start = output.len().saturating_sub(OUTPUT_TAIL_BYTES_MAX);
@@ -124,7 +124,7 @@ impl FailedCommand {
         }
         let is_cut = start > 0;
         if is_cut {
-            // Half a line tells less than it confuses.
+            // Drop a partial first line.
             start += output[start..].find('\n').map_or(0, |end| end + 1);
         }
         Self {
@@ -139,7 +139,7 @@ impl FailedCommand {
 
 impl RunEnd {
     /// The end of a failed attempt.
-    pub(crate) fn of_failure(reason: FailureReason, account: &Account) -> Self {
+    pub(crate) fn of_failure(reason: FailureReason, account: &FailureDetails) -> Self {
         let message = account.message.clone().unwrap_or_else(|| reason.to_string());
         match (reason, account.evidence.last()) {
             (FailureReason::VerifyFailed, Some(evidence)) => Self::CommandFailed(FailedCommand::of(evidence)),
@@ -153,7 +153,7 @@ impl RunEnd {
         }
     }
 
-    /// Whether only a run whose engine was started can end in this way.
+    /// Whether only a run with a started engine can end this way.
     pub(crate) fn implies_engine(&self) -> bool {
         matches!(self, Self::Completed | Self::CommandFailed(_) | Self::NoChanges | Self::Asked { .. })
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_quotes_the_last_lines_that_say_something() {
+    fn a_failure_quotes_the_last_nonempty_lines() {
         let output =
             "compiling\ntest a ... ok\ntest b ... FAILED\n  expected 4, found 5\n\n}\n   \n1 test failed\n---\n";
         let failed = Evidence { command: "make test\nmake lint".to_owned(), ..evidence(Some(2), output) };
@@ -213,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_is_reported_as_what_it_is() {
-        let account = |no_changes| Account {
+    fn each_failure_reason_has_its_own_run_end() {
+        let account = |no_changes| FailureDetails {
             message: Some("m".to_owned()),
             evidence: vec![evidence(Some(1), "no")],
             no_changes,
-            ..Account::default()
+            ..FailureDetails::default()
         };
         let message = "m".to_owned();
         let end = |reason| RunEnd::of_failure(reason, &account(false));

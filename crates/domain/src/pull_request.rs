@@ -1,31 +1,31 @@
-//! What a job knows about its pull request: where it is, and what came back from it [B5].
+//! A job's pull request and its feedback [B5].
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The request on a forge to merge a job's branch.
+/// A pull request on a forge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequest {
     /// Its number in its repository.
     pub number: u64,
-    /// Where a person finds it.
+    /// Its URL.
     pub url: String,
 }
 
-/// How many things are remembered that came back from a pull request. A round holds a few dozen at most.
+/// Maximum number of remembered feedback items. A round has a few dozen at most.
 const ANSWERED_MAX: usize = 256;
 
-/// What came back from a pull request, so that nothing is acted upon twice and nothing goes on for ever.
+/// Handled feedback of a pull request, to avoid duplicates and endless rounds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Feedback {
-    /// How often the job was sent back for it.
+    /// Number of feedback rounds.
     rounds: u32,
-    /// The checks and comments that it was sent back for.
+    /// Ids of the handled checks and comments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     answered: Vec<String>,
-    /// Too often: a person has to look.
+    /// The rounds are used up; a maintainer has to act.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     escalated: bool,
 }
@@ -47,19 +47,19 @@ impl Feedback {
         self.answered.iter().any(|known| known == id)
     }
 
-    /// One more round, for these.
+    /// Counts a round for these items.
     pub(crate) fn count_round(&mut self, ids: Vec<String>) {
         self.rounds += 1;
         self.remember(ids);
     }
 
-    /// No more rounds: these were for nobody.
+    /// Ends the rounds: these items are left to a maintainer.
     pub(crate) fn escalate(&mut self, ids: Vec<String>) {
         self.escalated = true;
         self.remember(ids);
     }
 
-    /// A person has looked, so that the rounds begin again.
+    /// Restarts the rounds after a maintainer acted.
     pub(crate) fn begin_again(&mut self) {
         self.rounds = 0;
         self.escalated = false;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_bounded_and_the_newest_stays() {
+    fn handled_feedback_is_bounded_and_keeps_the_newest() {
         let mut feedback = Feedback::default();
 
         for n in 0..1_000 {

@@ -1,58 +1,58 @@
-//! Why a job failed, and why a run ended.
+//! Failure reasons of jobs and runs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Why a job is failed or dead-lettered [J5].
+/// Why a job failed or was dead-lettered [J5].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureReason {
-    /// The engine ran over its wall-clock or idle limit.
+    /// A wall-clock or idle limit was reached.
     Timeout,
-    /// Any limit of `budget` was reached.
+    /// A limit of `budget` was reached.
     BudgetExceeded,
-    /// The engine or the factory died.
+    /// The engine or the factory crashed.
     Crash,
     /// A prepare or verify command failed.
     VerifyFailed,
-    /// The factory turned out not to offer what the job needs.
+    /// The factory lacks a required capability.
     CapabilityMismatch,
-    /// None of the job's engines is there.
+    /// None of the job's engines is available on the factory.
     NoEngine,
-    /// The engine ended badly.
+    /// The engine ended with an error.
     EngineError,
-    /// A reviewer or an operator said no.
+    /// A reviewer or an operator rejected the work.
     Rejected,
-    /// A dependency failed and the job follows it.
+    /// A dependency failed, and the manifest says `onDepFailure: fail`.
     DepFailed,
-    /// An operator stopped it.
+    /// An operator cancelled the job.
     Cancelled,
-    /// It was tried as often as its policy allows, or lost too many leases.
+    /// The retry limit or the limit of lost leases was reached.
     RetriesExhausted,
-    /// No factory accepted it, however often it was offered.
+    /// No factory accepted any offer.
     Undeliverable,
 }
 
-/// Whether another attempt may end differently, as far as whoever failed can tell.
+/// Whether a retry may succeed, as far as the reporter knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Again {
-    /// It may.
+pub enum Retryability {
+    /// A retry may succeed.
     #[default]
     Worthwhile,
-    /// It would end the same way: a person has to look first.
+    /// A retry would fail the same way: an operator has to act first.
     Pointless,
 }
 
-impl Again {
-    /// Whether nothing speaks against another attempt.
+impl Retryability {
+    /// Whether a retry may succeed.
     pub fn is_worthwhile(&self) -> bool {
         *self == Self::Worthwhile
     }
 }
 
 impl FailureReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 12] = [
         Self::Timeout,
         Self::BudgetExceeded,
@@ -68,7 +68,7 @@ impl FailureReason {
         Self::Undeliverable,
     ];
 
-    /// The word in JSON, events and logs.
+    /// The name in JSON, events and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -86,7 +86,7 @@ impl FailureReason {
         }
     }
 
-    /// Whether another attempt could end differently. What a person or a limit decided is not tried again.
+    /// Whether a retry may succeed. Decisions by people and limits are not retried.
     pub fn is_retryable(self) -> bool {
         match self {
             Self::Timeout
@@ -104,7 +104,7 @@ impl FailureReason {
         }
     }
 
-    /// Whether a worker may give this as the reason of its failure; the others are the coordinator's to say.
+    /// Whether a worker may report this reason; only the coordinator sets the others.
     pub fn is_a_workers_word(self) -> bool {
         self.is_retryable() || self == Self::BudgetExceeded
     }

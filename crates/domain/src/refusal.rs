@@ -1,19 +1,19 @@
-//! Why a change was not allowed: the caller's request is what has to change.
+//! Refusals: changes that the rules reject.
 
 use crate::ids::{DispatchSeq, Epoch};
 use crate::names::FactoryId;
 use crate::reason::FailureReason;
 use crate::stage::StageName;
 
-/// A change that the rules do not allow. Nothing was written.
+/// A rejected change. Nothing was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The writer's epoch is not the job's: somebody else has taken over, or nobody holds it.
+    /// The writer's epoch is stale: another factory holds the job, or the lease was cleared.
     #[error("epoch {shown} is not current, the job is at epoch {held}: stop work on it")]
     StaleEpoch {
-        /// What the writer showed.
+        /// The epoch that the writer presented.
         shown: Epoch,
-        /// What the job is at.
+        /// The job's epoch.
         held: Epoch,
     },
     /// The writer is not the holder.
@@ -22,40 +22,40 @@ pub enum Refusal {
         /// The writer.
         factory: FactoryId,
     },
-    /// The table has no such move.
+    /// The transition table does not allow the event.
     #[error("a job in `{stage}` cannot be {event}; from `{stage}` it can go to: {}", allowed_list(.allowed))]
     IllegalTransition {
-        /// Where the job is.
+        /// The job's stage.
         stage: StageName,
-        /// What was tried, as a past participle: "started", "shipped".
+        /// The event as a past participle: "started", "shipped".
         event: &'static str,
-        /// Where it could go instead.
+        /// The stages that the job can move to.
         allowed: Vec<StageName>,
     },
-    /// The offer that was accepted is not the one that stands.
+    /// The accepted offer is not the current one.
     #[error("dispatch {shown} is superseded: {}", current_dispatch(.current.as_ref()))]
     SupersededDispatch {
-        /// What was accepted.
+        /// The accepted dispatch.
         shown: DispatchSeq,
-        /// What stands, if any.
+        /// The current dispatch, if any.
         current: Option<DispatchSeq>,
     },
     /// The offer was made to another factory.
     #[error("this dispatch is for factory `{target}`")]
     NotTarget {
-        /// To whom it was made.
+        /// The factory that has the offer.
         target: FactoryId,
     },
-    /// Another claim already won this dispatch.
+    /// Another claim already accepted this dispatch.
     #[error("this dispatch was already accepted under another nonce")]
     AlreadyGranted,
-    /// A dependency is not met (any more).
+    /// A dependency is not met.
     #[error("a dependency is not met: {0}")]
     DepsUnmet(crate::ids::JobId),
     /// The job has no repository.
     #[error("the job has no repository: there is nothing to ship")]
     NothingToShip,
-    /// A reason that only the coordinator may give.
+    /// A reason that only the coordinator may set.
     #[error("`{0}` is not a reason that a worker can give")]
     NotAWorkersReason(FailureReason),
 }

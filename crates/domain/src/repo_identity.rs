@@ -1,4 +1,4 @@
-//! Which repository a name stands for, wherever it was cloned [F3].
+//! Repository identity, independent of the clone's location [F3].
 
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -7,23 +7,23 @@ use sha2::{Digest, Sha256};
 
 use crate::names::RepoIdentity;
 
-/// The ports that a URL of the scheme means when it names none.
+/// Default ports by URL scheme.
 const DEFAULT_PORTS: [(&str, &str); 4] = [("https", "443"), ("http", "80"), ("ssh", "22"), ("git", "9418")];
 
-/// Hosts that answer ssh on the port of https, and the forges that they belong to.
+/// Hosts that serve ssh on the https port, and their forges.
 const SSH_OVER_HTTPS: [(&str, &str); 3] = [
     ("ssh.github.com:443", "github.com"),
     ("altssh.gitlab.com:443", "gitlab.com"),
     ("altssh.bitbucket.org:443", "bitbucket.org"),
 ];
 
-/// Longer identities end in a digest.
+/// Longer identities are truncated and get a digest.
 const LEN_MAX: usize = 300;
 
 impl RepoIdentity {
-    /// The identity behind the URL of a remote: without scheme, user, password, default port and `.git`, with a
-    /// lower-case host. `git@host:acme/notes.git` and `https://host/acme/notes` are the same repository. `None` for a path
-    /// of this machine, and for what is no URL.
+    /// The identity of a remote's URL: without scheme, user, password, default port and `.git`, with a lower-case host.
+    /// `git@host:acme/notes.git` and `https://host/acme/notes` are the same repository. `None` for a local path and for
+    /// a text that is not a URL.
     pub fn of_url(url: &str) -> Option<Self> {
         let (scheme, authority, path) = match url.split_once("://") {
             Some(("file", _)) => return None,
@@ -31,7 +31,7 @@ impl RepoIdentity {
                 let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
                 (scheme, authority, path)
             }
-            // `user@host:path`: ssh, with a path that has no slash in front of its colon.
+            // `user@host:path`: ssh, where no slash precedes the colon.
             None => {
                 let (authority, path) = url.split_once(':').filter(|(host, _)| !host.contains('/'))?;
                 ("ssh", authority, path)
@@ -49,12 +49,12 @@ impl RepoIdentity {
         Self::made_of(&format!("{}/{}", forge.unwrap_or(host), escaped(path)))
     }
 
-    /// The identity of a repository that only one machine has: `host` names the machine, `path` is absolute.
+    /// The identity of a local repository: `host` names the machine, `path` is absolute.
     pub fn local(host: &str, path: &str) -> Option<Self> {
         Self::made_of(&format!("file://{}{}", escaped(host), escaped(&path.replace('%', "%25"))))
     }
 
-    /// A file name that no other identity has.
+    /// A unique file name.
     pub fn file_name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '_' };
         let readable: String = self.as_str().trim_start_matches("file://").chars().take(100).map(plain).collect();
@@ -65,7 +65,7 @@ impl RepoIdentity {
         if text.len() <= LEN_MAX {
             return Self::from_str(text).ok();
         }
-        // Escaped text is ASCII, so any byte is a boundary.
+        // Escaped text is ASCII, so that every byte is a character boundary.
         Self::from_str(&format!("{}~{}", text.get(..LEN_MAX - 20)?, digest(text))).ok()
     }
 }
@@ -78,7 +78,7 @@ fn digest(text: &str) -> String {
     shown
 }
 
-/// `%20` for what an identity cannot hold.
+/// Percent-encodes characters that an identity does not allow.
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_a_remote_is_one_identity() {
+    fn all_spellings_of_a_remote_have_one_identity() {
         for url in [
             "https://github.com/acme/notes",
             "https://github.com/acme/notes.git",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_is_cut_and_stays_distinct() {
+    fn a_long_path_is_truncated_and_stays_distinct() {
         let long = |last: char| RepoIdentity::local("h", &format!("/{}{last}", "d".repeat(5_000))).unwrap();
 
         assert!(long('a').as_str().len() <= LEN_MAX && long('a').file_name().len() < 200);

@@ -1,24 +1,24 @@
-//! What follows a failed attempt, a lost lease or an offer that nobody took. The coordinator alone decides, here.
+//! Retry policy: what follows a failed attempt, a lost lease or an expired offer. Only the coordinator decides.
 
 use std::time::Duration;
 
-use crate::reason::{Again, FailureReason};
+use crate::reason::{FailureReason, Retryability};
 use crate::spec::Retry;
 use crate::stage::Stage;
 use crate::time::Timestamp;
 
-/// The fleet's own policy, where a manifest says nothing.
+/// The fleet's default policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all, the first included.
+    /// Maximum number of attempts, including the first.
     pub attempts_max: u32,
-    /// The first pause; each further one is twice as long.
+    /// The first backoff; it doubles with each retry.
     pub backoff: Duration,
-    /// No pause is longer than this.
+    /// Maximum backoff.
     pub backoff_max: Duration,
-    /// Leases that a job may lose before it counts as a killer of factories.
+    /// Maximum number of lost leases. A job beyond it is assumed to crash factories.
     pub lost_leases_max: u32,
-    /// Offers that may expire before a job counts as undeliverable.
+    /// Maximum number of expired offers before a job is undeliverable.
     pub unaccepted_max: u32,
 }
 
@@ -34,28 +34,28 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What follows.
+/// The decision after a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It waits for another try, not before the given time.
+pub enum RetryDecision {
+    /// Retry, not before the given time.
     Retry {
         /// The end of the backoff.
         not_before: Option<Timestamp>,
     },
-    /// It failed for good.
+    /// The job failed; no retry.
     Fail {
-        /// Why.
+        /// The reason.
         reason: FailureReason,
     },
-    /// A person has to look at it.
+    /// The job is dead-lettered.
     DeadLetter {
-        /// Why.
+        /// The reason.
         reason: FailureReason,
     },
 }
 
-impl Verdict {
-    /// The stage that the verdict leads to.
+impl RetryDecision {
+    /// The resulting stage.
     pub fn stage(&self) -> Stage {
         match *self {
             Self::Retry { not_before } => Stage::waiting(not_before),
@@ -66,30 +66,31 @@ impl Verdict {
 }
 
 impl RetryPolicy {
-    /// What follows a failed attempt, when `attempts` failed before it. `jitter` in [0, 1) spreads retries of many jobs.
+    /// Decides after a failed attempt that `attempts` failures preceded. `jitter` in [0, 1) spreads the retries of many
+    /// jobs.
     pub fn after_failure(
         &self,
         asked: &Retry,
         attempts: u32,
-        (reason, again): (FailureReason, Again),
+        (reason, again): (FailureReason, Retryability),
         now: Timestamp,
         jitter: f64,
-    ) -> Verdict {
-        if !reason.is_retryable() || again == Again::Pointless {
-            return Verdict::Fail { reason };
+    ) -> RetryDecision {
+        if !reason.is_retryable() || again == Retryability::Pointless {
+            return RetryDecision::Fail { reason };
         }
         if attempts + 1 >= asked.max.unwrap_or(self.attempts_max) {
-            return Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+            return RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
         }
         let first = asked.backoff_ms.map_or(self.backoff, Duration::from_millis);
         let doubled = first.saturating_mul(2_u32.saturating_pow(attempts)).min(self.backoff_max);
-        // Up to a fifth later, never earlier than asked for.
+        // Jitter adds up to a fifth and never shortens the backoff.
         let pause = doubled.mul_f64(1.0 + 0.2 * jitter);
-        Verdict::Retry { not_before: Some(now.after(pause)) }
+        RetryDecision::Retry { not_before: Some(now.after(pause)) }
     }
 
-    /// How long a job waits that its holder gives back, when `releases` gave it back before. A farewell costs nothing; a
-    /// holder that accepts and releases in a loop must not fill the log.
+    /// Backoff after a release that `releases` releases preceded. The first two are free, because a shutdown releases
+    /// too. A factory that accepts and releases in a loop must not fill the log.
     pub fn after_release(&self, releases: u32, now: Timestamp) -> Option<Timestamp> {
         const FIRST: Duration = Duration::from_secs(1);
         const LONGEST: Duration = Duration::from_secs(60);
@@ -97,20 +98,20 @@ impl RetryPolicy {
         Some(now.after(FIRST.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST)))
     }
 
-    /// What follows a lost lease, when `lost` were lost before it.
-    pub fn after_lost_lease(&self, lost: u32) -> Verdict {
+    /// Decides after a lost lease that `lost` lost leases preceded.
+    pub fn after_lost_lease(&self, lost: u32) -> RetryDecision {
         if lost + 1 >= self.lost_leases_max {
-            return Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+            return RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
         }
-        Verdict::Retry { not_before: None }
+        RetryDecision::Retry { not_before: None }
     }
 
-    /// What follows an offer that nobody took, when `unaccepted` expired before it.
-    pub fn after_expired_dispatch(&self, unaccepted: u32) -> Verdict {
+    /// Decides after an expired offer that `unaccepted` expired offers preceded.
+    pub fn after_expired_dispatch(&self, unaccepted: u32) -> RetryDecision {
         if unaccepted + 1 >= self.unaccepted_max {
-            return Verdict::DeadLetter { reason: FailureReason::Undeliverable };
+            return RetryDecision::DeadLetter { reason: FailureReason::Undeliverable };
         }
-        Verdict::Retry { not_before: None }
+        RetryDecision::Retry { not_before: None }
     }
 }
 
@@ -120,14 +121,20 @@ mod tests {
 
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-    fn failed(attempts: u32, reason: FailureReason, jitter: f64) -> Verdict {
-        RetryPolicy::default().after_failure(&Retry::default(), attempts, (reason, Again::Worthwhile), NOW, jitter)
+    fn failed(attempts: u32, reason: FailureReason, jitter: f64) -> RetryDecision {
+        RetryPolicy::default().after_failure(
+            &Retry::default(),
+            attempts,
+            (reason, Retryability::Worthwhile),
+            NOW,
+            jitter,
+        )
     }
 
     #[test]
-    fn pauses_double_and_never_end_early() {
+    fn backoff_doubles_and_never_ends_early() {
         let pause = |attempts, jitter| match failed(attempts, FailureReason::Crash, jitter) {
-            Verdict::Retry { not_before: Some(at) } => at.since(NOW).as_millis(),
+            RetryDecision::Retry { not_before: Some(at) } => at.since(NOW).as_millis(),
             other => panic!("expected a retry, got {other:?}"),
         };
 
@@ -136,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_released_in_a_loop_waits_longer_each_time() {
+    fn repeated_releases_increase_the_backoff() {
         let pause = |releases| RetryPolicy::default().after_release(releases, NOW).map(|at| at.since(NOW).as_secs());
 
         let pauses: Vec<_> = [0, 1, 2, 3, 7, 8, 500].map(pause).to_vec();
@@ -145,37 +152,37 @@ mod tests {
     }
 
     #[test]
-    fn the_last_attempt_goes_to_the_dead_letters() {
+    fn a_job_is_dead_lettered_after_its_last_attempt() {
         assert_eq!(
             failed(2, FailureReason::Timeout, 0.0),
-            Verdict::DeadLetter { reason: FailureReason::RetriesExhausted }
+            RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted }
         );
     }
 
     #[test]
-    fn what_a_limit_decided_is_not_tried_again() {
+    fn a_reached_limit_is_not_retried() {
         assert_eq!(
             failed(0, FailureReason::BudgetExceeded, 0.0),
-            Verdict::Fail { reason: FailureReason::BudgetExceeded }
+            RetryDecision::Fail { reason: FailureReason::BudgetExceeded }
         );
     }
 
     #[test]
-    fn what_would_end_the_same_way_goes_to_a_person_at_once() {
-        let failure = (FailureReason::EngineError, Again::Pointless);
+    fn a_pointless_retry_fails_at_once() {
+        let failure = (FailureReason::EngineError, Retryability::Pointless);
 
         let verdict = RetryPolicy::default().after_failure(&Retry::default(), 0, failure, NOW, 0.0);
 
-        assert_eq!(verdict, Verdict::Fail { reason: FailureReason::EngineError });
+        assert_eq!(verdict, RetryDecision::Fail { reason: FailureReason::EngineError });
     }
 
     #[test]
-    fn a_manifest_may_ask_for_its_own_policy() {
+    fn a_manifest_may_override_the_policy() {
         let asked = Retry { max: Some(1), backoff_ms: Some(10) };
 
-        let failure = (FailureReason::Crash, Again::Worthwhile);
+        let failure = (FailureReason::Crash, Retryability::Worthwhile);
         let verdict = RetryPolicy::default().after_failure(&asked, 0, failure, NOW, 0.0);
 
-        assert_eq!(verdict, Verdict::DeadLetter { reason: FailureReason::RetriesExhausted });
+        assert_eq!(verdict, RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted });
     }
 }

@@ -14,9 +14,9 @@ use crate::time::Timestamp;
 pub struct Run {
     /// Its number among the job's runs, from 1.
     pub n: u32,
-    /// The epoch it holds the job under.
+    /// The epoch of its lease.
     pub epoch: Epoch,
-    /// Who runs it.
+    /// The factory.
     pub factory: FactoryId,
     /// The engine, once it started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -26,22 +26,22 @@ pub struct Run {
     /// When the engine started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started_at: Option<Timestamp>,
-    /// When everything was over, push and final report included. Absent while anything still goes on.
+    /// When the run ended, including push and final report. Absent while it is in progress.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ended_at: Option<Timestamp>,
     /// How it ended.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub outcome: Option<RunOutcome>,
-    /// Why, in words for people.
+    /// Details for people.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message: Option<String>,
-    /// What it produced.
+    /// The resulting commit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub sha: Option<CommitSha>,
-    /// What it cost and what it changed.
+    /// Cost and size of the change.
     #[serde(default)]
-    pub insights: Insights,
-    /// What backs the claim that it is done [B4].
+    pub insights: RunInsights,
+    /// Results of the prepare and verify commands [B4].
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub evidence: Vec<Evidence>,
 }
@@ -52,26 +52,26 @@ pub struct Run {
 pub enum RunOutcome {
     /// The work is done, pushed and reported.
     Completed,
-    /// It failed, for this reason.
+    /// The run failed.
     Failed(FailureReason),
-    /// Its lease expired: nobody heard of it in time.
+    /// The lease expired: no heartbeat from the factory.
     LeaseLost,
-    /// It gave the job back of its own accord.
+    /// The factory released the job.
     Released,
     /// A more urgent job took its seat.
     Preempted,
-    /// An operator stopped the job.
+    /// An operator cancelled the job.
     Cancelled,
-    /// It waits for a person's answer.
+    /// The agent asked a question.
     Asked,
-    /// Its engine's usage window was used up.
+    /// The engine's usage window was exhausted.
     QuotaWindow,
-    /// The store was put back from a backup while it ran.
+    /// The store was restored from a backup during the run.
     Restored,
 }
 
 impl RunOutcome {
-    /// Whether something else than the work itself ended the run: whatever it had cost by then, nobody was there to say.
+    /// Whether the run was interrupted: the factory could not report its cost.
     pub fn is_interruption(self) -> bool {
         match self {
             Self::LeaseLost
@@ -86,63 +86,63 @@ impl RunOutcome {
     }
 }
 
-/// What a run cost and what it changed. A figure that is not known is absent, never 0.
+/// Cost and size of a run's change. An unknown value is absent, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Insights {
-    /// Tokens read by the model.
+pub struct RunInsights {
+    /// Input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_in: Option<u64>,
-    /// Tokens written by the model.
+    /// Output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_out: Option<u64>,
-    /// US dollars.
+    /// Cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Turns of the conversation.
+    /// Turns of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
-    /// Files changed.
+    /// Number of changed files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u32>,
-    /// Lines added.
+    /// Number of added lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insertions: Option<u32>,
-    /// Lines removed.
+    /// Number of removed lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletions: Option<u32>,
-    /// How long the engine itself ran.
+    /// Run time of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_ms: Option<u64>,
 }
 
-/// US dollars that one run can report.
+/// Maximum cost that a run can report, in US dollars.
 pub const COST_USD_MAX: f64 = 1_000_000.0;
 
-/// Tokens, read or written, that one run can report.
+/// Maximum input or output tokens that a run can report.
 pub const TOKENS_MAX: u64 = 1_000_000_000_000;
 
-/// Turns, and uses of tools, that one run can report.
+/// Maximum turns or tool uses that a run can report.
 pub const TURNS_MAX: u32 = 1_000_000;
 
-/// How long the engine of one run can have run: a year.
+/// Maximum engine time that a run can report: a year.
 pub const ENGINE_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
-/// A figure that no run can have.
+/// A reported value outside its range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("must be between 0 and {max}, found {found}")]
-pub struct FigureOutOfRange {
-    /// The field, as it is called in JSON.
+pub struct ValueOutOfRange {
+    /// The field's name in JSON.
     pub field: &'static str,
-    /// The largest value that is accepted.
+    /// The maximum.
     pub max: String,
-    /// The value.
+    /// The reported value.
     pub found: String,
 }
 
-impl Insights {
-    /// Checks every figure against its maximum: one that is stored is added to others, and must not spoil the sum.
-    pub fn check(&self) -> Result<(), FigureOutOfRange> {
+impl RunInsights {
+    /// Checks every value against its maximum: an invalid one would corrupt totals.
+    pub fn check(&self) -> Result<(), ValueOutOfRange> {
         let is_cost = |cost: f64| (0.0..=COST_USD_MAX).contains(&cost);
         within("costUsd", self.cost_usd, COST_USD_MAX, is_cost)?;
         within("tokensIn", self.tokens_in, TOKENS_MAX, |tokens| tokens <= TOKENS_MAX)?;
@@ -151,8 +151,8 @@ impl Insights {
         within("engineMs", self.engine_ms, ENGINE_MS_MAX, |ms| ms <= ENGINE_MS_MAX)
     }
 
-    /// Removes the figures that are out of range, so that they count as unknown. Returns why each was removed.
-    pub fn drop_out_of_range(&mut self) -> Vec<FigureOutOfRange> {
+    /// Clears values outside their range, so that they count as unknown. Returns an error for each.
+    pub fn drop_out_of_range(&mut self) -> Vec<ValueOutOfRange> {
         let mut dropped = Vec::new();
         while let Err(error) = self.check() {
             match error.field {
@@ -173,47 +173,47 @@ fn within<T: Copy + ToString>(
     value: Option<T>,
     max: T,
     is_within: impl Fn(T) -> bool,
-) -> Result<(), FigureOutOfRange> {
+) -> Result<(), ValueOutOfRange> {
     match value.filter(|value| !is_within(*value)) {
-        Some(found) => Err(FigureOutOfRange { field, max: max.to_string(), found: found.to_string() }),
+        Some(found) => Err(ValueOutOfRange { field, max: max.to_string(), found: found.to_string() }),
         None => Ok(()),
     }
 }
 
-/// What all ended runs of a job have cost together, whatever became of them. What is not known is absent, never 0.
+/// Total cost of all ended runs of a job. An unknown value is absent, never 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spent {
+pub struct TotalSpend {
     /// US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Tokens, read and written.
+    /// Input and output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// How long engines ran.
+    /// Run time of engines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_ms: Option<u64>,
-    /// Runs beyond these dollars, of which nobody knows what they cost.
+    /// Runs with unknown cost, not included in the dollars.
     #[serde(skip_serializing_if = "is_zero")]
     pub runs_without_cost: u32,
-    /// Runs beyond these tokens, of which nobody knows how many they used.
+    /// Runs with unknown token usage, not included in the tokens.
     #[serde(skip_serializing_if = "is_zero")]
     pub runs_without_tokens: u32,
-    /// Those of the runs of unknown cost that were interrupted: they do not hold the job up.
+    /// Interrupted runs with unknown cost. They do not block the job.
     #[serde(skip_serializing_if = "is_zero")]
     pub interrupted_without_cost: u32,
-    /// Those of the runs of unknown tokens that were interrupted.
+    /// Interrupted runs with unknown token usage.
     #[serde(skip_serializing_if = "is_zero")]
     pub interrupted_without_tokens: u32,
 }
 
-impl Spent {
-    /// Whether nothing is known to have been spent.
+impl TotalSpend {
+    /// Whether no cost is known.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What was spent since `earlier`.
+    /// The cost since `earlier`.
     pub(crate) fn beyond(self, earlier: Self) -> Self {
         Self {
             cost_usd: self.cost_usd.map(|cost| (cost - earlier.cost_usd.unwrap_or(0.0)).max(0.0)),
@@ -228,12 +228,12 @@ impl Spent {
         }
     }
 
-    /// Adds a run that has ended. One whose engine never started has cost nothing.
+    /// Adds an ended run. A run whose engine did not start costs nothing.
     pub(crate) fn add(&mut self, run: &Run) {
         let insights = &run.insights;
         let is_started = run.started_at.is_some();
         let is_interrupted = run.outcome.is_some_and(RunOutcome::is_interruption);
-        // A document of an earlier version may have any number.
+        // Documents of earlier versions may contain any number.
         match insights.cost_usd.filter(|cost| (0.0..=COST_USD_MAX).contains(cost)) {
             Some(cost) => self.cost_usd = Some(self.cost_usd.unwrap_or(0.0) + cost),
             None => {
@@ -249,7 +249,7 @@ impl Spent {
         let is_untold = is_started && tokens == [None, None];
         self.runs_without_tokens += u32::from(is_untold);
         self.interrupted_without_tokens += u32::from(is_untold && is_interrupted);
-        // Of a holder that was never heard of again the lease tells how long it may have worked.
+        // If the holder was lost, the lease bounds the engine time.
         let held_for = || Some(run.ended_at?.since(run.started_at?));
         let held_for = || held_for().and_then(|held| u64::try_from(held.as_millis()).ok());
         if let Some(ms) = insights.engine_ms.or_else(held_for) {
@@ -263,19 +263,19 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// When a command of the job runs.
+/// The step of a command in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum CommandStep {
-    /// After the agent and before the commit: what it changes is part of the work.
+    /// After the agent and before the commit: its changes are part of the work.
     Prepare,
-    /// After the commit: what it writes is not part of the work.
+    /// After the commit: its changes are not part of the work.
     #[default]
     Verify,
 }
 
 impl CommandStep {
-    /// The manifest's key.
+    /// The key in the manifest.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prepare => "prepare",
@@ -293,20 +293,20 @@ impl CommandStep {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Evidence {
-    /// When it ran.
+    /// The step.
     #[serde(skip_serializing_if = "CommandStep::is_verify", default)]
     pub step: CommandStep,
     /// The command.
     pub command: String,
-    /// Its exit code; absent when it was stopped.
+    /// The exit code; absent if the command was stopped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub exit: Option<i32>,
-    /// Why it was stopped or could not be started.
+    /// Why the command was stopped or could not start.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub stopped: Option<String>,
     /// The end of its output.
     pub output: String,
-    /// How long it took.
+    /// Its duration.
     pub took_ms: u64,
 }
 
@@ -326,12 +326,12 @@ const SIGNALS: [(i32, &str); 12] = [
     (15, "SIGTERM"),
 ];
 
-/// Lines of an output that a message quotes, and their length in all.
+/// Maximum number and total length of quoted output lines.
 const QUOTED_LINES_MAX: usize = 3;
 const QUOTED_CHARS_MAX: usize = 300;
 const QUOTED_COMMAND_CHARS_MAX: usize = 200;
 
-/// The last lines of an output that are not empty, in one line, for a message.
+/// The last non-empty lines of an output, joined into one line.
 pub fn last_lines(output: &str) -> String {
     let lines = output.lines().rev().map(str::trim).filter(|line| line.chars().any(char::is_alphanumeric));
     let mut last: Vec<&str> = lines.take(QUOTED_LINES_MAX).collect();
@@ -344,7 +344,7 @@ pub fn last_lines(output: &str) -> String {
 }
 
 impl Evidence {
-    /// How the command ended: its exit code, with the signal where a shell's exit code stands for one, or why it was stopped.
+    /// Exit code (with the signal that a shell's exit code encodes), or why the command was stopped.
     pub fn ended(&self) -> String {
         match (self.exit, &self.stopped) {
             (Some(code), _) => match SIGNALS.iter().find(|(number, _)| code == 128 + number) {
@@ -356,7 +356,7 @@ impl Evidence {
         }
     }
 
-    /// The failure in one line: the command, how it ended, and the last lines of its output.
+    /// The failure in one line: command, exit and last output lines.
     pub fn failure(&self) -> String {
         let mut lines = self.command.lines().filter(|line| !line.trim().is_empty());
         let first = lines.next().unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! What a job needs from a factory, without who it is: jobs of one shape can run in the same places [S7].
+//! The shape of a job: its constraints without its identity. Jobs of one shape can run on the same factories [S7].
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -6,33 +6,33 @@ use utoipa::ToSchema;
 
 use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName};
 
-/// Everything about a job that decides where it can run.
+/// The constraints that decide where a job can run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Shape {
-    /// Whose job it is: a factory's token may not cover every product.
+    /// The product that owns the job: a factory's token may not cover it.
     pub product: ProductId,
     /// The repository it works in.
     pub repo: Option<RepoName>,
-    /// Tokens that a factory must advertise, sorted, each once.
+    /// Required capabilities, sorted and unique.
     pub capabilities: Vec<Capability>,
-    /// Engines of which one must be there; any when empty.
+    /// Acceptable engines; any when empty.
     pub engines: Vec<EngineName>,
-    /// The one factory that may run it.
+    /// The factory that the job is pinned to.
     pub pin: Option<FactoryId>,
-    /// Which repository `repo` has to be, because work of the job is saved there.
+    /// The required identity of `repo`, if it holds saved work of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<RepoIdentity>,
 }
 
-/// A short stable name of a shape, for columns and logs.
+/// A short stable key of a shape, for columns and logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = i64)]
 pub struct ShapeKey(pub i64);
 
 impl Shape {
-    /// The key of this shape: equal shapes have equal keys, in every process and for ever.
+    /// The key: equal shapes have equal keys in every process and version.
     pub fn key(&self) -> ShapeKey {
         let mut hash = Sha256::new();
         let mut field = |text: &str| {
@@ -45,12 +45,12 @@ impl Shape {
         for capability in &self.capabilities {
             field(capability.as_str());
         }
-        // Separates the two lists, so that moving a word from one to the other changes the key.
+        // Separates the two lists, so that moving an item between them changes the key.
         field("");
         for engine in &self.engines {
             field(engine.as_str());
         }
-        // Jobs without saved work keep the key that they had before identities were known.
+        // Shapes without an identity keep the key of earlier versions.
         if let Some(identity) = &self.identity {
             field("");
             field(identity.as_str());

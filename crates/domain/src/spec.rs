@@ -1,4 +1,4 @@
-//! What a job asks for: the parsed snapshot of its manifest [J1]. Written once, with the job; never changed afterwards.
+//! The parsed manifest of a job [J1]. Immutable.
 
 use std::collections::BTreeMap;
 
@@ -8,64 +8,64 @@ use utoipa::ToSchema;
 use crate::ids::JobId;
 use crate::names::{BranchName, Capability, EngineName, ProductId, RepoName, Tag};
 
-/// The parsed snapshot of a manifest.
+/// A parsed manifest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
-    /// One line for people. Taken from the first heading when the front matter has none.
+    /// Title. Taken from the first heading if the front matter has none.
     pub title: String,
-    /// The product that the job belongs to; the submitter's own when absent.
+    /// The product that owns the job; the submitter's product when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<ProductId>,
-    /// The repository to work in. Without one the job runs in an empty folder and changes no repository.
+    /// The repository. Without one the job runs in an empty directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoName>,
-    /// The branch to start from and merge into; the repository's own default when absent.
+    /// The branch to start from and merge into; the repository's default branch when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
-    /// The named persona with its defaults.
+    /// Name of the profile with defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Tokens that a factory must advertise.
+    /// Required capabilities.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
     /// Engines that may run it, in order of preference; any when empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineName>,
-    /// The model that the job's one engine is asked to use.
+    /// The model for the job's only engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The model that each engine is asked to use.
+    /// The model by engine.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<EngineName, String>,
-    /// How urgent the job is.
+    /// Priority in the queue.
     pub priority: Priority,
-    /// What the job may cost.
+    /// Cost limits.
     pub budget: Budget,
-    /// Jobs that must end well first.
+    /// Jobs that must ship first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deps: Vec<Dep>,
     /// Whether all of `deps` are needed, or any one.
     pub deps_mode: DepsMode,
-    /// What a failed dependency does to this job.
+    /// What happens if a dependency fails.
     pub on_dep_failure: OnDepFailure,
-    /// Whether the job is work itself or follows its children.
+    /// Task or composite.
     pub kind: Kind,
-    /// Commands that run after the agent and before the commit: what they change is part of the work.
+    /// Commands between the agent and the commit: their changes are part of the work.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
-    /// Commands that must succeed before the work counts as done.
+    /// Commands that must succeed before the job completes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<String>,
-    /// Whether work that changes no file of its repository counts as done too.
+    /// Whether a run without changed files completes too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_empty: bool,
-    /// Who must approve; nobody when absent.
+    /// Required review; none when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,
-    /// How often and how fast a failure is tried again; the fleet's own policy when absent.
+    /// Retry policy; the fleet's policy when absent.
     pub retry: Retry,
-    /// Whether a critical job may take this one's seat.
+    /// Whether a critical job may preempt this one.
     pub preemptible: bool,
     /// Globs of the files that the job will change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,31 +73,31 @@ pub struct Spec {
     /// Labels for people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
-    /// Keys that we do not know, kept as they were.
+    /// Unknown keys, unchanged.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, serde_json::Value>,
 }
 
 impl Spec {
-    /// The model that an engine is asked to use: its own of `models`, or `model` if the job names this engine alone.
+    /// The model for an engine: from `models`, or `model` if this is the job's only engine.
     pub fn model_for(&self, engine: &EngineName) -> Option<&str> {
         let only = || self.model.as_ref().filter(|_| self.engines == [engine.clone()]);
         self.models.get(engine).or_else(only).map(String::as_str)
     }
 }
 
-/// How urgent a job is. The order is the order of service.
+/// Priority of a job. The order is the order of service.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
-    /// Before everything else; may preempt.
+    /// First; may preempt other jobs.
     Critical,
     /// Before normal work.
     High,
-    /// The ordinary case.
+    /// The default.
     #[default]
     Normal,
-    /// When nothing else waits.
+    /// After all other jobs.
     Low,
 }
 
@@ -105,7 +105,7 @@ impl Priority {
     /// All of them, most urgent first.
     pub const ALL: [Self; 4] = [Self::Critical, Self::High, Self::Normal, Self::Low];
 
-    /// The word in manifests and JSON.
+    /// The name in manifests and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Critical => "critical",
@@ -121,7 +121,7 @@ impl Priority {
     }
 }
 
-/// What a job may cost. Absent means the product's own limit.
+/// Cost limits of a job. An absent limit is the product's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budget {
@@ -131,23 +131,23 @@ pub struct Budget {
     /// Wall-clock time of the engine, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
-    /// Tokens in and out together.
+    /// Input and output tokens together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
 }
 
-/// A job that must end well first, by id or by the idempotency key it was submitted under.
+/// A dependency, by id or by idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Dep {
     /// The job itself.
     Id(JobId),
-    /// The job that the same product submitted under this key; written `key:<idempotencyKey>`.
+    /// A job that the same product submitted with this idempotency key; written `key:<idempotencyKey>`.
     Key(String),
 }
 
 impl Dep {
-    /// The job that is meant, seen from a job of `product`.
+    /// The id of the dependency, for a job of `product`.
     pub fn job(&self, product: &ProductId) -> JobId {
         match self {
             Self::Id(id) => *id,
@@ -197,49 +197,49 @@ pub enum DepsMode {
     Any,
 }
 
-/// What a failed dependency does to the job that waits for it.
+/// What happens to a job if a dependency fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDepFailure {
-    /// It stays blocked, and says on what.
+    /// It stays blocked and reports the dependency.
     #[default]
     Block,
     /// It fails with `dep_failed`.
     Fail,
-    /// It runs as if the dependency had been met.
+    /// It runs as if the dependency were met.
     Ignore,
 }
 
-/// Whether a job is work itself or follows its children.
+/// Task or composite.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Work for one agent.
     #[default]
     Task,
-    /// Fans out to children and follows them.
+    /// Consists of child jobs and follows their progress.
     Composite,
 }
 
-/// Who must approve before a job is tested and shipped.
+/// Required review before testing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
-    /// How many approvals are needed.
+    /// Number of required approvals.
     pub quorum: u32,
-    /// Who may approve; anybody but the author when empty.
+    /// Allowed reviewers; every principal except the author when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reviewers: Vec<String>,
 }
 
-/// How often and how fast a failure is tried again.
+/// Retry policy of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Retry {
-    /// Attempts in all, the first included.
+    /// Maximum number of attempts, including the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
-    /// The first pause; each further one is twice as long.
+    /// The first backoff; it doubles with each retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_ms: Option<u64>,
 }

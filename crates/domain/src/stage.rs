@@ -1,4 +1,4 @@
-//! The stages of a job, and the one table that says who may move it from where to where [J5].
+//! The stages of a job and the transition table [J5].
 
 mod errand;
 mod event;
@@ -6,7 +6,7 @@ mod name;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{Account, Completion, Holder, KeepCheckpoint, StageEvent, Unaccepted};
+pub use event::{Completion, FailureDetails, Holder, KeepCheckpoint, OfferEnd, StageEvent};
 pub use name::{StageName, UnknownStage};
 
 use crate::ids::Epoch;
@@ -18,84 +18,84 @@ use crate::spec::Review;
 use crate::time::Timestamp;
 use errand::is_errand;
 
-/// Where a job is, with exactly the facts that hold there.
+/// The stage of a job, with the data of that stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", rename_all_fields = "camelCase", tag = "name")]
 pub enum Stage {
     /// Waits for a seat.
     Queued {
-        /// The offer that is out, if any.
+        /// The pending offer, if any.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         dispatch: Option<Dispatch>,
-        /// Backoff: not to be offered earlier.
+        /// End of the backoff.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         not_before: Option<Timestamp>,
     },
-    /// Waits for other jobs or for a person.
+    /// Waits for other jobs or for an answer.
     Blocked {
-        /// What it waits for.
-        on: Obstacle,
+        /// The cause.
+        on: BlockedOn,
     },
-    /// A factory holds it; nothing runs yet.
+    /// A factory holds the lease; the engine has not started.
     Assigned {
-        /// The holder's right.
+        /// The lease.
         lease: Lease,
     },
-    /// The agent is at work.
+    /// The agent is running.
     Building {
-        /// The holder's right.
+        /// The lease.
         lease: Lease,
-        /// Since when.
+        /// When the engine started.
         started_at: Timestamp,
     },
-    /// The work is done; people look at it.
+    /// The work is completed and waits for review.
     Review {
-        /// Who must agree.
+        /// The required review.
         ballot: Review,
-        /// The promotion that may still be going on.
+        /// The promotion, if it is in progress.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         errand: Option<Errand>,
     },
-    /// The work is done and may ship.
+    /// Verified, ready to ship.
     Testing {
-        /// The promotion or the merge that may be going on.
+        /// The promotion or merge, if it is in progress.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         errand: Option<Errand>,
-        /// The merge was asked for while the promotion was still going on.
+        /// Whether the merge was requested during the promotion.
         #[serde(default)]
         ship_wanted: bool,
     },
     /// Merged.
     Shipped,
-    /// Ended badly.
+    /// Ended without success.
     Failed {
-        /// Why.
+        /// The reason.
         reason: FailureReason,
     },
-    /// Out of the running until a person sends it round again.
+    /// Not retried until an operator requeues it.
     DeadLetter {
-        /// Why.
+        /// The reason.
         reason: FailureReason,
     },
 }
 
-/// What a blocked job waits for.
+/// The cause of a blocked job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Obstacle {
-    /// Its dependencies, as its manifest names them; which of them are still unmet is asked of the store.
+pub enum BlockedOn {
+    /// Dependencies of the manifest. The store knows which are unmet.
     Deps,
-    /// A person's answer to this question.
+    /// A question of the agent.
     Question(String),
 }
 
-/// What the table needs to know of the job besides its stage.
-pub(crate) struct Circumstances<'a> {
-    /// When the event happens.
+/// Data of the job that the transition table needs.
+pub(crate) struct JobContext<'a> {
+    /// Time of the event.
     pub(crate) at: Timestamp,
-    /// The review that the manifest asks for.
+    /// The review required by the manifest.
     pub(crate) review: Option<&'a Review>,
-    /// The commit that was completed.
+    /// The completed commit.
     pub(crate) completed: Option<&'a CommitSha>,
     /// The epoch after the current one.
     pub(crate) next_epoch: Epoch,
@@ -117,17 +117,17 @@ impl Stage {
         }
     }
 
-    /// A job that waits for a seat from now on.
+    /// A queued job without an offer.
     pub(crate) fn waiting(not_before: Option<Timestamp>) -> Self {
         Self::Queued { dispatch: None, not_before }
     }
 
-    /// The whole table of legal moves.
-    pub(crate) fn apply(self, event: &StageEvent, around: &Circumstances<'_>) -> Result<Self, Refusal> {
+    /// The transition table.
+    pub(crate) fn apply(self, event: &StageEvent, around: &JobContext<'_>) -> Result<Self, Refusal> {
         use StageEvent as E;
         match (self, event) {
             (Self::Blocked { .. }, E::Unblocked) => Ok(Self::waiting(None)),
-            (Self::Blocked { on: Obstacle::Deps }, E::DepFailed { .. }) => {
+            (Self::Blocked { on: BlockedOn::Deps }, E::DepFailed { .. }) => {
                 Ok(Self::Failed { reason: FailureReason::DepFailed })
             }
 
@@ -164,7 +164,7 @@ impl Stage {
                 })
             }
             (Self::Building { .. }, E::Asked { question, .. }) => {
-                Ok(Self::Blocked { on: Obstacle::Question(question.clone()) })
+                Ok(Self::Blocked { on: BlockedOn::Question(question.clone()) })
             }
             (Self::Assigned { .. } | Self::Building { .. }, E::Preempted { .. }) => Ok(Self::waiting(None)),
             (Self::Building { .. }, E::QuotaHit { not_before, .. })
@@ -188,7 +188,7 @@ impl Stage {
                     let errand = Some(Errand::waiting(ErrandKind::Ship, sha.clone()));
                     Self::Testing { errand, ship_wanted: false }
                 }
-                // Without a commit there is nothing to merge: asking is enough.
+                // Without a commit there is nothing to merge: the request ships the job.
                 None => Self::Shipped,
             }),
             (Self::Testing { errand: Some(errand), .. }, E::ShipRequested) if errand.kind == ErrandKind::Promote => {
@@ -200,7 +200,7 @@ impl Stage {
                 Ok(Self::Failed { reason: FailureReason::Rejected })
             }
 
-            // A queued job is requeued to discard its saved work: an offer that is out is withdrawn.
+            // Requeueing a queued job discards its saved work and withdraws its offer.
             (Self::Failed { .. } | Self::DeadLetter { .. }, E::Requeued { .. })
             | (Self::Queued { .. }, E::Requeued { checkpoint: KeepCheckpoint::Drop, .. }) => Ok(Self::waiting(None)),
             (stage, E::Cancelled { .. }) if !stage.name().is_terminal() => {
@@ -211,7 +211,7 @@ impl Stage {
         }
     }
 
-    /// The stage without anybody who holds the job or was offered it. What was completed stays so.
+    /// The stage without its lease or offer. Completed work stays completed.
     fn restored(self) -> Self {
         let again = |errand: Option<Errand>| {
             errand.map(|errand| match errand.state {
@@ -230,7 +230,7 @@ impl Stage {
         }
     }
 
-    /// What becomes of a job under test when its errand moves on.
+    /// The testing stage after an event of its errand.
     fn after_errand(self, errand: Errand, event: &StageEvent) -> Result<Self, Refusal> {
         let (kind, sha) = (errand.kind, errand.sha.clone());
         let Self::Testing { ship_wanted, .. } = self else { return Ok(self) };
@@ -250,7 +250,7 @@ impl Stage {
     }
 }
 
-/// Whether the offer that a factory accepts is the one that stands, and was made to it.
+/// Checks that a lease accepts the current offer and comes from its target.
 fn accept(offer: Option<Dispatch>, lease: &Lease) -> Result<(), Refusal> {
     match offer {
         Some(offer) if offer.seq != lease.seq => {

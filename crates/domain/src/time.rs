@@ -1,4 +1,4 @@
-//! Points in time, and the ports through which time and chance come in.
+//! Timestamps, and the ports for time and randomness.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,24 +30,24 @@ impl Timestamp {
         self.0
     }
 
-    /// This point and `span` later, at most [`Timestamp::MAX`]: a sum is stored, and must be readable again.
+    /// This time plus `span`, at most [`Timestamp::MAX`], so that the stored sum stays readable.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))).clamped()
     }
 
-    /// The nearest point that can be written as RFC 3339.
+    /// The nearest time that RFC 3339 can express.
     fn clamped(self) -> Self {
         self.clamp(Self::MIN, Self::MAX)
     }
 
-    /// This point and `span` earlier.
+    /// This time minus `span`.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// The text for people: to the second, with its zone.
+    /// Display text to the second, with its zone.
     pub fn to_the_second(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(at) => at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -55,7 +55,7 @@ impl Timestamp {
         }
     }
 
-    /// The text for people: to the minute, with its zone.
+    /// Display text to the minute, with its zone.
     pub fn to_the_minute(self) -> String {
         match jiff::Timestamp::from_millisecond(self.0) {
             Ok(at) => at.strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -63,7 +63,7 @@ impl Timestamp {
         }
     }
 
-    /// How long ago `earlier` was; zero if it lies ahead.
+    /// Duration since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -82,15 +82,15 @@ impl Serialize for Timestamp {
 const DIGITS_LEN: usize = 24;
 
 impl Timestamp {
-    /// The text for a point between 1970 and 9998. Every document and every event has several, so it is written without
-    /// a detour; the tests compare it with the library's.
+    /// The text of a time between 1970 and 9998. A fast path, because every document and event has several; tests
+    /// compare it with the library.
     fn digits(self) -> Option<[u8; DIGITS_LEN]> {
         const DAY: i64 = 86_400_000;
         if !(0..2_932_532 * DAY).contains(&self.0) {
             return None;
         }
         let (days, millis) = (self.0 / DAY, self.0 % DAY);
-        // Counted from 1 March of year 0, so that the day that is only sometimes there comes last.
+        // Years start on 1 March of year 0, so that the leap day is the last day.
         let days = days + 719_468;
         let (era, day) = (days / 146_097, days % 146_097);
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -129,7 +129,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Earlier versions wrote a point that RFC 3339 cannot express as `253402300800000ms`.
+/// Earlier versions wrote a time that RFC 3339 cannot express as `253402300800000ms`.
 const MILLIS_UNIT: &str = "ms";
 
 impl FromStr for Timestamp {
@@ -141,7 +141,7 @@ impl FromStr for Timestamp {
         }
         text.parse::<jiff::Timestamp>()
             .map(|at| Self(at.as_millisecond()).clamped())
-            .map_err(|_| TimestampError(crate::names::printable(text)))
+            .map_err(|_| TimestampError(crate::names::escape_for_terminal(text)))
     }
 }
 
@@ -159,25 +159,25 @@ impl From<Timestamp> for String {
     }
 }
 
-/// A text that is not a point in time.
+/// A text that is not a timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a time: expected RFC 3339, such as `2026-01-31T12:00:00Z`")]
 pub struct TimestampError(String);
 
-/// Where time comes from. Nothing else in the system may ask the machine.
+/// The only source of time.
 #[async_trait]
 pub trait Clock: Send + Sync + 'static {
-    /// The wall clock. May jump; deadlines that cross processes are counted on the coordinator's alone.
+    /// The wall clock. It may jump; deadlines across processes use only the coordinator's.
     fn now(&self) -> Timestamp;
-    /// Time since some fixed point of this process; never jumps back. Leases are counted on it by their holder.
+    /// Monotonic time since a fixed point of this process. Holders measure leases with it.
     fn monotonic(&self) -> Duration;
     /// Resolves once `span` has passed.
     async fn sleep(&self, span: Duration);
 }
 
-/// Where chance comes from: ids, nonces, tokens and jitter.
+/// The only source of randomness: ids, nonces, tokens and jitter.
 pub trait Entropy: Send + Sync + 'static {
-    /// Fills `bytes` with bytes that nobody can guess.
+    /// Fills `bytes` with unpredictable bytes.
     fn fill(&self, bytes: &mut [u8]);
 }
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_survives_being_written_down() {
+    fn a_timestamp_round_trips_through_text() {
         let at = Timestamp::from_millis(1_769_860_800_123);
 
         assert_eq!(at.to_string(), "2026-01-31T12:00:00.123Z");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_way_to_write_a_time_gives_what_the_library_gives() {
+    fn the_fast_path_formats_like_the_library() {
         let day = 86_400_000;
         let days = (0..800_000).step_by(7).map(|n| n * day + (n * 7_919) % day);
         let corners = [0, -1, day - 1, 951_782_400_000, 253_402_300_799_999, 253_402_300_800_000, 4_107_542_399_999];
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_overflows_can_still_be_read() {
+    fn an_overflowing_sum_stays_readable() {
         let now = Timestamp::from_millis(1_769_860_800_123);
 
         for span in [Duration::from_secs(1 << 40), Duration::from_secs(u64::MAX), Duration::MAX] {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_negative_time_ago() {
+    fn a_duration_since_a_later_time_is_zero() {
         let now = Timestamp::from_millis(1_000);
 
         assert_eq!(now.since(now.after(Duration::from_secs(5))), Duration::ZERO);

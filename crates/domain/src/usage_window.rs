@@ -1,4 +1,4 @@
-//! Usage windows of engines: a limit that belongs to a login and passes by itself [B1].
+//! Usage windows of engines: a limit of a credential that resets by itself [B1].
 
 use std::fmt;
 
@@ -8,31 +8,31 @@ use utoipa::ToSchema;
 use crate::names::EngineName;
 use crate::time::Timestamp;
 
-/// A usage window that is used up. Shown, it says what is waited for.
+/// An exhausted usage window. `Display` describes what the job waits for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageWindow {
-    /// The engine whose login it is.
+    /// The engine of the credential.
     pub engine: EngineName,
-    /// What the engine calls it.
+    /// The engine's name for the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
-    /// When it begins anew, or is tried again; absent when a person has to let it go on.
+    /// When the window resets or is retried; absent if an operator has to resume the credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Whether the credential's account has no credit left, rather than a window that begins anew.
+    /// Whether the credential's account has no credit left. Such a window does not reset.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exhausted: bool,
 }
 
 impl UsageWindow {
-    /// Which limit was reached, for an agent: without what operators can do about it.
+    /// The reached limit, for an agent: without the remedies for operators.
     pub(crate) fn limit(&self) -> String {
         let window = self.window.as_ref().map_or_else(String::new, |window| format!("/{window}"));
         format!("{}{window}", self.engine)
     }
 
-    /// What is waited for, with the command that resumes the credential where a person has to do that.
+    /// What the job waits for, with the command that resumes the credential if an operator has to.
     pub fn text_for(&self, credential: Option<&str>) -> String {
         let resume = match credential {
             Some(credential) => format!("`giga factories --reopen {credential}`"),
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_says_what_is_waited_for() {
+    fn a_usage_window_describes_what_the_job_waits_for() {
         let window = |window: Option<&str>, until| UsageWindow {
             engine: "claude".parse().unwrap(),
             window: window.map(str::to_owned),

@@ -3,7 +3,7 @@
 //! 64 MiB of what builds and agents print, in chunks of odd sizes, with 50 known secrets of which one stands in every
 //! 100 kB. Prints one line.
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::Clock;
 use factory::Scrubber;
 

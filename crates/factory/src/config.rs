@@ -1,4 +1,4 @@
-//! What a factory is told about its host. Plain values; whoever wires the factory reads them from somewhere.
+//! Host configuration of a factory. Plain values; the caller reads them from its configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,34 +11,34 @@ use serde::{Deserialize, Deserializer};
 
 use crate::engine::Permissions;
 
-/// One repository that this factory can work on. In a file it is a table, or its address alone.
+/// One repository that this factory can work on. In a file it is a table, or its URL alone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, remote = "Self")]
 pub struct RepoConfig {
-    /// Where it is: `https://…`, `ssh://…`, `user@host:path`, or an absolute path on this machine. A working clone stands
-    /// for its `origin`.
+    /// Its location: `https://…`, `ssh://…`, `user@host:path`, or an absolute path on this machine. A working clone
+    /// stands for its `origin`.
     pub url: String,
-    /// Which repository it is, where the URL of its remote does not say: behind a host alias of ssh, or shared by several
-    /// machines over a file system. A URL, or `github.com/acme/notes`.
+    /// The identity of the repository, if the URL of its remote does not contain it: behind a host alias of ssh, or
+    /// shared by several machines over a file system. A URL, or `github.com/acme/notes`.
     #[serde(default, deserialize_with = "identity")]
     pub identity: Option<RepoIdentity>,
     /// The branch that work starts from and merges into, when the job names none.
     #[serde(default = "default_base")]
     pub base: BranchName,
-    /// Commands that make a new worktree ready, run before the engine.
+    /// Commands that prepare a new worktree, run before the engine.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// Whether the contents of files are fetched when they are needed; decided by the repository's size when absent.
+    /// Whether the contents of files are fetched on demand; decided by the repository's size when absent.
     #[serde(default)]
     pub partial: Option<bool>,
     /// Fetches the contents of files in large file storage, where `git-lfs` is installed.
     #[serde(default = "yes")]
     pub lfs: bool,
-    /// Checks submodules out too, for reading.
+    /// Checks out submodules too, for reading.
     #[serde(default)]
     pub submodules: bool,
-    /// Folders that outlive worktrees, by the variable that tells programs where each is: `CARGO_TARGET_DIR = "target"`.
-    /// Each product has its own.
+    /// Directories that outlive worktrees, by the variable that names each: `CARGO_TARGET_DIR = "target"`. Each product
+    /// has its own.
     #[serde(default)]
     pub caches: BTreeMap<String, String>,
 }
@@ -68,7 +68,7 @@ impl<'de> Deserialize<'de> for RepoConfig {
 }
 
 impl RepoConfig {
-    /// A repository at `url` with nothing else to say about it.
+    /// A repository at `url` with default settings.
     pub fn at(url: impl Into<String>, base: BranchName) -> Self {
         Self {
             url: url.into(),
@@ -83,7 +83,7 @@ impl RepoConfig {
     }
 }
 
-/// A cache that cannot be one.
+/// An invalid cache.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{variable} = \"{name}\"` is no cache: name a variable that no program is led astray by, and a plain folder name"
@@ -93,11 +93,11 @@ pub struct CacheError {
     name: String,
 }
 
-/// Variables that decide which programs run, or who they are.
+/// Variables that decide which programs run, or under which identity.
 const NOT_FOR_CACHES: [&str; 7] = ["PATH", "HOME", "SHELL", "IFS", "ENV", "BASH_ENV", "TERM"];
 
 impl RepoConfig {
-    /// Refuses caches whose folder would lie elsewhere, or whose variable means something else.
+    /// Rejects caches whose directory would be elsewhere, or whose variable has another meaning.
     pub(crate) fn check(&self) -> Result<(), CacheError> {
         let plain = |text: &str, more: fn(char) -> bool| {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more(c))
@@ -108,7 +108,7 @@ impl RepoConfig {
                 && !["LD_", "DYLD_", "GIT_", "GIGA_", "AQ_"].iter().any(|prefix| variable.starts_with(prefix));
             let is_name = plain(name, |c| matches!(c, '.' | '_' | '-')) && !name.starts_with(['.', '-']);
             if !is_variable || !is_name {
-                let (variable, name) = (domain::printable(variable), domain::printable(name));
+                let (variable, name) = (domain::escape_for_terminal(variable), domain::escape_for_terminal(name));
                 return Err(CacheError { variable, name });
             }
         }
@@ -120,41 +120,41 @@ impl RepoConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct EngineConfig {
-    /// What it is. When absent, an engine with `argv` is a command, and one without is what its name says.
+    /// Its kind. When absent, an engine with `argv` is a command, and one without has the kind of its name.
     pub kind: Option<EngineKind>,
     /// A command's program and its arguments; `{job_id} {epoch} {worktree} {title} {model}` are replaced inside each argument.
     pub argv: Vec<String>,
-    /// The program of an engine that is no command, when it is not found under its own name.
+    /// The program of an engine that is no command, when it is not found under its default name.
     pub program: Option<String>,
-    /// Arguments that an engine gets beyond its own.
+    /// Additional arguments.
     pub args: Vec<String>,
-    /// Exit codes of a command after which another attempt may end differently; after the others the job goes to a person
-    /// at once. Without a list every failure is worth another attempt.
+    /// Retryable exit codes of a command; after the others the job goes to a person at once. Without a list every
+    /// failure is retryable.
     pub retryable_exit_codes: Option<Vec<i32>>,
-    /// Where a command says what it cost.
-    pub reads: Reads,
+    /// Where a command prints its cost.
+    pub reads: OutputPatterns,
     /// The model, when the job names none.
     pub model: Option<String>,
-    /// Whose usage windows it uses up: an opaque id, the engine's name when absent.
+    /// Whose usage windows it uses: an opaque id, the engine's name when absent.
     pub credential: Option<String>,
-    /// What claude may do without asking: `acceptEdits` with any shell command when absent. For other agents the mode they
-    /// are put in.
+    /// The permission mode of claude: `acceptEdits` with any shell command when absent. For other agents their own
+    /// mode.
     pub permission_mode: Option<String>,
-    /// How an agent that speaks the Agent Client Protocol is answered when it asks for permission.
+    /// How permission requests of an agent are answered that speaks the Agent Client Protocol.
     pub permissions: Permissions,
     /// Whether agents of claude and codex may fetch and search web pages with the engine's own tools. Off by default: a
     /// page can hold instructions for the agent. Without effect on other engines.
     pub web: bool,
     /// What codex may change: `workspace-write` when absent.
     pub sandbox: Option<String>,
-    /// Turns of the conversation in one run, which are the model's answers: without effect on an engine that does not tell
-    /// of them while it runs.
+    /// Turns of the conversation in one run, which are the model's answers: without effect on an engine that does not
+    /// report them while it runs.
     pub turns_max: Option<u32>,
-    /// What the engine's environment holds beyond the allow-list.
+    /// The engine's environment in addition to the allow-list.
     pub environment: EnvironmentConfig,
 }
 
-/// What an engine is.
+/// The kind of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
@@ -171,7 +171,7 @@ pub enum EngineKind {
 }
 
 impl EngineConfig {
-    /// What the engine called `name` is.
+    /// The kind of the engine called `name`.
     pub fn kind(&self, name: &EngineName) -> EngineKind {
         let by_name = match name.as_str() {
             "claude" => EngineKind::Claude,
@@ -191,7 +191,7 @@ impl EngineConfig {
         }
     }
 
-    /// The program that the engine called `name` runs, if it has one.
+    /// The program of the engine called `name`, if it has one.
     pub fn program(&self, name: &EngineName) -> Option<&str> {
         match self.kind(name) {
             EngineKind::Command | EngineKind::Acp if !self.argv.is_empty() => self.argv.first().map(String::as_str),
@@ -201,7 +201,7 @@ impl EngineConfig {
 }
 
 impl EngineKind {
-    /// The program that such an engine is, where its configuration names no other.
+    /// The default program of such an engine.
     pub fn program(self) -> Option<&'static str> {
         match self {
             Self::Command => None,
@@ -212,31 +212,31 @@ impl EngineKind {
     }
 }
 
-/// Where in a command's output its figures are. The last one found counts.
+/// Where a command prints its metrics. The last match counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
-pub struct Reads {
+pub struct OutputPatterns {
     /// US dollars so far.
-    pub cost_usd: Option<Read>,
+    pub cost_usd: Option<OutputPattern>,
     /// Tokens read so far.
-    pub tokens_in: Option<Read>,
+    pub tokens_in: Option<OutputPattern>,
     /// Tokens written so far.
-    pub tokens_out: Option<Read>,
+    pub tokens_out: Option<OutputPattern>,
     /// Turns so far.
-    pub turns: Option<Read>,
+    pub turns: Option<OutputPattern>,
 }
 
-/// How a figure is found in a line.
+/// How a metric is found in a line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Read {
+pub enum OutputPattern {
     /// The first group of a regular expression, or all of it.
     Regex(String),
     /// A JSON pointer into a line that is JSON: `/usage/cost`.
     Pointer(String),
 }
 
-/// What a million tokens of a model cost, in US dollars.
+/// The price of a million tokens of a model, in US dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct Price {
@@ -249,11 +249,11 @@ pub struct Price {
     pub cached: Option<f64>,
 }
 
-/// What an operator adds to the cleared environment of the programs that a factory runs.
+/// Additions to the cleared environment of the programs that a factory runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub struct EnvironmentConfig {
-    /// The home folder; an empty one of the factory's own when absent.
+    /// The home directory; an empty one of the factory's own when absent.
     #[serde(default)]
     pub home: Option<PathBuf>,
     /// Names of variables that are passed on from the factory's own environment, such as an engine's credential.
@@ -273,20 +273,20 @@ pub struct GitConfig {
     pub home: Option<PathBuf>,
     /// The socket of the ssh agent, given to fetch and push only; that of the factory's environment when absent.
     pub ssh_auth_sock: Option<PathBuf>,
-    /// A program that answers git's question for a user name or password, given to fetch and push only.
+    /// A program that answers git's prompt for a user name or password, given to fetch and push only.
     pub askpass: Option<PathBuf>,
-    /// Above this size a repository is mirrored without the contents of old files, where it does not say otherwise itself.
+    /// Above this size a repository is mirrored without the contents of old files, unless it is configured itself.
     pub partial_above_mib: u64,
 }
 
 impl Default for GitConfig {
     fn default() -> Self {
-        // A full copy of less is made within minutes, and spares every agent the way to the remote.
+        // A full copy of less takes minutes, and spares every agent a fetch from the remote.
         Self { home: None, ssh_auth_sock: None, askpass: None, partial_above_mib: 1024 }
     }
 }
 
-/// Who our commits are by.
+/// The author of the factory's commits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "RawIdentity")]
 pub struct Identity {
@@ -294,7 +294,7 @@ pub struct Identity {
     email: String,
 }
 
-/// A name or address that would break the line git writes it on.
+/// A name or address that would break git's line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` cannot be the author of a commit: it is empty, or holds `<`, `>` or a control character")]
 pub struct IdentityError(String);
@@ -304,9 +304,9 @@ impl Identity {
     pub fn new(name: &str, email: &str) -> Result<Self, IdentityError> {
         for text in [name, email] {
             let broken =
-                text.trim().is_empty() || text.chars().any(|c| matches!(c, '<' | '>') || !domain::is_harmless(c));
+                text.trim().is_empty() || text.chars().any(|c| matches!(c, '<' | '>') || !domain::is_terminal_safe(c));
             if broken {
-                return Err(IdentityError(domain::printable(text)));
+                return Err(IdentityError(domain::escape_for_terminal(text)));
             }
         }
         Ok(Self { name: name.to_owned(), email: email.to_owned() })
@@ -344,33 +344,33 @@ impl TryFrom<RawIdentity> for Identity {
     }
 }
 
-/// How long and how much the programs of a run may take.
+/// Limits of time and output for the programs of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct Limits {
-    /// An engine, from start to end. A job's budget can only make it shorter.
+    /// The wall clock of an engine. A job's budget can only make it shorter.
     pub engine_wall_ms: u64,
     /// An engine without a line of output.
     pub engine_idle_ms: u64,
-    /// The same while a tool call of the agent is in progress, for engines whose stream tells.
+    /// The same during a tool call of the agent, for engines whose stream reports it.
     pub tool_idle_ms: u64,
     /// All setup or all verify commands of a run together.
     pub verify_wall_ms: u64,
-    /// Between the polite and the sure end of a process group.
+    /// The time between SIGTERM and SIGKILL of a process group.
     pub grace_ms: u64,
-    /// Output of one program that is kept; of an engine that is what its log shows. The rest is read and dropped.
+    /// Output of one program that is kept; for an engine the size of its log. The rest is read and dropped.
     pub output_bytes_max: u64,
-    /// What a worktree may grow by while its engine works.
+    /// The largest growth of a worktree while its engine works.
     pub worktree_growth_mib_max: u64,
-    /// What must stay free on the disk while an engine works.
+    /// The free disk space to keep while an engine works.
     pub disk_free_mib_min: u64,
-    /// How often the disk is looked at while an engine works.
+    /// How often the disk is checked while an engine works.
     pub disk_every_ms: u64,
     /// A git command that stays on this machine.
     pub git_local_ms: u64,
     /// A git command that talks to a remote.
     pub git_network_ms: u64,
-    /// How long a run waits in all for a repository's remote that is away.
+    /// How long a run waits in all for an unavailable remote.
     pub remote_away_ms: u64,
 }
 
@@ -393,7 +393,7 @@ impl Default for Limits {
     }
 }
 
-/// The identity that a URL stands for, or one that is written as such.
+/// The identity of a URL, or one that is written as such.
 fn identity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RepoIdentity>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let found = RepoIdentity::of_url(&text).map_or_else(|| text.parse(), Ok);

@@ -1,4 +1,4 @@
-//! What this machine can do, found by looking [F1].
+//! Detects the capabilities of this machine [F1].
 
 mod memory;
 mod tools;
@@ -19,46 +19,46 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{RepoConfig, default_base};
-use crate::engine::{Engine, Login, Presence};
+use crate::engine::{Engine, LoginState, Presence};
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
 use crate::remote::{Remote, RemoteError};
 use crate::repository::Repository;
-pub(crate) use memory::ToolMemory;
-use memory::{Answer, Probed};
-use tools::{Reading, TOOLS, Tool};
+pub(crate) use memory::ProbeCache;
+use memory::{ProbeResult, ToolState};
+use tools::{TOOLS, Tool, VersionPattern};
 
-/// What cannot be found by looking.
+/// The configured part of capabilities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DetectConfig {
     /// Repositories that are configured.
     pub repos: BTreeMap<RepoName, RepoConfig>,
-    /// A folder whose repositories are offered too (`AQ_FLEET_REPO_BASE`).
+    /// A directory whose repositories are offered too (`AQ_FLEET_REPO_BASE`).
     pub repo_base: Option<PathBuf>,
-    /// Tokens that an operator adds: `gpu:l4`, `site:berlin`, …
+    /// Capabilities that the operator adds: `gpu:l4`, `site:berlin`, …
     pub custom: BTreeSet<Capability>,
-    /// Tools that are looked for beside those that always are, each with a command line that shows it works; found by name
-    /// alone when there is none.
+    /// Tools that are detected in addition to the built-in ones, each with a command line that shows it works; found by
+    /// name alone when there is none.
     pub tools: BTreeMap<String, Vec<String>>,
 }
 
 /// What a factory advertises.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Detected {
-    /// All tokens, in order.
+pub struct Capabilities {
+    /// All capabilities, in order.
     pub capabilities: BTreeSet<Capability>,
-    /// All repositories that can be worked on.
+    /// All available repositories.
     pub repos: BTreeSet<RepoName>,
-    /// Where those are that were found under the base folder.
+    /// The locations of those that were found under the base directory.
     pub found_repos: BTreeMap<RepoName, PathBuf>,
-    /// Those that are configured as folders of this machine and not there, with the folders: they are not offered.
+    /// Those that are configured as missing directories of this machine, with the directories: they are not offered.
     pub absent_repos: BTreeMap<RepoName, PathBuf>,
-    /// Those whose remote cannot be used as it is configured, with the reason: they are not offered.
+    /// Those whose remote is unavailable, with the reason: they are not offered.
     pub unusable_repos: BTreeMap<RepoName, String>,
-    /// Which repository each of those is that are offered.
+    /// The identity of each offered repository.
     pub identities: BTreeMap<RepoName, RepoIdentity>,
-    /// Tools whose program is there and does not work as agents would run it: they are not offered.
+    /// Tools whose program exists and does not work in the agents' environment: they are not offered.
     pub broken_tools: BTreeMap<String, BrokenTool>,
-    /// The engines that are there, each with what could be verified about it [B9].
+    /// The engines that are present, each with its verified state [B9].
     pub engines: Vec<EngineHealth>,
 }
 
@@ -67,34 +67,34 @@ pub struct Detected {
 pub struct BrokenTool {
     /// The program.
     pub program: PathBuf,
-    /// What it printed last, or how it ended.
+    /// Its last line of output, or its exit.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// As long as engines have: on a busy machine a program that is asked for its version starts slowly.
+/// The same timeout as for engines: on a busy machine a program starts slowly.
 const PROBE_MAX: Duration = Duration::from_secs(20);
 const PROBE_OUTPUT_BYTES_MAX: u64 = 4 * 1024;
 
-/// Looks at the machine as a program with `environment` would see it. Asks all programs at once.
+/// Detects the machine as a program with `environment` would see it. Runs all programs concurrently.
 pub async fn detect(
     config: &DetectConfig,
     engines: &[Arc<dyn Engine>],
     environment: &Environment,
     launcher: &Launcher,
-) -> Detected {
+) -> Capabilities {
     detect_again(config, engines, environment, launcher, &Mutex::default()).await
 }
 
-/// Like [`detect`], for one who has looked before: a tool that does not answer in time is what it was, for a while.
+/// Like [`detect`], with earlier results: a tool that does not answer in time keeps its state, for a while.
 pub(crate) async fn detect_again(
     config: &DetectConfig,
     engines: &[Arc<dyn Engine>],
     environment: &Environment,
     launcher: &Launcher,
-    memory: &Mutex<ToolMemory>,
-) -> Detected {
+    memory: &Mutex<ProbeCache>,
+) -> Capabilities {
     let found_repos = config.repo_base.as_deref().map(repos_under).unwrap_or_default();
     let absent_repos = absent(&config.repos);
     let (mut unusable_repos, mut identities) = (BTreeMap::new(), BTreeMap::new());
@@ -123,16 +123,16 @@ pub(crate) async fn detect_again(
     for engine in engines.iter().cloned() {
         talks.spawn(async move { probe_engine(&*engine).await });
     }
-    let (probed, broken): (Vec<Probed>, Vec<_>) = probes.join_all().await.into_iter().unzip();
+    let (probed, broken): (Vec<ProbeResult>, Vec<_>) = probes.join_all().await.into_iter().unzip();
     let broken_tools = broken.into_iter().flatten().collect();
     let mut engines: Vec<EngineHealth> = talks.join_all().await.into_iter().flatten().collect();
     capabilities.extend(memory.lock().settle(probed));
     engines.sort_by(|one, other| one.name.cmp(&other.name));
     capabilities.extend(engines.iter().map(|engine| Capability::engine(&engine.name)));
-    Detected { capabilities, repos, found_repos, absent_repos, unusable_repos, identities, broken_tools, engines }
+    Capabilities { capabilities, repos, found_repos, absent_repos, unusable_repos, identities, broken_tools, engines }
 }
 
-/// What is behind every repository that is configured or was found. A configured one goes before a found one of its name.
+/// The remotes of every configured or found repository. A configured one takes precedence over a found one of its name.
 fn repositories(
     configured: &BTreeMap<RepoName, RepoConfig>,
     found: &BTreeMap<RepoName, PathBuf>,
@@ -143,7 +143,7 @@ fn repositories(
     found.chain(configured.iter().map(|(repo, config)| (repo.clone(), Repository::of(config)))).collect()
 }
 
-/// The repositories that are configured as folders of this machine.
+/// The repositories that are configured as directories of this machine.
 pub(crate) fn local_repos(repos: &BTreeMap<RepoName, RepoConfig>) -> BTreeMap<RepoName, PathBuf> {
     let local = |(repo, config): (&RepoName, &RepoConfig)| {
         let remote = Remote::parse(&config.url).ok()?;
@@ -158,12 +158,12 @@ fn absent(repos: &BTreeMap<RepoName, RepoConfig>) -> BTreeMap<RepoName, PathBuf>
     local
 }
 
-/// Those of the folders that are not there.
+/// The missing ones of the directories.
 pub(crate) fn absent_among(folders: &[PathBuf]) -> BTreeSet<PathBuf> {
     folders.iter().filter(|folder| is_absent(folder)).cloned().collect()
 }
 
-/// Whether a folder is not there. One of which that cannot be told is for git to judge.
+/// Whether a directory is missing. If that is unknown, git decides.
 fn is_absent(folder: &Path) -> bool {
     match fs::metadata(folder) {
         Ok(found) => !found.is_dir(),
@@ -171,7 +171,7 @@ fn is_absent(folder: &Path) -> bool {
     }
 }
 
-/// The file that a program's name stands for, as `execvp` would find it.
+/// The file of a program's name, as `execvp` would find it.
 pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
     let runnable =
         |file: &Path| fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
@@ -199,7 +199,7 @@ fn platform() -> Vec<Capability> {
     tokens.into_iter().flatten().filter_map(|token| token.parse().ok()).collect()
 }
 
-/// Repositories directly under `base` whose names we allow.
+/// Repositories directly under `base` with valid names.
 pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
     let Ok(entries) = fs::read_dir(base) else { return BTreeMap::new() };
     let mut repos = BTreeMap::new();
@@ -217,14 +217,14 @@ pub(crate) fn repos_under(base: &Path) -> BTreeMap<RepoName, PathBuf> {
     repos
 }
 
-/// Whether a folder is a repository, bare or not.
+/// Whether a directory is a repository, bare or not.
 pub(crate) fn is_repo(folder: &Path) -> bool {
     let is_bare = folder.join("HEAD").is_file() && folder.join("objects").is_dir();
     is_bare || folder.join(".git").exists()
 }
 
-/// What can be said about an engine that is there. One that nobody is signed in to is offered all the same: the scheduler
-/// leaves it alone and says why.
+/// What is known about an engine that is present. One that is not signed in is advertised all the same: the scheduler
+/// skips it and explains why.
 async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     let credential = engine.credential().map(str::to_owned);
     let known =
@@ -232,10 +232,10 @@ async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     match engine.detect().await {
         Presence::Ready { version, login } => {
             let (signed_in, problem) = match login {
-                Login::Unknown => (None, None),
-                Login::SignedIn => (Some(true), None),
-                Login::SignedOut { why } => (Some(false), Some(why)),
-                Login::Unreadable { why } => (None, Some(why)),
+                LoginState::Unknown => (None, None),
+                LoginState::SignedIn => (Some(true), None),
+                LoginState::SignedOut { why } => (Some(false), Some(why)),
+                LoginState::Unreadable { why } => (None, Some(why)),
             };
             Some(EngineHealth { version, signed_in, problem, ..known })
         }
@@ -246,40 +246,40 @@ async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     }
 }
 
-async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> (Probed, Broken) {
-    let (mut answer, mut broken) = (Answer::No, None);
+async fn probe_tool(tool: &Tool, environment: &Environment, launcher: &Launcher) -> (ProbeResult, Broken) {
+    let (mut answer, mut broken) = (ToolState::No, None);
     for command_line in tool.command_lines {
         match ask(command_line, environment, launcher).await {
-            Asked::Said(output) => {
-                (answer, broken) = (Answer::Yes(tools::tokens(tool.name, tool.reading, &output)), None);
+            ProbeOutput::Said(output) => {
+                (answer, broken) = (ToolState::Yes(tools::tokens(tool.name, tool.reading, &output)), None);
                 break;
             }
-            // Whatever holds up this one holds up the next as well.
-            Asked::TooLate => {
-                answer = Answer::Late;
+            // Whatever delays this one delays the next as well.
+            ProbeOutput::TooLate => {
+                answer = ToolState::Late;
                 break;
             }
-            Asked::Failed(found) => drop(broken.get_or_insert((tool.name.to_owned(), found))),
-            Asked::Nothing => {}
+            ProbeOutput::Failed(found) => drop(broken.get_or_insert((tool.name.to_owned(), found))),
+            ProbeOutput::Nothing => {}
         }
     }
-    (Probed { tool: tool.name.to_owned(), answer }, broken)
+    (ProbeResult { tool: tool.name.to_owned(), answer }, broken)
 }
 
 /// A tool that does not work, by its name.
 type Broken = Option<(String, BrokenTool)>;
 
-/// A tool that an operator named, with the command line that shows it works; its name alone when there is none.
+/// A tool that the operator named, with the command line that shows it works; its name alone when there is none.
 async fn probe_named(
     name: &str,
     command_line: &[String],
     environment: &Environment,
     launcher: &Launcher,
-) -> (Probed, Broken) {
+) -> (ProbeResult, Broken) {
     let asked = match command_line {
         [] => match find_program(name, environment.variable("PATH")) {
-            Some(_) => Asked::Said(String::new()),
-            None => Asked::Nothing,
+            Some(_) => ProbeOutput::Said(String::new()),
+            None => ProbeOutput::Nothing,
         },
         given => {
             let command_line: Vec<&str> = given.iter().map(String::as_str).collect();
@@ -287,36 +287,36 @@ async fn probe_named(
         }
     };
     let (answer, broken) = match asked {
-        Asked::Said(_) => (Answer::Yes(tools::tokens(name, Reading::Nothing, "")), None),
-        Asked::TooLate => (Answer::Late, None),
-        Asked::Failed(found) => (Answer::No, Some((name.to_owned(), found))),
-        Asked::Nothing => (Answer::No, None),
+        ProbeOutput::Said(_) => (ToolState::Yes(tools::tokens(name, VersionPattern::Nothing, "")), None),
+        ProbeOutput::TooLate => (ToolState::Late, None),
+        ProbeOutput::Failed(found) => (ToolState::No, Some((name.to_owned(), found))),
+        ProbeOutput::Nothing => (ToolState::No, None),
     };
-    (Probed { tool: name.to_owned(), answer }, broken)
+    (ProbeResult { tool: name.to_owned(), answer }, broken)
 }
 
-/// What a program said about itself.
-enum Asked {
-    /// It is there and ended well.
+/// A program's answer.
+enum ProbeOutput {
+    /// It exists and succeeded.
     Said(String),
-    /// It is there and did not end in time.
+    /// It exists and timed out.
     TooLate,
-    /// It is there and did not end well.
+    /// It exists and failed.
     Failed(BrokenTool),
-    /// It is not there.
+    /// It does not exist.
     Nothing,
 }
 
-async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> Asked {
-    let Some((name, args)) = command_line.split_first() else { return Asked::Nothing };
-    let Some(file) = find_program(name, environment.variable("PATH")) else { return Asked::Nothing };
+async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> ProbeOutput {
+    let Some((name, args)) = command_line.split_first() else { return ProbeOutput::Nothing };
+    let Some(file) = find_program(name, environment.variable("PATH")) else { return ProbeOutput::Nothing };
     let argv = std::iter::once(file.clone().into_os_string()).chain(args.iter().map(Into::into)).collect();
     let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
     let (grace, output_bytes_max) = (Duration::ZERO, PROBE_OUTPUT_BYTES_MAX);
     let bounds = Bounds { wall: PROBE_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
     let running = match launcher.start(program, bounds) {
         Ok(running) => running,
-        Err(error) => return Asked::Failed(broken(file, &crate::error::chain(&error), launcher)),
+        Err(error) => return ProbeOutput::Failed(broken(file, &crate::error::chain(&error), launcher)),
     };
     let (sender, mut lines) = mpsc::channel::<Line>(8);
     let collect = async {
@@ -330,19 +330,19 @@ async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launch
     let never = CancellationToken::new();
     let (finished, output) = tokio::join!(running.wait(sender, &never), collect);
     match finished.end {
-        End::Exited(0) => Asked::Said(output),
-        End::TimedOut => Asked::TooLate,
-        End::Exited(_) | End::FellSilent | End::Cancelled => Asked::Failed(broken(file, &output, launcher)),
+        End::Exited(0) => ProbeOutput::Said(output),
+        End::TimedOut => ProbeOutput::TooLate,
+        End::Exited(_) | End::FellSilent | End::Cancelled => ProbeOutput::Failed(broken(file, &output, launcher)),
     }
 }
 
-/// The last line that a failed program printed is what is shown of it.
+/// Only the last line of a failed program is shown.
 const BROKEN_CHARS_MAX: usize = 300;
 
-/// What is known about a program that does not work as agents would run it.
+/// The diagnosis of a program that does not work in the agents' environment.
 fn broken(program: PathBuf, output: &str, launcher: &Launcher) -> BrokenTool {
     let last = output.lines().rev().find(|line| !line.trim().is_empty());
-    let message: String = last.map_or_else(|| "it ended with an error".to_owned(), domain::printable);
+    let message: String = last.map_or_else(|| "it ended with an error".to_owned(), domain::escape_for_terminal);
     let message: String = message.chars().take(BROKEN_CHARS_MAX).collect();
     let real = program.canonicalize().unwrap_or_else(|_| program.clone());
     let closed = [&program, &real].into_iter().find(|path| !launcher.reaches(path));
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_broken_tool_says_what_it_printed_and_what_helps() {
-        let launcher = Launcher::unguarded(Arc::new(ambient::SystemClock::new()));
+        let launcher = Launcher::unguarded(Arc::new(clock::SystemClock::new()));
 
         let found = broken(PathBuf::from("/bin/tool"), "first\nerror: RUSTUP_HOME is not set\n\n", &launcher);
 

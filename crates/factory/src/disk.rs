@@ -1,4 +1,4 @@
-//! Files that are whole or absent, whatever dies in between, and folders that are gone when we say so.
+//! Atomic file writes that survive a crash, and complete removal of directories.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -6,22 +6,23 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 
-/// Marks a file that is being written; a crash may leave one behind and nobody reads it.
+/// Marks a file that is being written. A crash may leave one behind; readers ignore it.
 pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
 
-/// Makes a folder, and those above it, that only our user can enter.
+/// Creates a directory, and its parents, that only the factory's user can enter.
 pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Replaces a file as a whole: after a crash it holds the old bytes or the new ones, on disk.
+/// Replaces a file atomically: after a crash it holds the old bytes or the new ones, on disk.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_through(UNFINISHED_SUFFIX, path, bytes)
 }
 
-/// The same where others may replace that file at the same moment: the last one wins, and nobody sees half of it.
+/// The same where other writers may replace that file concurrently: the last writer wins and readers never see a
+/// partial file.
 pub(crate) fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
@@ -39,15 +40,15 @@ fn replace_through(suffix: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Copies git's index. The copy keeps the time of the original: git compares it with those of the files to see which it
-/// must read again.
+/// Copies git's index. The copy keeps the modification time: git compares it with those of the files to decide which to
+/// read again.
 pub(crate) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     let written_at = fs::metadata(from)?.modified()?;
     File::options().write(true).open(to)?.set_modified(written_at)
 }
 
-/// Removes a file and makes that durable. One that is not there is already removed.
+/// Removes a file durably. A missing one is already removed.
 pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Ok(()) => File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all(),
@@ -56,7 +57,7 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder and all that is in it, also what a tool made read-only. One that is not there is already removed.
+/// Removes a directory and its content, read-only files included. A missing one is already removed.
 pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path).or_else(|error| match error.kind() {
@@ -75,7 +76,7 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The space that a folder and all that is in it take. Links are not followed; what vanishes meanwhile takes none.
+/// The disk usage of a directory. Links are not followed; files that vanish meanwhile count nothing.
 pub(crate) fn folder_bytes(path: &Path) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
@@ -93,16 +94,16 @@ pub(crate) fn folder_bytes(path: &Path) -> u64 {
     bytes
 }
 
-/// The space that is left where `path` is, or `None` where the system does not tell.
+/// The free space at `path`, or `None` where the system does not report it.
 pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(path).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Gives us back the right to change every folder below `path`. Links are not followed.
+/// Restores the right to change every directory below `path`. Links are not followed.
 fn open_up(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    Folder::open(path)?.open_up()
+    DirFd::open(path)?.open_up()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can go wrong on a host, apart from outcomes that have names of their own.
+//! Errors of a host, apart from outcomes that have types of their own.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,32 +6,32 @@ use std::path::PathBuf;
 use domain::{BranchName, CommitSha, RepoIdentity, RepoName};
 
 use crate::git::GitError;
-use crate::left_out::LeftOut;
 use crate::remote::RemoteError;
+use crate::unsaved_files::UnsavedFile;
 
-/// A fault of this host, its disk or its remotes.
+/// An error of this host, its disk or its remotes.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A git command could not be run, or refused.
+    /// A git command could not be run, or failed.
     #[error(transparent)]
     Git(#[from] GitError),
-    /// The disk refused.
+    /// An I/O error.
     #[error("cannot {doing} {path}")]
     Disk {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// To what.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A repository's address was refused.
+    /// A repository's URL is invalid.
     #[error("repository `{repo}` has no usable address")]
     Remote {
         /// The repository.
         repo: RepoName,
-        /// Why not.
+        /// The reason.
         #[source]
         source: RemoteError,
     },
@@ -43,7 +43,7 @@ pub enum Error {
         /// The branch.
         branch: BranchName,
     },
-    /// The remote does not have, or no longer has, a commit that it should have.
+    /// The remote does not have, or no longer has, a recorded commit.
     #[error("repository `{repo}` has no commit `{sha}`")]
     NoSuchCommit {
         /// The repository.
@@ -51,13 +51,13 @@ pub enum Error {
         /// The commit.
         sha: CommitSha,
     },
-    /// Another process of this host kept a lock for too long.
+    /// Another process of this host held a lock for too long.
     #[error("the lock {path} was held by somebody else for too long")]
     Locked {
         /// The lock file.
         path: PathBuf,
     },
-    /// The base branch moved each time we had merged onto it.
+    /// The base branch moved during every attempt to merge.
     #[error("branch `{branch}` of repository `{repo}` kept moving")]
     Contended {
         /// The repository.
@@ -76,17 +76,17 @@ pub enum Error {
         /// The worktree that has it checked out.
         path: PathBuf,
     },
-    /// A worktree is of another repository than the one that its name stands for now.
+    /// A worktree belongs to another repository than its name now means.
     #[error("the worktree is of {worktree}, and `{repo}` is {configured} now")]
     OtherRepository {
         /// The repository's name.
         repo: RepoName,
-        /// What the worktree is of.
+        /// The worktree's repository.
         worktree: String,
-        /// What the name stands for.
+        /// The name's repository.
         configured: RepoIdentity,
     },
-    /// A submodule lies where none may lie, or comes from where nothing may come from.
+    /// A submodule has a forbidden path or URL.
     #[error("submodule `{path}` of repository `{repo}` is refused: its path or its address is not one that we follow")]
     Submodule {
         /// The repository.
@@ -94,24 +94,24 @@ pub enum Error {
         /// The path of the submodule.
         path: String,
     },
-    /// The work holds a file that no git host takes.
-    #[error("`{}` is too large to be committed: delete it, or have git ignore it", domain::printable(&path.to_string_lossy()))]
+    /// The work holds a file that is too large for git hosts.
+    #[error("`{}` is too large to be committed: delete it, or have git ignore it", domain::escape_for_terminal(&path.to_string_lossy()))]
     TooLarge {
         /// The file, below the worktree.
         path: PathBuf,
     },
-    /// A worktree holds what cannot be saved elsewhere.
+    /// A worktree holds files that cannot be saved elsewhere.
     #[error("{0}, and cannot be saved elsewhere")]
-    OnlyHere(LeftOut),
-    /// The worktree is not the folder that we made.
+    OnlyHere(UnsavedFile),
+    /// The worktree is not the directory that the factory made.
     #[error("the worktree {path} was replaced by something else")]
     NotOurWorktree {
-        /// Where it should be.
+        /// Its expected path.
         path: PathBuf,
     },
 }
 
-/// An error with everything that caused it, in one line.
+/// An error with all its causes, in one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,14 +1,14 @@
-//! Where pull requests live: opened, spoken on, looked at and merged [F5].
+//! Forges, where pull requests are opened, commented, polled and merged [F5].
 //!
-//! GitHub is reached by its REST interface, with a token of the factory's own or through the program `gh`. Without a forge
-//! everything is plain git. Whatever is done here may be done twice: a factory that died in between is followed by another.
+//! GitHub is reached by its REST API, with a token of the factory's own or through the program `gh`. Without a forge
+//! everything is plain git. Every operation is idempotent: another factory may repeat it after a crash.
 
-mod carrier;
 mod config;
 mod error;
 mod forges;
 mod gh;
 mod github;
+mod http;
 mod rest;
 mod slug;
 mod text;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{BranchName, CommitSha, JobId, PullRequest};
-use protocol::Sighting;
+use protocol::PullRequestReport;
 
 pub use config::{
     BranchTemplate, BranchTemplateError, ForgeConfig, ForgeKind, GhConfig, MergeMethod, PullRequestConfig,
@@ -28,47 +28,47 @@ pub use forges::{Forges, ForgesError};
 pub use slug::{Slug, SlugError};
 pub use token::TokenSource;
 
-pub(crate) use text::{Evidenced, bare_text, request_text, status};
+pub(crate) use text::{VerifiedClaim, bare_text, request_text, status};
 
-/// What a pull request is to say.
+/// The content of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proposal {
+pub struct PullRequestDraft {
     /// The job.
     pub job: JobId,
-    /// The branch that is to be merged, without `refs/heads/`.
+    /// The branch to merge, without `refs/heads/`.
     pub branch: String,
-    /// The branch that it is to be merged into.
+    /// The base branch.
     pub base: BranchName,
     /// One line.
     pub title: String,
     /// The rest.
     pub body: String,
-    /// Whether it is only shown, not yet to be merged.
+    /// Whether it is a draft.
     pub draft: bool,
     /// Labels that it should have.
     pub labels: Vec<String>,
-    /// Who is asked to review it, when it is first opened; `acme/core` names a team.
+    /// Reviewers to request when it is first opened; `acme/core` names a team.
     pub reviewers: Vec<String>,
 }
 
-/// What is to be merged, and how.
+/// The subject and method of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeOrder {
     /// The number of the pull request.
     pub request: u64,
     /// The commit that was completed, verified and reviewed [I15].
     pub sha: CommitSha,
-    /// How the forge makes one commit of it.
+    /// The merge method.
     pub method: MergeMethod,
     /// The first line of that commit.
     pub title: String,
     /// Its other lines.
     pub message: String,
-    /// Whether the forge is left to merge it by itself once it may.
+    /// Whether the forge merges it by itself once it may.
     pub auto: AutoMerge,
 }
 
-/// Whether the forge is left to merge by itself.
+/// Whether the forge merges by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoMerge {
     /// As soon as its own rules are met.
@@ -77,12 +77,12 @@ pub enum AutoMerge {
     Never,
 }
 
-/// What came of a merge.
+/// The outcome of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Merging {
+pub enum MergeOutcome {
     /// The base branch holds it, by this call or an earlier one.
     Merged,
-    /// The forge does not allow it yet: checks are running, or it is still thinking.
+    /// The forge does not allow it yet: checks are running, or mergeability is not computed.
     NotYet {
         /// What it waits for.
         message: String,
@@ -101,21 +101,21 @@ pub enum Merging {
 /// A place for pull requests of one repository.
 #[async_trait]
 pub trait Forge: Send + Sync {
-    /// Opens the pull request of a branch, or brings the open one up to date. Doing it twice is doing it once.
-    async fn open(&self, proposal: &Proposal) -> Result<PullRequest, ForgeError>;
+    /// Opens the pull request of a branch, or updates the open one. Idempotent.
+    async fn open(&self, proposal: &PullRequestDraft) -> Result<PullRequest, ForgeError>;
 
     /// The open pull request of a branch.
     async fn find(&self, branch: &str) -> Result<Option<PullRequest>, ForgeError>;
 
-    /// Says how things stand: one comment per job, edited, never a second one.
+    /// Comments the job's state: one comment per job, edited, never a second one.
     async fn say(&self, request: u64, job: JobId, text: &str) -> Result<(), ForgeError>;
 
     /// Merges a pull request if its head is the expected commit.
-    async fn merge(&self, order: &MergeOrder) -> Result<Merging, ForgeError>;
+    async fn merge(&self, order: &MergeOrder) -> Result<MergeOutcome, ForgeError>;
 
-    /// How large the repository is, in bytes.
+    /// The size of the repository in bytes.
     async fn size(&self) -> Result<u64, ForgeError>;
 
-    /// What is to be seen on a pull request: how it stands, and what checks and reviewers say about it.
-    async fn look(&self, request: u64) -> Result<Sighting, ForgeError>;
+    /// The state of a pull request, with its checks and reviews.
+    async fn look(&self, request: u64) -> Result<PullRequestReport, ForgeError>;
 }

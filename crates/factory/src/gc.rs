@@ -1,16 +1,16 @@
-//! Cleaning up: refs on the remotes, and worktrees, mirrors and leftovers on this host [F7].
+//! Clean-up: refs on the remotes, and worktrees, mirrors and leftovers on this host [F7].
 //!
-//! Nothing is removed that could be somebody's only copy [I11]. First everything is proved: what the coordinator says of
-//! the job, what git says of the commits, what the disk says of the run. Then, one after the other, each proof is made
-//! again and the thing removed. A ref goes only if the remote still shows the commit of the proof, and comes back if its
-//! job woke up meanwhile. What cannot be proved stays, and the report says why.
+//! Nothing is removed that could be an only copy [I11]. First everything is proved: by the coordinator's state of the
+//! job, by git's commits, by the run's records on disk. Then, one after the other, each proof is made again and the
+//! thing removed. A ref is deleted only if the remote still has it at the commit of the proof, and is restored if its
+//! job became active meanwhile. What cannot be proved stays, and the report gives the reason.
 
+mod job_status;
 mod leftovers;
 mod merged;
 mod mirrors;
 mod remote_refs;
 mod report;
-mod word;
 mod worktrees;
 
 use std::collections::BTreeMap;
@@ -33,10 +33,10 @@ use crate::workspace::Worktree;
 use leftovers::Leftover;
 use mirrors::IdleMirror;
 use remote_refs::DoomedRef;
-use report::Kept;
+use report::KeptItem;
 use worktrees::DoomedWorktree;
 
-/// One clean-up of one host. Safe beside a factory that works there, and beside other clean-ups.
+/// One clean-up of one host. Safe beside a running factory, and beside other clean-ups.
 pub struct Gc {
     host: Host,
     repos: BTreeMap<RepoName, RepoConfig>,
@@ -45,19 +45,19 @@ pub struct Gc {
     retention: Duration,
 }
 
-/// What can go, and what stays and why. It is only a proposal: [`Gc::carry_out`] proves each of them again.
+/// What can be removed, and what stays and why. Only a proposal: each item is proved again before its removal.
 #[derive(Debug, Default)]
 pub struct GcPlan {
     worktrees: Vec<DoomedWorktree>,
     refs: Vec<DoomedRef>,
     mirrors: Vec<IdleMirror>,
     leftovers: Vec<Leftover>,
-    kept: Vec<Kept>,
+    kept: Vec<KeptItem>,
 }
 
 impl Gc {
-    /// A clean-up of `host`, which works on `repos` and names branches as `forge` says; `client` is asked about jobs. What
-    /// failed or was fenced stays for `retention`.
+    /// A clean-up of `host`, which works on `repos` and names branches as `forge` configures; `client` returns the
+    /// state of jobs. What failed or was fenced stays for `retention`.
     pub fn new(
         host: Host,
         repos: BTreeMap<RepoName, RepoConfig>,
@@ -74,12 +74,12 @@ impl Gc {
         self.carry_out(plan).await
     }
 
-    /// Says what a clean-up would do, and does nothing.
+    /// Reports what a clean-up would do, and does nothing.
     pub async fn dry_run(&self) -> Result<GcReport, Error> {
         Ok(self.plan().await?.into_report())
     }
 
-    /// Proves what can go.
+    /// Proves what can be removed.
     pub async fn plan(&self) -> Result<GcPlan, Error> {
         let mut plan = GcPlan::default();
         self.plan_worktrees(&mut plan).await?;
@@ -115,7 +115,7 @@ impl Gc {
         for doomed in mirrors {
             self.tidy_mirror(doomed, &mut report).await;
         }
-        // A room that goes may hold the only copy of a login that its engine has refreshed.
+        // A home that is removed may hold the only copy of a credential that its engine has refreshed.
         settle_rooms(&self.host.state.sessions(), &self.host.clock);
         for doomed in leftovers {
             self.remove_leftover(&doomed, &mut report);
@@ -123,11 +123,11 @@ impl Gc {
         Ok(report)
     }
 
-    /// How long ago the last clean-up of a folder was; since its first start if there was none.
+    /// How long ago the last clean-up of a directory was; since its first start if there was none.
     pub(crate) fn last_was(state: &StateDir, now: Timestamp) -> Duration {
         let path = state.gc_lock();
         if !path.exists() {
-            // Nothing is left in a new folder. A disk that refuses shows when there is something to clean up.
+            // Nothing is left in a new directory. An I/O error shows when there is something to clean up.
             let _ = FileLock::try_take(&path);
         }
         let now = Duration::from_millis(u64::try_from(now.as_millis()).unwrap_or(0));
@@ -163,6 +163,6 @@ impl GcPlan {
     }
 
     fn keep(&mut self, kind: GcKind, name: impl Into<String>, why: impl Into<String>) {
-        self.kept.push(Kept { kind, name: name.into(), bytes: 0, why: why.into() });
+        self.kept.push(KeptItem { kind, name: name.into(), bytes: 0, why: why.into() });
     }
 }

@@ -1,12 +1,12 @@
-//! The factory's own git: argv only, no settings but ours, nothing that a repository could make it run.
+//! The factory's own git: argv only, no settings but the factory's, no program that a repository could name.
 
-mod answer;
-mod call;
+mod command;
 mod error;
 mod hardening;
+mod is_retryable;
 mod leftovers;
 mod operator;
-mod outlook;
+mod output;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use std::time::Duration;
 pub use error::GitError;
 pub use operator::OperatorAccess;
 
-pub(crate) use call::Call;
+pub(crate) use command::GitCommand;
 pub(crate) use hardening::PROMISOR;
+pub(crate) use is_retryable::Outlook;
 pub(crate) use leftovers::{clear_lock, clear_locks};
-pub(crate) use outlook::Outlook;
 
 use crate::config::{GitConfig, Identity, Limits};
 use crate::detect::find_program;
-use crate::process::{Enclosure, Reach};
+use crate::process::{PathAccess, Sandbox};
 
 /// Runs git commands.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ pub struct Git {
     network: Duration,
 }
 
-/// Where a system keeps its programs, and what they look up when they start.
+/// System directories of programs, and of what they load at start.
 const SYSTEM: [&str; 13] = [
     "/usr",
     "/bin",
@@ -55,7 +55,7 @@ const SYSTEM: [&str; 13] = [
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"];
 
 impl Git {
-    /// Git as found on `path`, with `empty_home` as its home folder unless the configuration names another.
+    /// Git as found on `path`, with `empty_home` as its home directory unless the configuration names another.
     pub fn new(path: &OsStr, empty_home: &Path, access: GitConfig, identity: Identity, limits: &Limits) -> Self {
         Self {
             path: absolute_entries(path),
@@ -68,21 +68,21 @@ impl Git {
         }
     }
 
-    /// The same git, reaching remotes as the operator's own git does.
+    /// The same git, with the operator's own access to remotes.
     #[must_use]
     pub fn with_access_of(mut self, operator: OperatorAccess) -> Self {
         self.operator = operator;
         self
     }
 
-    /// The same git with commits by somebody else.
+    /// The same git with another commit author.
     #[must_use]
     pub(crate) fn by(mut self, identity: Identity) -> Self {
         self.identity = identity;
         self
     }
 
-    /// Where its programs are looked for.
+    /// Its `PATH`.
     pub(crate) fn path(&self) -> &OsStr {
         &self.path
     }
@@ -92,34 +92,35 @@ impl Git {
         self.access.partial_above_mib.saturating_mul(1024 * 1024)
     }
 
-    /// Who our commits are by.
+    /// The author of the factory's commits.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What its programs are made of, and nothing else of this machine.
-    pub(crate) fn enclosure(&self) -> Enclosure {
+    /// The paths that git's programs need, and nothing else of this machine.
+    pub(crate) fn enclosure(&self) -> Sandbox {
         let program = find_program("git", Some(&self.path)).and_then(|program| program.canonicalize().ok());
-        // Where it is not installed with the system it brings its own helpers, beside the folder that it is in.
+        // Outside of the system directories it has its own helpers, beside its directory.
         let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
         let own = own.filter(|folder| folder.components().count() > 2);
         let large_files = find_program("git-lfs", Some(&self.path)).and_then(|program| program.canonicalize().ok());
-        let read = SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, Reach::Read));
-        let devices = DEVICES.map(|path| (PathBuf::from(path), Reach::Everything));
-        let none = Enclosure::default().with("/", Reach::Nothing);
+        let read =
+            SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, PathAccess::Read));
+        let devices = DEVICES.map(|path| (PathBuf::from(path), PathAccess::Everything));
+        let none = Sandbox::default().with("/", PathAccess::Nothing);
         read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))
     }
 
-    /// Begins a git command that works on the repository `git_dir`, never on one that git finds by itself.
-    pub(crate) fn call<'a>(&'a self, git_dir: &'a Path, verb: &'static str) -> Call<'a> {
-        Call::new(self, git_dir, verb)
+    /// Starts to build a git command on the repository `git_dir`, never on one that git discovers.
+    pub(crate) fn call<'a>(&'a self, git_dir: &'a Path, verb: &'static str) -> GitCommand<'a> {
+        GitCommand::new(self, git_dir, verb)
     }
 }
 
-/// Without relative entries: git runs inside worktrees, where a relative entry would be the agent's to fill.
+/// Without relative entries: git runs inside worktrees, where the agent could fill a relative entry.
 fn absolute_entries(path: &OsStr) -> OsString {
     let kept = std::env::split_paths(path).filter(|entry| entry.is_absolute());
-    // Joining fails only on an entry with `:` in it, which splitting cannot give.
+    // Joining fails only on an entry with `:` in it, which splitting cannot return.
     std::env::join_paths(kept).unwrap_or_default()
 }
 

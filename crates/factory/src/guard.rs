@@ -1,12 +1,14 @@
 //! The process between a factory and a program it runs, so that the program never outlives the factory.
 //!
-//! The factory starts its own binary in this mode, as the leader of a new process group. The guard's standard input is a
-//! pipe whose other end only the factory holds: it brings what the program is to read, in frames, and stays open for as
-//! long as the factory lives. When it closes, because the factory wants the end or because it was killed, the guard ends
-//! the program, politely and then surely. It also ends whatever the program left behind, groups of their own included.
+//! The factory starts its own binary in this mode, as the leader of a new process group. The guard's standard input is
+//! a pipe whose other end only the factory holds: it transfers the program's input, in frames, and stays open for as
+//! long as the factory lives. When it closes, because the factory requests the end or was killed, the guard ends the
+//! program with SIGTERM, then SIGKILL. It also kills whatever the program left behind, process groups of their own
+//! included.
 //!
-//! The pipe brings the lease's deadline as well, again after each renewal. The guard ends the program when that instant
-//! passes, on its own clock: a factory that is stopped, or swapped out, or starved holds its pipe open and ends nothing [I7].
+//! The pipe transfers the lease's deadline as well, again after each renewal. The guard ends the program when that
+//! instant passes, on its own clock: a factory that is stopped, or swapped out, or starved holds its pipe open and ends
+//! nothing [I7].
 //!
 //! A guard is two processes, so that the program does not outlive a guard that is killed or stopped while its factory is
 //! stopped. The outer one leads the group and passes the pipe's content on to the inner one, which does everything else.
@@ -29,30 +31,30 @@ use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::process::{BootInstant, DEADLINE_BYTES, Enclosure, LeaseDeadline, all_processes, exit_code};
+use crate::process::{BootInstant, DEADLINE_BYTES, LeaseDeadline, Sandbox, all_processes, exit_code};
 
-/// The exit code of a guard that could not do its work, as shells use it for a wrapper's own failure.
+/// The exit code of a guard that failed itself, as shells use it for a wrapper's own failure.
 pub const GUARD_FAILED: u8 = 125;
-/// The exit code when the program is not there.
+/// The exit code when the program does not exist.
 pub const PROGRAM_NOT_FOUND: u8 = 127;
 
-/// Prompts are text for a model; none is near this.
+/// The largest prompt. Prompts are text for a model; none is near this.
 const STDIN_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// An inner guard that takes nothing of so much is stopped: the rest waits in the pipe.
+/// The largest backlog of an inner guard that does not read; the rest waits in the pipe.
 const FORWARDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 const LENGTH_BYTES: usize = 8;
-/// What a message is, then how long it is.
+/// The header of a message: its kind, then its length.
 const HEADER_BYTES: usize = 1 + LENGTH_BYTES;
 const INPUT: u8 = b'i';
 const DEADLINE: u8 = b'd';
 const GRACE_OPTION: &str = "--grace-ms";
 const ACCOUNT_OPTION: &str = "--as";
 const LEASE_OPTION: &str = "--lease";
-/// Comes first in the command line of an inner guard, with the process of the outer one.
+/// The first argument of an inner guard, followed by the process id of the outer one.
 const INNER_OPTION: &str = "--inner";
 
-/// How long a guard sleeps at most before it looks at the deadline again. Timers stand still while the machine is
-/// suspended and the deadline's clock does not: this long after it wakes up the guard knows.
+/// How long a guard sleeps at most before it checks the deadline again. Timers stop while the machine is suspended and
+/// the deadline's clock does not: the guard notices this long after the resume.
 const DEADLINE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// How much later than the inner guard the outer one ends a program whose factory is gone.
@@ -61,7 +63,7 @@ const INNER_DELAY_MAX: Duration = Duration::from_secs(5);
 /// The exit code of a program that was killed, as shells give it.
 const KILLED: u8 = 137;
 
-/// Runs in the guard process: `args` are what followed the hidden subcommand. Gives the exit code to leave with.
+/// Runs in the guard process: `args` are what followed the hidden subcommand. Returns the exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     let (outer, order) = match args.split_first() {
@@ -86,8 +88,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     code
 }
 
-/// The outer guard: starts the inner one, passes on what the factory writes, and waits for its end. A program that is still
-/// there when it had to be killed is killed here, by the caller, together with the inner guard.
+/// The outer guard: starts the inner one, forwards what the factory writes, and waits for its end. The caller kills a
+/// program that outlives its deadline or its factory, together with the inner guard.
 async fn oversee(args: &[OsString], order: &Order) -> io::Result<u8> {
     adopt_orphans()?;
     let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
@@ -116,10 +118,10 @@ async fn oversee(args: &[OsString], order: &Order) -> io::Result<u8> {
     }
 }
 
-/// Passes on to the inner guard what the factory writes, and reads the deadlines in it. Resolves when the program had to be
-/// killed.
+/// Forwards to the inner guard what the factory writes, and reads the deadlines in it. Resolves when the program must
+/// be killed: its deadline has passed, or its factory is gone.
 async fn forward(mut lifeline: pipe::Receiver, mut inner: Option<ChildStdin>, order: &Order) {
-    // Of the messages only the deadlines are of interest here.
+    // Only the deadlines matter here.
     let mut messages = Messages { is_ended: true, ..Messages::default() };
     let mut kill_at = order.deadline.map(|deadline| deadline.kill_at);
     let (mut waiting, mut chunk, mut is_open) = (BytesMut::new(), vec![0; 16 * 1024], true);
@@ -165,7 +167,7 @@ async fn forward(mut lifeline: pipe::Receiver, mut inner: Option<ChildStdin>, or
     }
 }
 
-/// Has the kernel send this process a signal when the outer guard dies. An outer guard that is dead already is an error.
+/// Has the kernel send this process a signal when the outer guard dies. A dead outer guard is an error.
 fn follow_outer(outer: &OsStr) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -184,16 +186,16 @@ fn this_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
 
-/// What a factory writes to its guard.
+/// A message of a factory to its guard.
 pub(crate) enum Message<'a> {
-    /// The program reads this. The first input is read whole before the program starts; an empty one after it is the end.
+    /// Input for the program. The first one is read whole before the program starts; an empty one after it is the end.
     Input(&'a [u8]),
-    /// The lease was renewed: the program may run until then.
+    /// The lease was renewed: the new deadline.
     Deadline(LeaseDeadline),
 }
 
 impl Message<'_> {
-    /// Its bytes in the pipe: what it is, how long it is, and the rest.
+    /// Its bytes in the pipe: kind, length and content.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let deadline;
         let (kind, body) = match self {
@@ -210,23 +212,23 @@ impl Message<'_> {
     }
 }
 
-/// What a guard is to run, and how.
+/// The guard's instructions.
 pub(crate) struct Order {
-    /// Between the polite and the sure end.
+    /// The time between SIGTERM and SIGKILL.
     pub(crate) grace: Duration,
-    /// User and group that the program runs under, when they are not the guard's own. The guard itself stays who the
-    /// factory is: a program under another account cannot end it.
+    /// User and group of the program, if they are not the guard's own. The guard keeps the factory's account: a program
+    /// under another account cannot kill it.
     pub(crate) ids: Option<(u32, u32)>,
-    /// What the program reaches, when that is not everything.
-    pub(crate) enclosure: Option<Enclosure>,
-    /// When the program has to be gone, where it runs under a lease.
+    /// The program's sandbox, if any.
+    pub(crate) enclosure: Option<Sandbox>,
+    /// The deadline of the program, if it runs under a lease.
     pub(crate) deadline: Option<LeaseDeadline>,
     /// The program and its arguments.
     pub(crate) argv: Vec<OsString>,
 }
 
 impl Order {
-    /// The command line that gives this order to `guard`.
+    /// The command line of these instructions for `guard`.
     pub(crate) fn command_line(self, guard: &[OsString]) -> Vec<OsString> {
         let mut options: Vec<OsString> = vec![GRACE_OPTION.into(), self.grace.as_millis().to_string().into()];
         if let Some((uid, gid)) = self.ids {
@@ -235,7 +237,7 @@ impl Order {
         if let Some(deadline) = self.deadline {
             options.extend([LEASE_OPTION.into(), deadline.to_option().into()]);
         }
-        options.extend(self.enclosure.iter().flat_map(Enclosure::options));
+        options.extend(self.enclosure.iter().flat_map(Sandbox::options));
         options.push("--".into());
         guard.iter().cloned().chain(options).chain(self.argv).collect()
     }
@@ -257,8 +259,8 @@ impl Order {
             } else if option == OsStr::new(LEASE_OPTION) {
                 deadline = Some(LeaseDeadline::from_option(value.to_str()?)?);
             } else {
-                let reach = Enclosure::reach_of(&option)?;
-                enclosure = Some(enclosure.unwrap_or_else(Enclosure::default).told(value.into(), reach));
+                let reach = Sandbox::reach_of(&option)?;
+                enclosure = Some(enclosure.unwrap_or_else(Sandbox::default).told(value.into(), reach));
             }
         }
         let argv: Vec<OsString> = args.collect();
@@ -268,7 +270,7 @@ impl Order {
 
 async fn watch(order: &Order, outer: &OsStr) -> io::Result<u8> {
     adopt_orphans()?;
-    // Taken before the program starts: a signal to our group must not end us before it.
+    // Installed before the program starts: a signal to our group must not end the guard first.
     let mut told_to_end = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
     follow_outer(outer)?;
     let mut lifeline = pipe::Receiver::from_owned_fd(io::stdin().as_fd().try_clone_to_owned()?)?;
@@ -326,7 +328,7 @@ async fn read_input(lifeline: &mut pipe::Receiver) -> io::Result<Vec<u8>> {
     }
     let mut input = Vec::new();
     lifeline.take(length).read_to_end(&mut input).await?;
-    // Cut short, the factory is gone: a program must not act on half of what it should have read.
+    // Truncated, the factory is gone: a program must not act on half of its input.
     if u64::try_from(input.len()).ok() == Some(length) { Ok(input) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
@@ -335,8 +337,8 @@ fn parse_header(header: &[u8; HEADER_BYTES]) -> (u8, u64) {
     (kind, u64::from_be_bytes(length))
 }
 
-/// Passes on what the program is to read, and keeps the deadline up to date. Resolves when the factory has closed its end
-/// of the pipe, and when the deadline passes.
+/// Forwards the program's input, and updates the deadline. Resolves when the factory has closed its end of the pipe,
+/// and when the deadline passes.
 async fn relay(
     lifeline: &mut pipe::Receiver,
     first: Vec<u8>,
@@ -362,7 +364,7 @@ async fn relay(
             },
             written = write => match written {
                 Ok(written @ 1..) => messages.waiting.advance(written),
-                // A program need not read what it is given.
+                // A program need not read its input.
                 Ok(0) | Err(_) => stdin = None,
             },
             () = passing_of(deadline.map(|deadline| deadline.stop_at)) => return,
@@ -389,16 +391,16 @@ async fn passing_of(instant: Option<BootInstant>) {
     }
 }
 
-/// What comes through the pipe, taken apart.
+/// Decodes the pipe's content.
 #[derive(Default)]
 struct Messages {
-    /// Came in, headers and all.
+    /// Received bytes, headers included.
     raw: BytesMut,
-    /// The program's input on its way out, whole messages only.
+    /// Pending input of the program, whole messages only.
     waiting: BytesMut,
-    /// No more input goes out.
+    /// The input is closed.
     is_ended: bool,
-    /// Bytes of an unwanted message that are still to be read and dropped.
+    /// Bytes of a dropped message that are still to be read.
     skip: u64,
     /// The latest deadline, until it is taken.
     deadline: Option<LeaseDeadline>,
@@ -428,12 +430,12 @@ impl Messages {
         }
     }
 
-    /// Whether a message is kept. The end of the input is noted here: deadlines go on coming after it.
+    /// Whether a message is kept. The end of the input is recorded here: deadlines continue after it.
     fn wants(&mut self, kind: u8, length: u64) -> bool {
         match kind {
             INPUT => {
                 let queued = u64::try_from(self.waiting.len()).unwrap_or(u64::MAX);
-                // A program that reads nothing of so much never will.
+                // A program that has read nothing of so much never will.
                 self.is_ended |= length == 0 || length.saturating_add(queued) > STDIN_BYTES_MAX;
                 !self.is_ended
             }
@@ -461,7 +463,7 @@ fn signal_child(child: &Child, signal: Signal) {
 
 async fn end(child: &mut Child, group: Option<Pid>, grace: Duration) -> io::Result<u8> {
     match group {
-        // We are in this group too, and have handlers for it.
+        // The guard is in this group too, and has handlers for it.
         Some(group) => drop(kill_process_group(group, Signal::TERM)),
         None => signal_child(child, Signal::TERM),
     }
@@ -476,14 +478,14 @@ async fn end(child: &mut Child, group: Option<Pid>, grace: Duration) -> io::Resu
     Ok(code(exit_code(status?)))
 }
 
-/// Whoever below us loses its parent becomes our child, also after `setsid`: nobody slips away.
+/// Orphans below us become our children, also after `setsid`: no process escapes.
 fn adopt_orphans() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_child_subreaper(Some(getpid()))?;
     Ok(())
 }
 
-/// Kills all that is still below us. Each death may make another orphan ours, so it goes on until there is none.
+/// Kills all remaining descendants. Each death may make another orphan our child, so it repeats until there is none.
 fn end_descendants() {
     loop {
         let processes = all_processes();
@@ -496,7 +498,7 @@ fn end_descendants() {
         for pid in below.into_iter().skip(1).filter_map(Pid::from_raw) {
             let _ = kill_process(pid, Signal::KILL);
         }
-        // Without /proc nobody was killed, and the factory ends the group; waiting could take for ever.
+        // Without /proc no process was killed, and the factory ends the group; waiting could take forever.
         let options = if processes.is_empty() {
             rustix::process::WaitOptions::NOHANG
         } else {
@@ -510,7 +512,7 @@ fn end_descendants() {
 }
 
 fn failed(error: &dyn std::fmt::Display) -> u8 {
-    // The one line of output of our own; it shows up among the program's.
+    // The guard's only own line of output; it appears among the program's.
     let _ = io::Write::write_fmt(&mut io::stderr(), format_args!("guard: {error}\n"));
     GUARD_FAILED
 }
@@ -522,12 +524,13 @@ fn code(exit: i32) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Reach;
+    use crate::process::PathAccess;
 
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let enclosure = Enclosure::default().with("/state", Reach::Nothing).with("/state/tree", Reach::Everything);
+        let enclosure =
+            Sandbox::default().with("/state", PathAccess::Nothing).with("/state/tree", PathAccess::Everything);
         let guard = ["giga".into(), "__guard".into()];
         let (grace, ids, now) = (Duration::from_millis(1500), Some((7, 8)), BootInstant::now());
         let deadline = Some(LeaseDeadline { stop_at: now, kill_at: now.after(grace) });

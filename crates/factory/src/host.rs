@@ -1,4 +1,4 @@
-//! One machine's share of the fleet: a state folder, a git, and the worktrees in it.
+//! A worker host: a state directory, a git, and the worktrees in it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,43 +8,43 @@ use std::time::Duration;
 use domain::{Clock, ProductId, RepoName};
 
 use crate::config::RepoConfig;
+use crate::dirfd::DirFd;
 use crate::disk::remove_folder;
 use crate::error::Error;
-use crate::folder::Folder;
 use crate::git::{Git, clear_locks};
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
-use crate::process::{Account, AccountError, Confinement, Enclosure, Reach};
+use crate::process::{Account, AccountError, PathAccess, Sandbox, SandboxSummary};
 use crate::refs::RefNames;
 use crate::repository::Repository;
 use crate::run_key::RunKey;
 use crate::state::{MirrorName, StateDir};
 use crate::workspace::Worktree;
 
-/// The folder for temporary files in a home.
+/// The directory for temporary files in a home.
 const TEMPORARY: &str = "tmp";
 
-/// What mirrors and worktrees of this machine have in common. Cheap to clone.
+/// What mirrors and worktrees of this machine share. Cheap to clone.
 #[derive(Clone)]
 pub struct Host {
     pub(crate) state: StateDir,
     pub(crate) git: Git,
     pub(crate) refs: RefNames,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Who works in the worktrees, when it is not us.
+    /// The account that agents run under, if it is another.
     pub(crate) account: Option<Account>,
-    /// Whether our own git reads worktrees from inside of an enclosure.
+    /// Whether the factory's own git reads worktrees inside a sandbox.
     encloses: bool,
 }
 
-/// A first fetch of a large repository may take all of git's own time limit; the next in line waits that long.
+/// A first fetch of a large repository may take all of git's own time limit; the next waiter waits that long.
 const LOCK_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 impl Host {
-    /// A host that keeps everything under `state`. Where the kernel confines programs, its git reaches no more than it needs
-    /// while it reads what an agent left: a link that the agent puts there meanwhile leads it nowhere.
-    pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>, confinement: &Confinement) -> Self {
-        let encloses = matches!(confinement, Confinement::Kernel(_));
+    /// A host with all its state under `state`. Where the kernel has a sandbox, its git has only the access it needs to
+    /// read what an agent left: a link of the agent leads nowhere.
+    pub fn new(state: StateDir, git: Git, refs: RefNames, clock: Arc<dyn Clock>, confinement: &SandboxSummary) -> Self {
+        let encloses = matches!(confinement, SandboxSummary::Kernel(_));
         Self { state, git, refs, clock, account: None, encloses }
     }
 
@@ -57,10 +57,14 @@ impl Host {
         Ok(self)
     }
 
-    /// What git reaches while it takes in a worktree.
-    pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Enclosure> {
+    /// What git can access while it reads a worktree.
+    pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Sandbox> {
         let mirror = self.state.mirror(&worktree.mirror());
-        let own = [(worktree.path(), Reach::Read), (worktree.desk(), Reach::Everything), (&mirror, Reach::Everything)];
+        let own = [
+            (worktree.path(), PathAccess::Read),
+            (worktree.desk(), PathAccess::Everything),
+            (&mirror, PathAccess::Everything),
+        ];
         let all = || own.iter().fold(self.git.enclosure(), |enclosure, (path, reach)| enclosure.with(path, *reach));
         self.encloses.then(all)
     }
@@ -76,7 +80,7 @@ impl Host {
         Worktree::open(&self.state, run)
     }
 
-    /// An empty folder for a run without a repository. It is removed like a worktree.
+    /// An empty directory for a run without a repository. It is removed like a worktree.
     pub fn scratch(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.worktree(run);
         crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
@@ -84,7 +88,7 @@ impl Host {
         Ok(folder)
     }
 
-    /// A home folder for one run, which goes with its worktree.
+    /// A home directory for one run, removed with its worktree.
     pub(crate) fn home(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.home(run);
         crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
@@ -92,16 +96,16 @@ impl Host {
         Ok(folder)
     }
 
-    /// A folder for temporary files in a run's home.
+    /// A directory for temporary files in a run's home.
     pub(crate) fn own_temporary(&self, run: RunKey) -> Result<PathBuf, Error> {
         let home = self.state.home(run);
-        let made = Folder::open(&home).and_then(|home| home.make(TEMPORARY));
+        let made = DirFd::open(&home).and_then(|home| home.make(TEMPORARY));
         made.map_err(Error::disk("make the temporary folder of", &home))?;
         self.hand_over(&home)?;
         Ok(home.join(TEMPORARY))
     }
 
-    /// A folder that outlives worktrees, of one product's work on one repository.
+    /// A directory that outlives worktrees, of one product's work on one repository.
     pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> Result<PathBuf, Error> {
         let folder = self.state.cache(product, repo, name);
         if self.account.is_none() {
@@ -113,7 +117,7 @@ impl Host {
         Ok(folder)
     }
 
-    /// Gives a folder to whoever works in it.
+    /// Gives a directory to the account that agents run under.
     pub(crate) fn hand_over(&self, folder: &Path) -> Result<(), Error> {
         match &self.account {
             Some(account) => account.give(folder).map_err(Error::disk("hand over", folder)),
@@ -121,7 +125,7 @@ impl Host {
         }
     }
 
-    /// Every run that left a worktree here, finished or not, for the sweep at start-up.
+    /// Every run with a worktree here, complete or not, for the sweep at start.
     pub fn worktrees(&self) -> Result<Vec<RunKey>, Error> {
         let mut found = BTreeSet::new();
         for folder in [self.state.worktrees(), self.state.homes(), self.state.desks()] {
@@ -130,12 +134,12 @@ impl Host {
         Ok(found.into_iter().collect())
     }
 
-    /// Removes a run's worktree and our notes on it. Doing it twice, or half before a crash, is the same.
+    /// Removes a run's worktree and its metadata. Idempotent, also after a crash.
     pub async fn remove_worktree(&self, run: RunKey) -> Result<(), Error> {
         let known = self.worktree(run)?;
         let folders = [self.state.worktree(run), self.state.home(run), self.state.desk(run)];
         let removed = tokio::task::spawn_blocking(move || {
-            // The notes go last: until then a crash leaves something that the listing finds.
+            // The metadata goes last: until then the listing finds what a crash leaves.
             for folder in folders {
                 remove_folder(&folder).map_err(Error::disk("remove", &folder))?;
             }
@@ -158,17 +162,17 @@ impl Host {
         Ok(forget.arg("-d").arg(worktree.head_ref()).done().await?)
     }
 
-    /// Takes the lock around what all worktrees of a repository share, and clears what a killed git left there.
+    /// Takes the lock around what all worktrees of a repository share, and removes stale lock files.
     pub(crate) async fn lock_mirror(&self, name: &MirrorName) -> Result<FileLock, Error> {
         let path = self.state.mirror_lock(name);
         let lock = FileLock::take(&path, &*self.clock, LOCK_PATIENCE).await?;
-        // When a mirror was last in use is when its lock was last taken.
+        // The lock's time records the mirror's last use.
         lock.sign().map_err(Error::disk("write", &path))?;
         self.clear_mirror(name, &lock)?;
         Ok(lock)
     }
 
-    /// Clears what a killed git left in a mirror; holding its lock is what makes that safe.
+    /// Removes stale lock files of a mirror; safe only for the holder of its lock.
     pub(crate) fn clear_mirror(&self, name: &MirrorName, _lock: &FileLock) -> Result<(), Error> {
         let mirror = self.state.mirror(name);
         let cleared = clear_locks(&mirror).map_err(Error::disk("clear", &mirror))?;

@@ -1,7 +1,7 @@
 //! Large file storage: files of which a repository holds only pointers [F3].
 //!
-//! Git asks `git-lfs` for the contents when it checks out, and gives it the contents when it takes files in. Which server
-//! it talks to is our word: a repository's own `.lfsconfig` could send our login anywhere.
+//! Git runs `git-lfs` for the contents at checkout and when it adds files. The factory chooses the server: a
+//! repository's own `.lfsconfig` could send the credential anywhere.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use domain::CommitSha;
 use sha2::{Digest, Sha256};
 
 use crate::detect::find_program;
+use crate::dirfd::DirFd;
 use crate::disk::{make_private_folder, replace_file};
 use crate::error::Error;
-use crate::folder::Folder;
 use crate::mirror::Mirror;
 use crate::remote::{Remote, Transport};
 use crate::workspace::Worktree;
 
-/// How git is told to use it. The programs are our words, never a repository's.
+/// Git's settings for it. The programs are the factory's, never a repository's.
 pub(crate) const FILTERS: [(&str, &str); 4] = [
     ("process", "git-lfs filter-process"),
     ("clean", "git-lfs clean -- %f"),
@@ -28,14 +28,14 @@ pub(crate) const FILTERS: [(&str, &str); 4] = [
 /// Names on one command line.
 const PUSHED_AT_ONCE: usize = 100;
 
-/// It is held in memory on its way; servers take little more.
+/// It is held in memory; servers accept little more.
 const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Attributes are a few lines; a longer file is none.
+/// Attributes are a few lines; a longer file is ignored.
 const ATTRIBUTES_MARK: &str = "filter=lfs";
 
 impl Mirror {
-    /// Whether the files of a commit need it, and it is here. Says so loudly when they do and it is not.
+    /// Whether the files of a commit need it, and it is installed. Logs a warning when they do and it is not.
     pub(crate) async fn needs_large_files(&self, commit: &CommitSha) -> Result<bool, Error> {
         let attributes = format!("{commit}:.gitattributes");
         let shown = self.call("cat-file").args(["blob", &attributes]).run().await?;
@@ -53,7 +53,7 @@ impl Mirror {
         Ok(is_here)
     }
 
-    /// Gives the remote the contents of files that the work changed, before anybody is shown a pointer to them.
+    /// Uploads the contents of files that the work changed, before any ref shows a pointer to them.
     pub(crate) async fn push_large_files(&self, worktree: &Worktree, sha: &CommitSha) -> Result<(), Error> {
         if !worktree.has_large_files() {
             return Ok(());
@@ -76,7 +76,7 @@ impl Mirror {
         Ok(())
     }
 
-    fn large_file_call(&self, verb: &'static str) -> crate::git::Call<'_> {
+    fn large_file_call(&self, verb: &'static str) -> crate::git::GitCommand<'_> {
         self.call("lfs").talking_to(self.remote()).large_files(self.remote()).arg(verb)
     }
 
@@ -87,7 +87,7 @@ impl Mirror {
         Ok(listing.lines().filter_map(|line| line.split(' ').next().filter(is_oid).map(str::to_owned)).collect())
     }
 
-    /// Whether the mirror has the contents, taken from the agent's own repository if it committed them itself.
+    /// Whether the mirror has the contents, copied from the agent's own repository if it committed them itself.
     fn take_in(&self, worktree: &Worktree, oid: &str) -> Result<bool, Error> {
         let ours = stored(self.path(), oid);
         if ours.exists() {
@@ -101,10 +101,10 @@ impl Mirror {
     }
 }
 
-/// What the agent's own repository holds under a name, if it is what the name says: the path could lead anywhere, and
-/// what is there could be anything.
+/// The content under a name in the agent's own repository, if its hash matches: the path could lead anywhere, and its
+/// content could be anything.
 fn committed(worktree: &Worktree, oid: &str) -> Option<Vec<u8>> {
-    let mut folder = Folder::open(worktree.path()).ok()?;
+    let mut folder = DirFd::open(worktree.path()).ok()?;
     for name in [".git", "lfs", "objects", &oid[..2], &oid[2..4]] {
         folder = folder.enter(name).ok()?;
     }
@@ -130,7 +130,7 @@ pub(crate) fn settings(remote: &Remote) -> Vec<String> {
     filters.chain(ours).collect()
 }
 
-/// Where the contents are, by the rule that `git-lfs` has for an address that says nothing else.
+/// The URL of the contents, by the default rule of `git-lfs`.
 fn server(remote: &Remote) -> String {
     let url = remote.url().trim_end_matches('/');
     match remote.transport() {

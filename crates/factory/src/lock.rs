@@ -1,4 +1,4 @@
-//! A lock between processes of one host, which the operating system frees when its holder dies.
+//! A lock between processes of one host, which the operating system releases when its holder dies.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -9,19 +9,20 @@ use domain::Clock;
 
 use crate::error::Error;
 
-/// Holding it is holding the lock; dropping it, or dying, lets go.
+/// Holds the lock; dropping it, or dying, releases it.
 #[derive(Debug)]
 pub(crate) struct FileLock {
     file: File,
 }
 
-/// How often a taken lock is tried again: short beside a fetch, long beside a system call.
+/// How often a held lock is tried again: short beside a fetch, long beside a system call.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 
 impl FileLock {
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub(crate) fn try_take(path: &Path) -> Result<Option<Self>, Error> {
-        // Every holder opens the file for itself: the lock belongs to that opening, so it also excludes within a process.
+        // Every holder opens the file itself: the lock belongs to the file description, so it also excludes within a
+        // process.
         let file = OpenOptions::new()
             .write(true)
             .create(true)
@@ -35,18 +36,18 @@ impl FileLock {
         }
     }
 
-    /// Writes the holder's number into the file, for people, and with it when it was taken.
+    /// Writes the holder's process id into the file, for people, which also sets its time.
     pub(crate) fn sign(&self) -> io::Result<()> {
         self.file.set_len(0)?;
         (&self.file).write_all(format!("{}\n", std::process::id()).as_bytes())
     }
 
-    /// A handle that holds the lock as well, to be given to a process that must not outlive it.
+    /// A handle that holds the lock as well, for a process that must not outlive it.
     pub(crate) fn share(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Takes the lock as soon as it is free, without holding up the threads that run everybody's tasks.
+    /// Waits for the lock without blocking the async threads.
     pub(crate) async fn take(path: &Path, clock: &dyn Clock, patience: Duration) -> Result<Self, Error> {
         let asked_at = clock.monotonic();
         loop {

@@ -1,4 +1,4 @@
-//! A bare copy of a repository, shared by all worktrees of this host and touched only by the factory's own git.
+//! A bare copy of a repository, shared by all worktrees of this host and changed only by the factory's own git.
 
 mod fetching;
 mod remote_refs;
@@ -12,7 +12,7 @@ use crate::config::{Identity, RepoConfig};
 use crate::disk::{make_private_folder, remove_file, remove_folder, replace_shared_file};
 use crate::error::Error;
 use crate::forge::BranchTemplate;
-use crate::git::Call;
+use crate::git::GitCommand;
 use crate::host::Host;
 use crate::lock::FileLock;
 use crate::refs::RefName;
@@ -34,11 +34,11 @@ pub struct Mirror {
     identity: RepoIdentity,
     /// The clone without a remote in which the operator works, if that is the remote.
     checkout: Option<GitDir>,
-    /// What the branches of its pull requests are called, where not as usual.
+    /// The branch template of its pull requests, if it is not the default.
     branch: Option<BranchTemplate>,
-    /// Whether contents of files are fetched when they are needed, where that is configured.
+    /// Whether contents of files are fetched on demand, if configured.
     pub(crate) partial: Option<bool>,
-    /// How large the repository is, where somebody knows.
+    /// The size of the repository, if known.
     pub(crate) size_bytes: Option<u64>,
     /// Contents of files in large file storage are fetched too.
     pub(crate) large_files: bool,
@@ -46,14 +46,14 @@ pub struct Mirror {
     pub(crate) submodules: bool,
 }
 
-/// A mirror's whole configuration. It names no remote and no program, so there is nothing in it to trust.
+/// A mirror's whole configuration. It names no remote and no program, so nothing in it needs trust.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n";
 
-/// The same where another account reads its objects: its group does, and nobody else.
+/// The same where another account reads its objects: only its group gains access.
 const SHARED_CONFIG: &str =
     "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogAllRefUpdates = false\n\tsharedRepository = 0640\n";
 
-/// Files that would change what git does in a mirror. We make none of them, so whoever did is not one of us.
+/// Files that would change what git does in a mirror. The factory makes none of them, so they are hostile.
 const FOREIGN: [&str; 7] =
     ["config.worktree", "commondir", "gitdir", "hooks", "info", "shallow", "objects/info/alternates"];
 
@@ -77,7 +77,7 @@ impl Mirror {
         }
     }
 
-    /// The same mirror, with branches and commits named as the repository wants them.
+    /// The same mirror, with the repository's branch names and author.
     #[must_use]
     pub fn named(mut self, branch: Option<BranchTemplate>, author: Option<Identity>) -> Self {
         self.branch = branch;
@@ -100,20 +100,20 @@ impl Mirror {
         &self.repo
     }
 
-    /// Which repository that is.
+    /// The repository's identity.
     pub fn identity(&self) -> &RepoIdentity {
         &self.identity
     }
 
-    /// The same repository's mirror that a worktree borrows its objects from, which may be one that an earlier version made.
-    /// `None` if the worktree is of another repository.
+    /// The mirror of the same repository that a worktree borrows its objects from, perhaps one of an earlier version.
+    /// `None` if the worktree belongs to another repository.
     pub(crate) fn of_worktree(&self, worktree: &Worktree) -> Option<Self> {
         let is_same = worktree.identity().is_none_or(|identity| *identity == self.identity);
         let name = worktree.mirror();
         is_same.then(|| Self { path: self.host.state.mirror(&name), name, ..self.clone() })
     }
 
-    /// The error of a worktree that is of another repository.
+    /// The error of a worktree that belongs to another repository.
     pub(crate) fn is_not_of(&self, worktree: &Worktree) -> Error {
         let of = worktree.identity().map_or_else(|| worktree.repo().to_string(), ToString::to_string);
         Error::OtherRepository { repo: self.repo.clone(), worktree: of, configured: self.identity.clone() }
@@ -123,7 +123,7 @@ impl Mirror {
         &self.name
     }
 
-    /// Where the operator has a branch of the remote checked out, if the remote is a clone in which the operator works.
+    /// Where a branch of the remote is checked out, if the remote is a clone in which the operator works.
     pub(crate) fn checked_out(&self, branch: &RefName) -> Option<PathBuf> {
         self.checkout.as_ref()?.worktree_on(&branch.short().parse().ok()?)
     }
@@ -133,8 +133,8 @@ impl Mirror {
         &self.path
     }
 
-    /// A git command on this mirror that talks to nobody.
-    pub(crate) fn call(&self, verb: &'static str) -> Call<'_> {
+    /// A git command on this mirror that contacts no remote.
+    pub(crate) fn call(&self, verb: &'static str) -> GitCommand<'_> {
         let call = self.host.git.call(&self.path, verb);
         if self.is_partial() { call.lazily(&self.remote) } else { call }
     }
@@ -147,7 +147,7 @@ impl Mirror {
         self.remote.url()
     }
 
-    /// Puts back what an agent of the same user could have changed. Making the mirror is the same as repairing it.
+    /// Restores what an agent of the same user could have changed. Creating the mirror is the same as repairing it.
     pub(crate) fn seal(&self) -> Result<(), Error> {
         for folder in ["refs/heads", "objects/info", "objects/pack"] {
             let folder = self.path.join(folder);
@@ -172,7 +172,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Lets whoever works in the worktrees read the objects that they borrow.
+    /// Lets the account that agents run under read the objects that worktrees borrow.
     pub(crate) fn share(&self) -> Result<(), Error> {
         let Some(account) = &self.host.account else { return Ok(()) };
         account.let_read(&self.path).map_err(Error::disk("share", &self.path))

@@ -22,23 +22,23 @@ pub struct Outbox {
 /// One waiting report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxEntry {
-    /// Its place in the queue; later reports have higher ones.
+    /// Its position in the queue; later reports have higher ones.
     pub number: u64,
-    /// The report, which is nobody's business here.
+    /// The report, opaque to the outbox.
     pub report: Value,
 }
 
-/// The waiting reports, and the files that hold none.
+/// The pending reports, and the unreadable files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OutboxListing {
     /// The reports, oldest first.
     pub entries: Vec<OutboxEntry>,
-    /// Files that cannot be read as a report. They are left where they are.
+    /// Files that cannot be read as a report. They stay in place.
     pub torn: Vec<PathBuf>,
 }
 
 impl Outbox {
-    /// The outbox under a factory's state folder, with what an earlier process left in it.
+    /// The outbox under a factory's state directory, with the reports of an earlier process.
     pub fn open(state: &StateDir) -> Result<Self, Error> {
         let folder = state.outbox();
         let last = files_in(&folder)?.iter().filter_map(|path| number_of(path)).max();
@@ -53,7 +53,7 @@ impl Outbox {
         Ok(number)
     }
 
-    /// What waits, oldest first.
+    /// Pending reports, oldest first.
     pub fn list(&self) -> Result<OutboxListing, Error> {
         let mut listing = OutboxListing::default();
         for path in files_in(&self.folder)? {
@@ -66,13 +66,13 @@ impl Outbox {
         Ok(listing)
     }
 
-    /// Removes a delivered report. One that is not there is already removed.
+    /// Removes a delivered report. A missing one is already removed.
     pub fn remove(&self, number: u64) -> Result<(), Error> {
         let path = self.path(number);
         remove_file(&path).map_err(Error::disk("remove", &path))
     }
 
-    /// Twenty digits hold every number, so that the order of names is the order of numbers.
+    /// Twenty digits hold every number, so that names sort like numbers.
     fn path(&self, number: u64) -> PathBuf {
         self.folder.join(format!("{number:020}.json"))
     }

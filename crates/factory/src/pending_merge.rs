@@ -1,5 +1,5 @@
-//! A merge of the base branch that an agent has left uncommitted. Its repository is the agent's to write, so that nothing
-//! in it is believed beyond what the mirror confirms.
+//! A merge of the base branch that an agent has left uncommitted. The agent can write its repository, so nothing in it
+//! is trusted beyond what the mirror confirms.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,8 +8,8 @@ use std::path::{Component, Path};
 
 use domain::CommitSha;
 
+use crate::dirfd::DirFd;
 use crate::error::Error;
-use crate::folder::Folder;
 use crate::git::GitError;
 use crate::mirror::Mirror;
 use crate::snapshot::ScratchIndex;
@@ -29,8 +29,8 @@ const FILES_MAX: usize = 2_000;
 const NAMED_MAX: usize = 20;
 
 impl Mirror {
-    /// The commit of the base branch that a merge in progress brings in, if it brings in anything: later than `fork`, and
-    /// in the base branch as it was fetched.
+    /// The commit of the base branch that a merge in progress merges, if it adds anything: later than `fork`, and in
+    /// the base branch as it was fetched.
     pub(crate) async fn merge_head(
         &self,
         worktree: &Worktree,
@@ -54,8 +54,8 @@ impl Mirror {
         Ok(is_news.then_some(merged))
     }
 
-    /// The files of a merge in progress that are not resolved: those with conflict markers, and those in conflict that are
-    /// as one of the sides has them, in `trees`. `None` if that cannot be told.
+    /// The unresolved files of a merge in progress: those with conflict markers, and those in conflict that equal one
+    /// of the sides, in `trees`. `None` if that is unknown.
     pub(crate) async fn unresolved(
         &self,
         worktree: &Worktree,
@@ -70,20 +70,19 @@ impl Mirror {
             let names: BTreeSet<Vec<u8>> = listing.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
             changed = if number == 0 { names } else { changed.intersection(&names).cloned().collect() };
         }
-        // What is the same as on one side has no markers that the merge wrote.
-        let Ok(folder) = Folder::open(worktree.path()) else { return Ok(None) };
+        // A file that equals one side has no markers of the merge.
+        let Ok(folder) = DirFd::open(worktree.path()) else { return Ok(None) };
         let marked = changed.iter().filter(|name| !name.is_empty()).take(FILES_MAX);
         let marked = marked.filter(|name| content(&folder, name).is_some_and(|bytes| has_markers(&bytes)));
         let untouched = unmerged.iter().filter(|name| !changed.contains(*name));
         let unresolved: BTreeSet<&Vec<u8>> = marked.chain(untouched).collect();
         let shown = unresolved.into_iter().take(NAMED_MAX);
-        Ok(Some(shown.map(|name| domain::printable(&String::from_utf8_lossy(name))).collect()))
+        Ok(Some(shown.map(|name| domain::escape_for_terminal(&String::from_utf8_lossy(name))).collect()))
     }
 
-    /// The files in conflict by the agent's own index. `None` if that cannot be read.
+    /// The files in conflict by the agent's own index. `None` if it is unreadable.
     async fn unmerged(&self, worktree: &Worktree) -> Result<Option<BTreeSet<Vec<u8>>>, Error> {
-        let read =
-            Folder::open(worktree.path()).and_then(|folder| folder.enter(".git")?.read("index", INDEX_BYTES_MAX));
+        let read = DirFd::open(worktree.path()).and_then(|folder| folder.enter(".git")?.read("index", INDEX_BYTES_MAX));
         let Ok(bytes) = read else { return Ok(None) };
         let index = ScratchIndex::holding(worktree, &bytes)?;
         let call = self.call("ls-files").index(index.path()).on_agents_files(self.host.enclosure(worktree));
@@ -96,12 +95,11 @@ impl Mirror {
 }
 
 fn read_merge_head(worktree: &Worktree) -> Option<CommitSha> {
-    let bytes =
-        Folder::open(worktree.path()).ok()?.enter(".git").ok()?.read("MERGE_HEAD", MERGE_HEAD_BYTES_MAX).ok()?;
+    let bytes = DirFd::open(worktree.path()).ok()?.enter(".git").ok()?.read("MERGE_HEAD", MERGE_HEAD_BYTES_MAX).ok()?;
     parse_merge_head(&bytes)
 }
 
-/// The one commit that is merged. A merge of several is nothing that the factory asks for.
+/// The one merged commit. The factory never requests a merge of several.
 fn parse_merge_head(bytes: &[u8]) -> Option<CommitSha> {
     let text = std::str::from_utf8(bytes).ok()?;
     text.strip_suffix('\n').unwrap_or(text).parse().ok()
@@ -113,8 +111,8 @@ fn unmerged_names(listing: &[u8]) -> BTreeSet<Vec<u8>> {
     listing.split(|byte| *byte == 0).filter_map(name).collect()
 }
 
-/// What an ordinary file of a worktree holds. No part of its path is a link.
-fn content(folder: &Folder, name: &[u8]) -> Option<Vec<u8>> {
+/// The content of a regular file of a worktree. No part of its path is a link.
+fn content(folder: &DirFd, name: &[u8]) -> Option<Vec<u8>> {
     let path = Path::new(OsStr::from_bytes(name));
     let mut parts = path.parent()?.components();
     let first = match parts.next() {

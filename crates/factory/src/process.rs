@@ -1,11 +1,11 @@
-//! Runs programs that we do not trust to end: in a group of their own, within limits, and never left behind.
+//! Runs untrusted programs: in a process group of their own, within limits, and never left behind.
 
 mod account;
-mod enclosure;
 mod environment;
 mod group;
 mod lease_deadline;
 mod lines;
+mod sandbox;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -24,33 +24,33 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use account::own_homes;
 pub use account::{Account, AccountError};
-pub use enclosure::{Confine, Confinement, Means};
-pub(crate) use enclosure::{Enclosure, Reach};
 pub use environment::Environment;
 pub(crate) use group::{Group, all_processes, exit_code, exit_words, signal_name};
 pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
 pub(crate) use lease_deadline::{BootInstant, DEADLINE_BYTES, LeaseDeadline, LeaseWatch};
 pub use lines::{Line, Source};
+pub(crate) use sandbox::{PathAccess, Sandbox};
+pub use sandbox::{SandboxBackend, SandboxMode, SandboxSummary};
 
 use crate::config::Limits;
 use crate::guard::Message;
 use crate::scrub::Scrubber;
-use lines::Tap;
+use lines::OutputReader;
 
-/// What is to be run.
+/// A program to run.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The program and its arguments. No shell ever sees them.
     pub argv: Vec<OsString>,
-    /// The working folder.
+    /// The working directory.
     pub dir: PathBuf,
-    /// All it finds in its environment.
+    /// Its whole environment.
     pub environment: Environment,
     /// What it reads from its standard input.
     pub stdin: Vec<u8>,
 }
 
-/// How long a program may run, and how much it may say.
+/// Limits of a program's time and output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// From start to end.
@@ -59,9 +59,9 @@ pub struct Bounds {
     pub idle: Option<Duration>,
     /// Without any output while a tool call of the program is in progress; as `idle` when `None`.
     pub tool_idle: Option<Duration>,
-    /// Between the polite and the sure end.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Output that is passed on; the rest is read and dropped.
+    /// Output that is forwarded; the rest is read and dropped.
     pub output_bytes_max: u64,
 }
 
@@ -70,17 +70,17 @@ pub struct Bounds {
 pub enum End {
     /// By itself, with this code; 128 + n after signal n.
     Exited(i32),
-    /// We ended it: it ran for too long.
+    /// The factory ended it: wall clock timeout.
     TimedOut,
-    /// We ended it: it said nothing for too long.
+    /// The factory ended it: idle timeout.
     FellSilent,
     /// The factory or the guard ended it: it was cancelled, or its lease expired.
     Cancelled,
 }
 
-/// A program that is over: nothing of its group is left.
+/// A finished program: nothing of its group is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedProgram {
     /// How it ended.
     pub end: End,
     /// How long it took.
@@ -108,23 +108,23 @@ pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
     account: Option<Account>,
-    enclosure: Option<Enclosure>,
+    enclosure: Option<Sandbox>,
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
     home: Option<Home>,
     lease: Option<LeaseWatch>,
 }
 
-/// A home folder in the place of another.
+/// A home directory that replaces another.
 #[derive(Clone)]
 struct Home {
     shared: PathBuf,
     own: PathBuf,
 }
 
-/// A guard may need this long beyond the grace to end what its program left.
+/// A guard may need this long beyond the grace period to kill what its program left.
 const GUARD_MARGIN: Duration = Duration::from_secs(2);
-/// After the group is dead its pipes are closed; somebody who fled with one of them is not waited for.
+/// After the group is dead its pipes are closed; a process that escaped with one of them is not awaited.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 impl Bounds {
@@ -175,15 +175,15 @@ impl Launcher {
         }
     }
 
-    /// The same, for programs that run under a lease. The guard ends them when the lease expires, also while this process
-    /// is stopped [I7].
+    /// The same, for programs that run under a lease. The guard ends them when the lease expires, also while this
+    /// process is stopped [I7].
     #[must_use]
     pub(crate) fn under_lease(mut self, lease: LeaseWatch) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// The same, with a home folder of its own for every program that would have the `shared` one.
+    /// The same, with a home directory of its own for every program that would have the `shared` one.
     #[must_use]
     pub fn at_home(mut self, shared: PathBuf, own: PathBuf) -> Self {
         self.home = Some(Home { shared, own });
@@ -197,59 +197,59 @@ impl Launcher {
         self
     }
 
-    /// The same, inside of an enclosure.
+    /// The same, inside a sandbox.
     #[must_use]
-    pub(crate) fn enclosed(mut self, enclosure: Option<Enclosure>) -> Self {
+    pub(crate) fn enclosed(mut self, enclosure: Option<Sandbox>) -> Self {
         self.enclosure = enclosure;
         self
     }
 
-    /// The same, with more inside of the enclosure, if there is one.
+    /// The same, with more access inside the sandbox, if there is one.
     #[must_use]
-    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, Reach)>) -> Self {
+    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, PathAccess)>) -> Self {
         for (path, reach) in more {
             self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
         }
         self
     }
 
-    /// The same, with another enclosure in the place of the one that there is.
+    /// The same, with another sandbox.
     #[must_use]
-    pub(crate) fn enclosed_by(mut self, change: impl FnOnce(Enclosure) -> Enclosure) -> Self {
+    pub(crate) fn enclosed_by(mut self, change: impl FnOnce(Sandbox) -> Sandbox) -> Self {
         self.enclosure = self.enclosure.map(change);
         self
     }
 
-    /// Whether its programs run inside of an enclosure.
+    /// Whether its programs run inside a sandbox.
     pub(crate) fn is_enclosed(&self) -> bool {
         self.enclosure.is_some()
     }
 
-    /// Whether its programs can read a path at all, as far as the enclosure goes.
+    /// Whether the sandbox lets its programs read a path at all.
     pub(crate) fn reaches(&self, path: &Path) -> bool {
-        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != Reach::Nothing)
+        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != PathAccess::Nothing)
     }
 
-    /// Whether its programs cannot put anything into a folder that they otherwise could.
+    /// Whether the sandbox prevents its programs from creating files in an otherwise writable directory.
     pub(crate) fn narrows(&self, folder: &Path) -> bool {
         self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))
     }
 
-    /// The same, for programs whose output is shown to others without these secrets.
+    /// The same, with these secrets scrubbed from the programs' output.
     #[must_use]
     pub fn scrubbing(mut self, scrubber: Scrubber) -> Self {
         self.scrubber = scrubber;
         self
     }
 
-    /// The same, with variables that every program finds in its environment.
+    /// The same, with variables for every program's environment.
     #[must_use]
     pub fn with_variables(mut self, variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
         self.variables.extend(variables);
         self
     }
 
-    /// What takes secrets out of the output of its programs.
+    /// The scrubber of its programs' output.
     pub(crate) fn scrubber(&self) -> &Scrubber {
         &self.scrubber
     }
@@ -259,14 +259,15 @@ impl Launcher {
         self.account.as_ref()
     }
 
-    /// The clock that programs are timed by.
+    /// The clock of its programs' limits.
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
     }
 
     /// Starts a program. Its time runs from now.
-    pub fn start(&self, program: Program, bounds: Bounds) -> Result<Running, StartError> {
-        let shown = program.argv.first().map(|name| domain::printable(&name.to_string_lossy())).unwrap_or_default();
+    pub fn start(&self, program: Program, bounds: Bounds) -> Result<RunningProgram, StartError> {
+        let shown =
+            program.argv.first().map(|name| domain::escape_for_terminal(&name.to_string_lossy())).unwrap_or_default();
         let fail = |source| StartError { program: shown.clone(), source };
         let mut lease = self.lease.clone();
         let argv = match &self.guard {
@@ -308,16 +309,16 @@ impl Launcher {
         let reader = if self.guard.is_some() { Reader::Guard } else { Reader::Program };
         let input = Input { prompt: program.stdin, reader };
         let started_at = self.clock.monotonic();
-        let leash = Leash(group);
+        let leash = GroupKillOnDrop(group);
         let in_tool_call = Arc::default();
         let clock = Arc::clone(&self.clock);
-        Ok(Running { leash, child, pipes, input, lease, bounds, in_tool_call, clock, started_at })
+        Ok(RunningProgram { leash, child, pipes, input, lease, bounds, in_tool_call, clock, started_at })
     }
 }
 
-/// A program that runs. Dropping it kills its group.
-pub struct Running {
-    leash: Leash,
+/// A running program. Dropping it kills its group.
+pub struct RunningProgram {
+    leash: GroupKillOnDrop,
     child: Child,
     pipes: Pipes,
     input: Input,
@@ -334,59 +335,59 @@ struct Pipes {
     stderr: Option<ChildStderr>,
 }
 
-/// What goes through the standard input first, and who reads it.
+/// The first bytes of the standard input, and their reader.
 struct Input {
     prompt: Vec<u8>,
     reader: Reader,
 }
 
-/// Who is at the other end of the pipe.
+/// The reader of the pipe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Program,
-    /// It passes the bytes on, and takes the open pipe as the sign that we live.
+    /// It forwards the bytes, and takes the open pipe as proof that the factory lives.
     Guard,
 }
 
-/// The group dies with whoever waits for it.
-struct Leash(Group);
+/// Kills the group when dropped.
+struct GroupKillOnDrop(Group);
 
-impl Drop for Leash {
+impl Drop for GroupKillOnDrop {
     fn drop(&mut self) {
         self.0.kill();
     }
 }
 
-impl Running {
-    /// What names the process after a restart of the factory, when its number may be somebody else's.
+impl RunningProgram {
+    /// Identifies the process after a restart of the factory, when its pid may have been reused.
     pub fn mark(&self) -> ProcessMark {
         self.leash.0.mark()
     }
 
-    /// Whether a tool call of the program is in progress: the limit of silence is then another one. For the reader of its
-    /// output to set.
+    /// Whether a tool call of the program is in progress: then another idle limit applies. Set by the reader of its
+    /// output.
     pub(crate) fn in_tool_call(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.in_tool_call)
     }
 
-    /// Waits for the end, which comes by itself, by a limit, or by `cancel`. Lines go to `output` as they come; a slow
-    /// reader slows the program down.
-    pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> Finished {
+    /// Waits for the end: by itself, by a limit, or by `cancel`. Lines go to `output` as they come; a slow reader slows
+    /// the program down.
+    pub async fn wait(self, output: mpsc::Sender<Line>, cancel: &CancellationToken) -> FinishedProgram {
         let (_, nothing_more) = mpsc::channel(1);
         self.converse(output, nothing_more, cancel).await
     }
 
-    /// Like [`Running::wait`], but what comes through `more` goes to the program after its first input, until there is
-    /// no more.
+    /// Like [`RunningProgram::wait`], but also writes the messages of `more` to the program after its first input,
+    /// until there are no more.
     pub async fn converse(
         self,
         output: mpsc::Sender<Line>,
         more: mpsc::Receiver<Vec<u8>>,
         cancel: &CancellationToken,
-    ) -> Finished {
+    ) -> FinishedProgram {
         let Self { leash, mut child, pipes, input, lease, bounds, in_tool_call, clock, started_at } = self;
         let guarded = input.reader == Reader::Guard;
-        let tap = Tap::new(output, &*clock, bounds.output_bytes_max);
+        let tap = OutputReader::new(output, &*clock, bounds.output_bytes_max);
         let let_go = CancellationToken::new();
         let streams = async {
             tokio::join!(
@@ -408,7 +409,8 @@ impl Running {
         };
         let_go.cancel();
         if !matches!(end, End::Exited(_)) {
-            // A guard passes the word on when its pipe closes; told twice, some programs drop everything at once.
+            // A guard forwards the request when its pipe closes; after a second signal some programs drop everything at
+            // once.
             if !guarded {
                 leash.0.terminate();
             }
@@ -422,21 +424,21 @@ impl Running {
                 }
             }
         }
-        // Whatever is left of the group goes now; the leader is reaped, whoever ended it.
+        // Kill the rest of the group now; the leader is reaped, whatever ended it.
         drop(leash);
         let _ = child.wait().await;
         if streaming {
             let _ = tokio::time::timeout(DRAIN_MAX, &mut streams).await;
         }
-        // Whatever its code is then: the guard has ended it, or is not heard in time to be told from one that has.
+        // Whatever its code is then: the guard has ended it, or did not report in time.
         let is_expired = lease.as_ref().is_some_and(|lease| lease.borrow().has_passed());
         let end = if matches!(end, End::Exited(_)) && is_expired { End::Cancelled } else { end };
         let took = clock.monotonic().saturating_sub(started_at);
-        Finished { end, took, output_cut: tap.was_cut(), lines_left_out: tap.lines_left_out() }
+        FinishedProgram { end, took, output_cut: tap.was_cut(), lines_left_out: tap.lines_left_out() }
     }
 }
 
-/// Writes what the program reads, and to a guard each new deadline of the lease, until the program has ended.
+/// Writes the program's input, and to a guard each new deadline of the lease, until the program has ended.
 async fn feed(
     pipe: Option<ChildStdin>,
     input: Input,
@@ -460,14 +462,14 @@ async fn feed(
 async fn feed_program(mut pipe: ChildStdin, prompt: Vec<u8>, mut more: mpsc::Receiver<Vec<u8>>) {
     let mut next = Some(prompt);
     while let Some(bytes) = next {
-        // A program need not read what it is given.
+        // A program need not read its input.
         let _ = pipe.write_all(&bytes).await;
         let _ = pipe.flush().await;
         next = more.recv().await;
     }
 }
 
-/// Never ends by itself: the open pipe tells the guard that this process lives.
+/// Never ends by itself: the open pipe shows the guard that this process lives.
 async fn feed_guard(
     mut pipe: ChildStdin,
     prompt: Vec<u8>,
@@ -485,7 +487,7 @@ async fn feed_guard(
             bytes = more.recv(), if is_open => {
                 is_open = bytes.is_some();
                 match bytes {
-                    // To the guard an empty input is the end of it.
+                    // For the guard an empty input is the end of it.
                     Some(bytes) if bytes.is_empty() => None,
                     bytes => Some(Message::Input(&bytes.unwrap_or_default()).to_bytes()),
                 }
@@ -495,7 +497,7 @@ async fn feed_guard(
     }
 }
 
-/// The deadline after a renewal. A lease that is over has none.
+/// The deadline after a renewal. An expired lease has none.
 async fn next_deadline(lease: &mut Option<LeaseWatch>) -> LeaseDeadline {
     if let Some(watched) = lease
         && watched.changed().await.is_ok()
@@ -510,7 +512,7 @@ async fn first_limit(
     bounds: &Bounds,
     in_tool_call: &AtomicBool,
     clock: &dyn Clock,
-    tap: &Tap<'_>,
+    tap: &OutputReader<'_>,
     cancel: &CancellationToken,
 ) -> End {
     let silent = async {
@@ -522,7 +524,7 @@ async fn first_limit(
             if quiet >= max {
                 return;
             }
-            // A tool call that ends meanwhile makes the limit a shorter one.
+            // A tool call that ends meanwhile shortens the limit.
             clock.sleep((max - quiet).min(idle)).await;
         }
     };
@@ -534,6 +536,6 @@ async fn first_limit(
 }
 
 fn ended(status: io::Result<ExitStatus>) -> End {
-    // A process that cannot be waited for was reaped by somebody else; its code is lost.
+    // A process that cannot be waited for was reaped elsewhere; its exit code is lost.
     End::Exited(status.map_or(-1, exit_code))
 }

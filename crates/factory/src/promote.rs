@@ -1,4 +1,4 @@
-//! Moving the pull request's branch, which nobody but a granted promotion may do [F3].
+//! Moves the pull request's branch. Only a granted promotion may do so [F3].
 
 use domain::{CommitSha, JobId};
 
@@ -6,63 +6,63 @@ use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 
-/// What a pull request's branch showed when it was looked at. A promotion replaces this and nothing else.
+/// The value of a pull request's branch when it was read. A promotion replaces this and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenBranch {
+pub struct ObservedBranch {
     name: RefName,
     shows: Option<CommitSha>,
 }
 
-impl SeenBranch {
-    /// Whether there was none.
+impl ObservedBranch {
+    /// Whether it was absent.
     pub(crate) fn is_absent(&self) -> bool {
         self.shows.is_none()
     }
 }
 
-/// What a branch may show before a promotion, by what is recorded about its job.
+/// The acceptable values of a branch before a promotion, by its job's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acceptable<'a> {
-    /// Nothing, because no promotion is known to have succeeded; or one of these, because one may have.
+pub enum AcceptableBranch<'a> {
+    /// Absent, because no promotion is known to have succeeded; or one of these, because one may have.
     FirstTime(&'a [CommitSha]),
-    /// One of these. A branch that is gone was deleted by somebody, perhaps because its job has shipped.
+    /// One of these. A missing branch was deleted, perhaps because its job has shipped.
     OneOf(&'a [CommitSha]),
 }
 
-/// What came of a promotion.
+/// The outcome of a promotion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Promotion {
-    /// The branch shows the commit, by this call or an earlier one.
+    /// The branch is at the commit, by this call or an earlier one.
     Promoted,
-    /// There was no branch, and now there is one that shows the commit. A branch that was deleted looks like one that
-    /// never was, so whoever made it has to make sure that its job is not over.
+    /// There was no branch, and now there is one at the commit. A deleted branch looks like one that never existed, so
+    /// the caller must check that the job is not finished.
     Created,
-    /// The branch shows a commit that this promotion was not granted to replace. Nothing was changed.
+    /// The branch is at a commit that this promotion was not granted to replace. Nothing was changed.
     Moved {
-        /// What it shows; `None` if it is gone.
+        /// Its value; `None` if it is absent.
         found: Option<CommitSha>,
     },
 }
 
 impl Mirror {
-    /// Looks at a job's branch on the remote. Whoever is to move it asks after this whether he still may: whatever moves
-    /// it from here on makes his push fail.
-    pub async fn look_at_branch(&self, job: JobId) -> Result<SeenBranch, Error> {
+    /// Reads a job's branch on the remote. The caller checks its promotion after this: any later move of the branch
+    /// makes the push fail.
+    pub async fn look_at_branch(&self, job: JobId) -> Result<ObservedBranch, Error> {
         let name = self.pr_branch(job);
         let shows = self.remote_ref(&name).await?;
-        Ok(SeenBranch { name, shows })
+        Ok(ObservedBranch { name, shows })
     }
 
-    /// Moves a branch to `sha`, if it showed something acceptable and still shows it.
+    /// Moves a branch to `sha`, if its value was acceptable and is unchanged.
     ///
-    /// The remote itself compares, so of two promotions at once one sees the other's. Repeating it changes nothing.
+    /// The remote itself compares, so of two concurrent promotions one fails. Idempotent.
     pub async fn promote(
         &self,
-        seen: SeenBranch,
+        seen: ObservedBranch,
         sha: &CommitSha,
-        acceptable: Acceptable<'_>,
+        acceptable: AcceptableBranch<'_>,
     ) -> Result<Promotion, Error> {
-        let SeenBranch { name, shows } = seen;
+        let ObservedBranch { name, shows } = seen;
         if shows.as_ref() == Some(sha) {
             return Ok(Promotion::Promoted);
         }
@@ -71,24 +71,24 @@ impl Mirror {
         }
         self.require(sha).await?;
         match self.push_leased(&name, shows.as_ref(), Some(sha)).await? {
-            Leased::Done if shows.is_none() => Ok(Promotion::Created),
-            Leased::Done => Ok(Promotion::Promoted),
-            Leased::Lost { found } => Ok(Promotion::Moved { found }),
+            LeasedPush::Done if shows.is_none() => Ok(Promotion::Created),
+            LeasedPush::Done => Ok(Promotion::Promoted),
+            LeasedPush::Lost { found } => Ok(Promotion::Moved { found }),
         }
     }
 
-    /// Deletes a branch that a promotion has made too late, if it still shows what that promotion put there.
+    /// Deletes a branch that a promotion has made too late, if it is still at that promotion's commit.
     pub async fn unmake_branch(&self, job: JobId, sha: &CommitSha) -> Result<(), Error> {
         self.push_leased(&self.pr_branch(job), Some(sha), None).await.map(drop)
     }
 
-    /// Sets a remote ref to `new` (or deletes it) if it still shows `old` (or is absent).
+    /// Sets a remote ref to `new` (or deletes it) if it is still `old` (or absent).
     pub(crate) async fn push_leased(
         &self,
         name: &RefName,
         old: Option<&CommitSha>,
         new: Option<&CommitSha>,
-    ) -> Result<Leased, Error> {
+    ) -> Result<LeasedPush, Error> {
         let shown = |sha: Option<&CommitSha>| sha.map_or("", |sha| sha.as_str()).to_owned();
         let lease = format!("--force-with-lease={name}:{}", shown(old));
         let refspec = format!("{}:{name}", shown(new));
@@ -96,20 +96,20 @@ impl Mirror {
             return Err(Error::CheckedOut { branch: name.short().to_owned(), path });
         }
         let pushed = self.push().arg(lease).args(["--end-of-options", self.url(), &refspec]).done().await;
-        let Err(error) = pushed else { return Ok(Leased::Done) };
-        // The remote knows whether we lost a race, had our answer cut off, or met some other fault.
+        let Err(error) = pushed else { return Ok(LeasedPush::Done) };
+        // The remote's value decides: a lost race, a lost answer, or another error.
         let found = self.remote_ref(name).await?;
         if found.as_ref() == new {
-            Ok(Leased::Done)
+            Ok(LeasedPush::Done)
         } else if found.as_ref() != old {
-            Ok(Leased::Lost { found })
+            Ok(LeasedPush::Lost { found })
         } else {
             Err(error.into())
         }
     }
 }
 
-impl Acceptable<'_> {
+impl AcceptableBranch<'_> {
     fn allows(self, shown: Option<&CommitSha>) -> bool {
         let (Self::FirstTime(known) | Self::OneOf(known)) = self;
         match shown {
@@ -119,13 +119,13 @@ impl Acceptable<'_> {
     }
 }
 
-/// What came of a push that named the value it replaces.
-pub(crate) enum Leased {
-    /// The ref shows the new value.
+/// The outcome of a compare-and-swap push.
+pub(crate) enum LeasedPush {
+    /// The ref has the new value.
     Done,
-    /// Somebody else moved it first.
+    /// Another process moved it first.
     Lost {
-        /// What it shows now.
+        /// Its current value.
         found: Option<CommitSha>,
     },
 }

@@ -1,4 +1,4 @@
-//! What the agent of a run is told [F2b]. Every engine gets this text; nothing else writes to an agent.
+//! The prompt of a run's agent [F2b]. Every engine gets this text; no other module writes to an agent.
 
 use std::path::Path;
 
@@ -15,15 +15,15 @@ pub struct Prompt {
     pub prepare: Vec<String>,
     /// Commands that run on the commit.
     pub verify: Vec<String>,
-    /// What the worktree holds when the engine starts.
+    /// The content of the worktree when the engine starts.
     pub worktree: WorktreeState,
     /// The factory that runs it.
     pub factory: Option<FactoryId>,
-    /// How the last run with an engine ended.
+    /// The end of the last run with an engine.
     pub previous: Option<PreviousRun>,
     /// The question of an earlier run, and the answer.
     pub answer: Option<String>,
-    /// What has to be changed about completed work.
+    /// The requested changes of completed work.
     pub changes: Option<String>,
     /// The conflict that the merge of completed work ended with.
     pub conflict: Option<MergeConflict>,
@@ -31,7 +31,7 @@ pub struct Prompt {
     pub message: Option<String>,
 }
 
-/// What a worktree holds when the engine starts.
+/// The content of a worktree when the engine starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorktreeState {
     /// An empty directory: the job has no repository.
@@ -44,21 +44,21 @@ pub enum WorktreeState {
     Completed(BaseBranch),
 }
 
-/// The base branch as it is in a worktree.
+/// The base branch in a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseBranch {
     /// Its name.
     pub name: BranchName,
-    /// The commit that `origin/<name>` shows.
+    /// The commit of `origin/<name>`.
     pub sha: CommitSha,
 }
 
-/// Whether an engine remembers what it did before.
+/// Whether an engine resumes its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// The conversation goes on.
+    /// The conversation continues.
     Resumed,
-    /// It begins anew.
+    /// A new conversation.
     New,
 }
 
@@ -90,10 +90,9 @@ impl Prompt {
             self.message.as_deref().map(|message| format!("Message from an operator:\n\n{}", quoted(message))),
             self.is_further(memory).then(|| self.standing(memory, dir)),
         ];
-        let mut parts: Vec<String> = news.into_iter().flatten().collect();
-        let task = self.task.trim_end();
-        parts.push(if parts.is_empty() { task.to_owned() } else { format!("The job:\n\n{task}") });
-        parts.push("---".to_owned());
+        // The job's own text comes first in every run: an engine that reads the first line finds the same one.
+        let mut parts = vec![self.task.trim_end().to_owned(), "---".to_owned()];
+        parts.extend(news.into_iter().flatten());
         parts.extend(self.checks());
         parts.extend(self.base().map(about_base));
         parts.push(format!(
@@ -136,7 +135,7 @@ impl Prompt {
         Some(text.to_owned())
     }
 
-    /// Why the run before ended.
+    /// Why the previous run ended.
     fn ended(&self, previous: &PreviousRun) -> String {
         let run = named(previous);
         let text = match &previous.end {
@@ -200,7 +199,7 @@ impl Prompt {
         format!("{opening}\n\n{}", changes.trim())
     }
 
-    /// Without the work that conflicts there is no conflict: the run starts at the base branch.
+    /// Without the conflicting work there is no conflict: the run starts at the base branch.
     fn conflicting(&self, conflict: &MergeConflict) -> Option<String> {
         let base = self.base().filter(|_| self.has_work())?;
         let (name, tried) = (&conflict.base, &conflict.base_sha);
@@ -219,7 +218,7 @@ impl Prompt {
         Some(text)
     }
 
-    /// What the worktree holds.
+    /// The content of the worktree.
     fn standing(&self, memory: Memory, dir: &Path) -> String {
         let dir = dir.display();
         let not_saved = "Ignored files, such as installed dependencies and build output, are not saved between runs.";
@@ -304,7 +303,7 @@ fn command_failed(failed: &FailedCommand) -> String {
     text
 }
 
-/// A sentence with a message of any kind: in the same line, or quoted below if it has more than one.
+/// A sentence with a message of any kind: in the same line, or quoted below if it has several lines.
 fn with_message(text: &str, message: &str) -> String {
     let message = message.trim();
     if message.contains('\n') {
@@ -326,20 +325,20 @@ fn quoted(text: &str) -> String {
     text.trim().lines().map(quote).collect::<Vec<_>>().join("\n")
 }
 
-/// Lines as a block of code, which they cannot end by themselves.
+/// Lines as a code block, which they cannot close.
 fn indented(lines: &[String]) -> String {
     let indent = |line: &str| format!("      {line}").trim_end().to_owned();
     lines.iter().flat_map(|text| text.lines()).map(indent).collect::<Vec<_>>().join("\n")
 }
 
-/// Each command as a block of code of its own, below an item of a list.
+/// Each command as a code block of its own, below a list item.
 fn blocks(commands: &[String]) -> String {
     let indent = |line: &str| format!("  {line}").trim_end().to_owned();
     let block = |command: &String| fenced_as("sh", command).lines().map(indent).collect::<Vec<_>>().join("\n");
     commands.iter().map(block).collect::<Vec<_>>().join("\n\n")
 }
 
-/// A text as a block of code, which it cannot end by itself.
+/// A text as a code block, which it cannot close.
 fn fenced(text: &str) -> String {
     fenced_as("text", text)
 }

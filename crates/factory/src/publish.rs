@@ -4,32 +4,32 @@ use domain::{Checkpoint, CommitSha};
 
 use crate::error::Error;
 use crate::git::GitError;
-use crate::left_out::{LeftOut, WhyLeftOut};
 use crate::mirror::Mirror;
 use crate::refs::RefName;
 use crate::run_key::RunKey;
 use crate::snapshot::Snapshot;
-use crate::workspace::{FOR_THE_FACTORY, LastSaved, Worktree};
+use crate::unsaved_files::{UnsavedFile, UnsavedReason};
+use crate::workspace::{FOR_THE_FACTORY, LastSave, Worktree};
 
-/// What came of saving work in progress.
+/// The outcome of saving a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Saved {
+pub enum SaveOutcome {
     /// It is on the remote.
     Pushed(Checkpoint),
     /// Nothing differs from what the work started from.
     NothingToSave,
-    /// Some of it can be saved nowhere; the worktree stays the only copy of that.
+    /// Some of it cannot be saved; the worktree stays the only copy of that.
     InPart {
-        /// What is on the remote, if anything differs there.
+        /// The saved commit, if anything differs there.
         pushed: Option<Checkpoint>,
-        /// What is not; never nothing.
-        left_out: Vec<LeftOut>,
+        /// The unsaved files; never empty.
+        left_out: Vec<UnsavedFile>,
     },
 }
 
-/// What came of committing a worktree.
+/// The outcome of committing a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Committed {
+pub enum CommitOutcome {
     /// The commit to push.
     Made(CommitSha),
     /// The work changed nothing.
@@ -38,17 +38,17 @@ pub enum Committed {
     InPart {
         /// The commit to push, unless nothing else was changed.
         made: Option<CommitSha>,
-        /// What is not in it; never nothing.
-        left_out: Vec<LeftOut>,
+        /// The files that are not in it; never empty.
+        left_out: Vec<UnsavedFile>,
     },
     /// The agent has left a merge of the base branch with conflicts.
     Unresolved {
-        /// Files in conflict; never none.
+        /// Files in conflict; never empty.
         files: Vec<String>,
     },
 }
 
-/// How much a change changes.
+/// The size of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffSummary {
     /// Files changed.
@@ -59,8 +59,8 @@ pub struct DiffSummary {
     pub deletions: u32,
 }
 
-impl Saved {
-    /// Where the next run goes on, unless the work is where it started.
+impl SaveOutcome {
+    /// Where the next run continues, unless the work is where it started.
     pub fn checkpoint(self) -> Option<Checkpoint> {
         match self {
             Self::Pushed(checkpoint) => Some(checkpoint),
@@ -81,27 +81,33 @@ impl Saved {
 impl Mirror {
     /// Saves committed, changed and untracked files to the run's wip ref. Safe while the agent still works. What was
     /// saved before and has not changed is not pushed again.
-    pub async fn checkpoint(&self, worktree: &Worktree) -> Result<Saved, Error> {
+    pub async fn checkpoint(&self, worktree: &Worktree) -> Result<SaveOutcome, Error> {
         self.save(worktree, self.snapshot(worktree).await?, worktree.last_saved()).await
     }
 
     /// Like [`Mirror::checkpoint`], although the remote should have it already.
-    pub(crate) async fn checkpoint_anew(&self, worktree: &Worktree) -> Result<Saved, Error> {
+    pub(crate) async fn checkpoint_anew(&self, worktree: &Worktree) -> Result<SaveOutcome, Error> {
         self.save(worktree, self.snapshot(worktree).await?, None).await
     }
 
-    /// Like [`Mirror::checkpoint_anew`], with all that is in the worktree: nothing else has it once the worktree is removed.
-    pub(crate) async fn checkpoint_all_files(&self, worktree: &Worktree) -> Result<Saved, Error> {
+    /// Like [`Mirror::checkpoint_anew`], with everything in the worktree: there is no other copy once the worktree is
+    /// removed.
+    pub(crate) async fn checkpoint_all_files(&self, worktree: &Worktree) -> Result<SaveOutcome, Error> {
         self.save(worktree, self.live_snapshot(worktree).await?, None).await
     }
 
-    async fn save(&self, worktree: &Worktree, mut snapshot: Snapshot, last: Option<LastSaved>) -> Result<Saved, Error> {
+    async fn save(
+        &self,
+        worktree: &Worktree,
+        mut snapshot: Snapshot,
+        last: Option<LastSave>,
+    ) -> Result<SaveOutcome, Error> {
         let left_out = std::mem::take(&mut snapshot.left_out);
         let pushed = self.save_snapshot(worktree, snapshot, last).await?;
         Ok(match pushed {
-            pushed if !left_out.is_empty() => Saved::InPart { pushed, left_out },
-            Some(checkpoint) => Saved::Pushed(checkpoint),
-            None => Saved::NothingToSave,
+            pushed if !left_out.is_empty() => SaveOutcome::InPart { pushed, left_out },
+            Some(checkpoint) => SaveOutcome::Pushed(checkpoint),
+            None => SaveOutcome::NothingToSave,
         })
     }
 
@@ -109,7 +115,7 @@ impl Mirror {
         &self,
         worktree: &Worktree,
         snapshot: Snapshot,
-        last: Option<LastSaved>,
+        last: Option<LastSave>,
     ) -> Result<Option<Checkpoint>, Error> {
         let strays = self.stray_branches(worktree).await;
         let strays: Vec<CommitSha> = strays.into_iter().map(|stray| stray.sha).collect();
@@ -124,38 +130,38 @@ impl Mirror {
             Some(Checkpoint { git_ref, sha, session: None, epoch: run.epoch, repository })
         };
         let is_saved =
-            |last: &LastSaved| last.head == snapshot.head && last.tree == snapshot.tree && last.strays == strays;
+            |last: &LastSave| last.head == snapshot.head && last.tree == snapshot.tree && last.strays == strays;
         if let Some(last) = last.filter(is_saved) {
             return Ok(pushed(last.sha));
         }
         let message = with_trailers("Work in progress", run);
-        // The first parent is the agent's last commit: whoever resumes finds both what was committed and what was not. The
+        // The first parent is the agent's last commit: the next run finds both what was committed and what was not. The
         // others are what it left on other branches.
         let parents: Vec<CommitSha> = std::iter::once(&snapshot.head).chain(&strays).cloned().collect();
         let sha = self.commit_tree(&snapshot.tree, &parents, &message).await?;
         self.push_large_files(worktree, &sha).await?;
         self.push_own(&sha, &name).await?;
-        worktree.remember_saved(&LastSaved { head: snapshot.head, tree: snapshot.tree, strays, sha: sha.clone() });
+        worktree.remember_saved(&LastSave { head: snapshot.head, tree: snapshot.tree, strays, sha: sha.clone() });
         Ok(pushed(sha))
     }
 
     /// Commits everything that the work left, with the trailers that name the job and the epoch.
     ///
-    /// Commits of the agent are kept. Where it left nothing uncommitted its last commit is made again, with the trailers.
-    pub async fn commit_all(&self, worktree: &Worktree, message: &str) -> Result<Committed, Error> {
+    /// Commits of the agent are kept. If nothing is uncommitted, its last commit is made again, with the trailers.
+    pub async fn commit_all(&self, worktree: &Worktree, message: &str) -> Result<CommitOutcome, Error> {
         let mut snapshot = self.snapshot(worktree).await?;
         let left_out = std::mem::take(&mut snapshot.left_out);
-        if let Some(giant) = left_out.iter().find(|left| left.why == WhyLeftOut::TooLarge) {
+        if let Some(giant) = left_out.iter().find(|left| left.why == UnsavedReason::TooLarge) {
             return Err(Error::TooLarge { path: giant.path.clone() });
         }
         if !snapshot.unresolved.is_empty() {
-            return Ok(Committed::Unresolved { files: snapshot.unresolved });
+            return Ok(CommitOutcome::Unresolved { files: snapshot.unresolved });
         }
         let made = self.commit_snapshot(worktree, &snapshot, message).await?;
         Ok(match made {
-            made if !left_out.is_empty() => Committed::InPart { made, left_out },
-            Some(sha) => Committed::Made(sha),
-            None => Committed::Empty,
+            made if !left_out.is_empty() => CommitOutcome::InPart { made, left_out },
+            Some(sha) => CommitOutcome::Made(sha),
+            None => CommitOutcome::Empty,
         })
     }
 
@@ -185,7 +191,7 @@ impl Mirror {
         Ok(Some(sha))
     }
 
-    /// Pushes a commit to the run's own ref, and to nothing else.
+    /// Pushes a commit to the run's own ref only.
     pub async fn push_run(&self, worktree: &Worktree, sha: &CommitSha) -> Result<RefName, Error> {
         let name = self.host.refs.run(worktree.run());
         self.push_large_files(worktree, sha).await?;
@@ -193,7 +199,7 @@ impl Mirror {
         Ok(name)
     }
 
-    /// How much lies between two commits.
+    /// The size of the change between two commits.
     pub async fn diff(&self, from: &CommitSha, to: &CommitSha) -> Result<DiffSummary, Error> {
         self.require(from).await?;
         self.require(to).await?;
@@ -220,7 +226,7 @@ impl Mirror {
         Ok(self.push().args(["--end-of-options", self.url()]).arg(format!("+{sha}:{name}")).done().await?)
     }
 
-    /// Whether some commit of the agent holds what is for the factory alone: then its commits become one without it.
+    /// Whether a commit of the agent holds a file for the factory alone: then its commits are squashed without it.
     async fn tells_what_is_for_us(&self, snapshot: &Snapshot) -> Result<bool, Error> {
         let range = format!("{}..{}", snapshot.fork, snapshot.head);
         let touching = self
@@ -232,7 +238,7 @@ impl Mirror {
         Ok(!touching.is_empty())
     }
 
-    async fn described(&self, sha: &CommitSha) -> Result<Described, Error> {
+    async fn described(&self, sha: &CommitSha) -> Result<CommitMessage, Error> {
         let garbled = || GitError::Garbled { verb: "rev-list" };
         let shown = self
             .call("rev-list")
@@ -242,11 +248,11 @@ impl Mirror {
         let shown = String::from_utf8_lossy(&shown);
         let (parents, message) = shown.split_once('\n').ok_or_else(garbled)?;
         let parents = parents.split_whitespace().map(str::parse).collect::<Result<_, _>>().map_err(|_| garbled())?;
-        Ok(Described { parents, message: message.to_owned() })
+        Ok(CommitMessage { parents, message: message.to_owned() })
     }
 }
 
-struct Described {
+struct CommitMessage {
     parents: Vec<CommitSha>,
     message: String,
 }

@@ -1,4 +1,4 @@
-//! The names of our refs, in one place [F3].
+//! The names of the fleet's refs, in one place [F3].
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use domain::{BranchName, Epoch, JobId};
 
 use crate::run_key::RunKey;
 
-/// A full ref name that we made ourselves, so it needs no quoting and cannot be an option.
+/// A full ref name made by the factory, so it needs no quoting and cannot be an option.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RefName(String);
 
@@ -33,7 +33,7 @@ impl fmt::Display for RefName {
     }
 }
 
-/// One of our refs, and whose it is.
+/// One of the fleet's refs, and its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OurRef {
     /// What a run made.
@@ -66,7 +66,7 @@ impl RefNames {
         Self { prefix }
     }
 
-    /// Where a worker pushes what it made: one ref per epoch, so a stale worker can only reach its own.
+    /// Where a worker pushes its result: one ref per epoch, so a stale worker can only reach its own.
     pub fn run(&self, run: RunKey) -> RefName {
         RefName(format!("refs/heads/{}/run/{}/e{}", self.prefix, run.job, run.epoch))
     }
@@ -86,7 +86,7 @@ impl RefNames {
         ["run", "wip", "job"].map(|family| format!("refs/heads/{}/{family}/*", self.prefix))
     }
 
-    /// Which of our refs a name is. One that we would spell otherwise is somebody else's.
+    /// Which of our refs a name is. One in another spelling is not ours.
     pub(crate) fn parse(&self, name: &str) -> Option<(OurRef, RefName)> {
         let rest = name.strip_prefix(&format!("refs/heads/{}/", self.prefix))?;
         let (family, rest) = rest.split_once('/')?;
@@ -109,7 +109,7 @@ impl RefNames {
         (made.as_str() == name).then_some((ours, made))
     }
 
-    /// Patterns of refs that a general fetch leaves out: there is one per run, and nobody needs them all.
+    /// Patterns of refs that a general fetch excludes: there is one per run, and they are not all needed.
     pub(crate) fn per_run_patterns(&self) -> [String; 2] {
         [format!("refs/heads/{}/run/*", self.prefix), format!("refs/heads/{}/wip/*", self.prefix)]
     }

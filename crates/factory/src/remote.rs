@@ -1,8 +1,8 @@
-//! Where a repository comes from, and by which transport git may go there.
+//! The URL of a repository, and its allowed transports.
 
 use std::path::Path;
 
-/// The address of a repository, checked so that git can neither read it as an option nor run it.
+/// The URL of a repository, validated so that git can neither read it as an option nor run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
     url: String,
@@ -10,7 +10,7 @@ pub struct Remote {
     login: Option<Login>,
 }
 
-/// A user and a password, which never stand on a command line.
+/// A user and a password, which are never on a command line.
 #[derive(Clone, PartialEq, Eq)]
 struct Login {
     user: String,
@@ -23,30 +23,33 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// The transports that git may use, one call at a time. Everything else is off.
+/// The transports that git may use, per call. Everything else is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// No other repository is talked to.
+    /// No other repository.
     None,
     /// https or ssh.
     Network,
-    /// Another folder of this machine.
+    /// Another directory of this machine.
     Folder,
 }
 
-/// An address that was refused.
+/// An invalid URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("an address of a repository is refused: {why}")]
 pub struct RemoteError {
-    /// The rule it breaks. The address itself may hold a password and is not repeated.
+    /// The rule it breaks. The URL itself may hold a password and is not repeated.
     pub why: &'static str,
 }
 
 impl Remote {
-    /// Checks an address as it stands in the configuration.
+    /// Validates a URL of the configuration.
     pub fn parse(url: &str) -> Result<Self, RemoteError> {
         let refuse = |why| Err(RemoteError { why });
-        if url.is_empty() || url.starts_with('-') || url.chars().any(|c| c.is_whitespace() || !domain::is_harmless(c)) {
+        if url.is_empty()
+            || url.starts_with('-')
+            || url.chars().any(|c| c.is_whitespace() || !domain::is_terminal_safe(c))
+        {
             return refuse("it is empty, begins with `-`, or holds a space or a control character");
         }
         let transport = if let Some(rest) = url.strip_prefix("https://").or_else(|| url.strip_prefix("ssh://")) {
@@ -72,7 +75,7 @@ impl Remote {
         &self.url
     }
 
-    /// The address for people: without a user of https, which may be a token.
+    /// The URL for people: without a user of https, which may be a token.
     pub(crate) fn shown(&self) -> String {
         let shown = || {
             let rest = self.url.strip_prefix("https://")?;
@@ -83,7 +86,7 @@ impl Remote {
         shown().unwrap_or_else(|| self.url.clone())
     }
 
-    /// The remote at a relative address, `../other.git`, with the same login.
+    /// The remote at a relative URL, `../other.git`, with the same credential.
     pub(crate) fn beside(&self, relative: &str) -> Option<Self> {
         let mut base = self.url.trim_end_matches('/').to_owned();
         let mut rest = relative;
@@ -102,12 +105,12 @@ impl Remote {
         (!rest.contains("..")).then_some(Self { login: self.login.clone(), ..whole })
     }
 
-    /// The user and the password that the address brought along.
+    /// The user and the password of the URL.
     pub(crate) fn login(&self) -> Option<(&str, &str)> {
         self.login.as_ref().map(|login| (login.user.as_str(), login.password.as_str()))
     }
 
-    /// Where it is on this machine, if it is not behind a network.
+    /// Its path on this machine, if it is local.
     pub fn folder(&self) -> Option<&Path> {
         (self.transport() == Transport::Folder).then(|| Path::new(self.url().trim_start_matches("file://")))
     }
@@ -117,7 +120,8 @@ impl Remote {
     }
 }
 
-/// `https://user:password@host/…` as `https://host/…` and who it was for. A user alone is no secret, and stays.
+/// Splits `https://user:password@host/…` into `https://host/…` and the credential. A user alone is no secret, and
+/// stays.
 fn without_login(url: &str) -> (String, Option<Login>) {
     let parts = || {
         let rest = url.strip_prefix("https://")?;
@@ -130,7 +134,7 @@ fn without_login(url: &str) -> (String, Option<Login>) {
     parts().map_or_else(|| (url.to_owned(), None), |(url, login)| (url, Some(login)))
 }
 
-/// Without the `%2F` that an address writes for what it cannot hold. A line break would forge git's next line.
+/// Decodes `%2F` and the like. A line break would forge git's next line.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -145,7 +149,7 @@ fn decoded(text: &str) -> Option<String> {
         bytes.push(byte);
         rest = &rest[taken..];
     }
-    String::from_utf8(bytes).ok().filter(|text| text.chars().all(domain::is_harmless))
+    String::from_utf8(bytes).ok().filter(|text| text.chars().all(domain::is_terminal_safe))
 }
 
 fn check_host(authority: &str) -> Result<(), RemoteError> {

@@ -1,4 +1,4 @@
-//! Which remote stands behind a repository's configured place, and which repository that is [F3].
+//! The remote and the identity of a configured repository [F3].
 //!
 //! A working clone stands for its `origin`. A bare repository, and a clone without a remote, are the remote themselves; in
 //! the latter the operator works, so its checked-out branches are never pushed to.
@@ -16,7 +16,7 @@ use crate::config::RepoConfig;
 use crate::remote::{Remote, RemoteError};
 use git_config::GitConfigFile;
 
-/// A clone of a clone is followed this far.
+/// The longest chain of clones.
 const CLONES_MAX: usize = 5;
 
 /// A configured repository, as it is found on this machine.
@@ -30,7 +30,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Finds the remote behind `config`. Reads files of this machine; asks no remote.
+    /// Finds the remote of `config`. Reads local files only.
     pub fn of(config: &RepoConfig) -> Result<Self, RemoteError> {
         let (mut url, mut clones) = (config.url.clone(), Vec::new());
         for _ in 0..CLONES_MAX {
@@ -71,7 +71,7 @@ impl Repository {
         Ok(Self { url, remote, identity, checkout, clones })
     }
 
-    /// The address of its remote as it was configured, with a login if it has one.
+    /// The configured URL of its remote, with a credential if it has one.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -81,7 +81,7 @@ impl Repository {
         &self.remote
     }
 
-    /// Which repository it is.
+    /// Its identity.
     pub fn identity(&self) -> &RepoIdentity {
         &self.identity
     }
@@ -91,12 +91,12 @@ impl Repository {
         self.checkout.as_ref().map(|checkout| checkout.folder.as_path())
     }
 
-    /// Every directory of this machine that it was found through: working clones, and its remote.
+    /// Every directory of this machine on the way to it: working clones, and its remote.
     pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
         self.clones.iter().map(PathBuf::as_path).chain(self.remote.folder())
     }
 
-    /// The settings of the clones that it was found through, if its address holds a login.
+    /// The settings files of the clones on the way to it, if its URL holds a credential.
     pub(crate) fn files_with_login(&self) -> Vec<PathBuf> {
         if self.remote.login().is_none() && self.remote.shown() == self.remote.url() {
             return Vec::new();
@@ -119,7 +119,7 @@ pub(crate) struct GitDir {
 }
 
 impl GitDir {
-    /// The git directory of the working clone at `folder`; `None` for a bare repository, and for what is no repository.
+    /// The git directory of the working clone at `folder`; `None` for a bare repository, and for anything else.
     fn of_clone(folder: &Path) -> Option<Self> {
         let inside = folder.join(".git");
         let own = if inside.is_dir() {
@@ -132,7 +132,7 @@ impl GitDir {
         };
         let common = fs::read_to_string(own.join("commondir")).map_or(own.clone(), |text| own.join(text.trim()));
         let settings = GitConfigFile::read(&common.join("config"));
-        // A directory that is a repository itself is bare unless it says otherwise.
+        // A directory that is a repository itself is bare unless it is configured otherwise.
         let is_bare =
             settings.value("core", None, "bare").map_or(own == folder, |value| value.eq_ignore_ascii_case("true"));
         (!is_bare && common.join("objects").is_dir()).then(|| Self { folder: folder.to_owned(), common })
@@ -164,7 +164,7 @@ impl GitDir {
     }
 }
 
-/// A remote's URL as a clone in `folder` means it: a path without a scheme is relative to the clone.
+/// A remote's URL resolved against a clone in `folder`: a path without a scheme is relative to the clone.
 fn placed(url: &str, folder: &Path) -> String {
     let is_path = !url.contains("://") && url.split('/').next().is_some_and(|first| !first.contains(':'));
     match is_path {
@@ -176,7 +176,7 @@ fn placed(url: &str, folder: &Path) -> String {
     }
 }
 
-/// A name for this machine that no other machine has: a digest of its machine id, or of its host name where it has none.
+/// A unique name of this machine: a digest of its machine id, or of its host name if it has none.
 fn host_id() -> &'static str {
     static HOST: OnceLock<String> = OnceLock::new();
     HOST.get_or_init(|| {

@@ -1,11 +1,11 @@
-//! One run, as the name of its folders and files.
+//! The key of one run, which names its directories and files.
 
 use std::fmt;
 use std::str::FromStr;
 
 use domain::{Epoch, JobId};
 
-/// A job and the epoch it is held under: what a worktree, a desk and a ref are named by.
+/// A job and the epoch of its lease: the name of a worktree, its metadata directory and its ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunKey {
     /// The job.
@@ -32,8 +32,8 @@ impl FromStr for RunKey {
         let parsed = text
             .rsplit_once("-e")
             .and_then(|(job, epoch)| Some(Self { job: job.parse().ok()?, epoch: Epoch(epoch.parse().ok()?) }));
-        // `e007` and `e7` would be two folders for one run: only the spelling that we write counts.
-        parsed.filter(|key| key.to_string() == text).ok_or_else(|| RunKeyError(domain::printable(text)))
+        // `e007` and `e7` would be two directories for one run: only the canonical spelling counts.
+        parsed.filter(|key| key.to_string() == text).ok_or_else(|| RunKeyError(domain::escape_for_terminal(text)))
     }
 }
 

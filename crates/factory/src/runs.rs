@@ -1,9 +1,9 @@
-//! What a factory must know about its runs after it was killed.
+//! Records of a factory's runs that survive a kill.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{ClaimNonce, DispatchSeq, Epoch, Insights, JobId, RepoName};
+use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, RepoName, RunInsights};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};
@@ -12,7 +12,7 @@ use crate::process::ProcessMark;
 use crate::run_key::RunKey;
 use crate::state::StateDir;
 
-/// One run as this factory knows it, written before each step that could be interrupted.
+/// One run of this factory, written before each step that could be interrupted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRecord {
@@ -22,9 +22,9 @@ pub struct RunRecord {
     pub job: JobId,
     /// The dispatch that was accepted, or is about to be. With the job it names the record.
     pub dispatch_seq: DispatchSeq,
-    /// What it is accepted with: asking again with it gives the same answer.
+    /// The nonce of its accept: a repeated request gets the same answer.
     pub nonce: ClaimNonce,
-    /// The epoch, once the answer came.
+    /// The epoch, once granted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub epoch: Option<Epoch>,
     /// The repository, once known.
@@ -36,70 +36,70 @@ pub struct RunRecord {
     /// Where the engine works.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub worktree: Option<PathBuf>,
-    /// The engine's own session with the engine's name before it, once it has one.
+    /// The engine's own session, prefixed with the engine's name, once it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<String>,
-    /// What the engine has cost so far, as last written down.
+    /// The engine's cost so far, as last recorded.
     #[serde(default)]
-    pub insights: Insights,
-    /// How far the run is.
+    pub insights: RunInsights,
+    /// The phase of the run.
     pub stage: LocalStage,
 }
 
 impl RunRecord {
-    /// Whether it is about this run, and not another of the same job.
+    /// Whether it is this run, and not another of the same job.
     pub(crate) fn is_of(&self, run: RunKey) -> bool {
         self.job == run.job && self.epoch == Some(run.epoch)
     }
 }
 
-/// How far a run is on this host.
+/// The phase of a run on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LocalStage {
-    /// It was asked for; the answer is not known.
+    /// It was accepted; the answer is not known.
     Accepting,
-    /// The lease is ours; the worktree is being made.
+    /// The lease is granted; the worktree is being made.
     Preparing,
     /// The engine runs.
     Running,
     /// The engine ended; verify commands run.
     Verifying,
-    /// Commit, push, report and promotion are on their way.
+    /// Commit, push, report and promotion are in progress.
     Finishing,
     /// It was fenced; the worktree is kept for a person.
     Quarantined,
 }
 
-/// The records found, and the files that hold none.
+/// The records, and the unreadable files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunListing {
     /// The records, by file name.
     pub records: Vec<RunRecord>,
-    /// Files that cannot be read as a record. They are left where they are.
+    /// Files that cannot be read as a record. They stay in place.
     pub torn: Vec<PathBuf>,
 }
 
-/// The records of this factory's runs. Calls take as long as the disk needs to be sure.
+/// The records of this factory's runs. Calls block until the disk has synced.
 #[derive(Debug, Clone)]
 pub struct Runs {
     folder: PathBuf,
 }
 
 impl Runs {
-    /// The records under a factory's state folder.
+    /// The records under a factory's state directory.
     pub fn under(state: &StateDir) -> Self {
         Self { folder: state.runs() }
     }
 
-    /// Writes a record in the place of its predecessor. After a crash the one or the other is there.
+    /// Replaces a record atomically. After a crash the one or the other is there.
     pub fn save(&self, record: &RunRecord) -> Result<(), Error> {
         let path = self.path(record.job, record.dispatch_seq);
         let bytes = serde_json::to_vec_pretty(record).map_err(|error| Error::disk("write", &path)(error.into()))?;
         replace_file(&path, &bytes).map_err(Error::disk("write", &path))
     }
 
-    /// Removes a record. One that is not there is already removed.
+    /// Removes a record. A missing one is already removed.
     pub fn remove(&self, job: JobId, seq: DispatchSeq) -> Result<(), Error> {
         let path = self.path(job, seq);
         remove_file(&path).map_err(Error::disk("remove", &path))
@@ -127,7 +127,7 @@ impl Runs {
     }
 }
 
-/// Finished files of a folder, in the order of their names.
+/// Complete files of a directory, sorted by name.
 pub(crate) fn files_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::disk("list", folder))? {

@@ -1,8 +1,8 @@
-//! Takes secrets out of what programs print, before anybody else sees it [T8].
+//! Removes secrets from program output before it leaves the factory [T8].
 //!
-//! Two kinds are known: values that this factory was given (its token, credentials that it passes to engines), in the
-//! spellings in which they travel, and shapes that only secrets have. A stream may be cut anywhere: whatever could still
-//! become a secret is held back until the next bytes decide, so that where it is cut changes nothing.
+//! Two kinds are known: values of this factory (its token, credentials that it passes to engines), in their encodings,
+//! and shapes that only secrets have. A stream may be cut anywhere: whatever could still become a secret is held back
+//! until the next bytes decide, so that the position of a cut changes nothing.
 
 mod candidates;
 mod shapes;
@@ -14,23 +14,23 @@ use serde_json::Value;
 
 use candidates::Candidates;
 
-use shapes::Within;
+use shapes::SecretTail;
 use spellings::spellings;
 
-/// What stands where a secret was.
+/// The mask of a secret.
 pub(crate) const MASK: &[u8] = b"[secret]";
 
-/// Shorter values are words that a log needs.
+/// Shorter values are ordinary words of a log.
 const KNOWN_BYTES_MIN: usize = 8;
 
-/// Finds secrets. Clones share what it knows.
+/// Finds secrets. Clones share its values.
 #[derive(Clone)]
 pub struct Scrubber {
-    known: Arc<Known>,
+    known: Arc<KnownSecrets>,
 }
 
-/// All spellings of the known values, the longest first, and where one of them or a shape can begin.
-struct Known {
+/// All encodings of the known values, the longest first, and where one of them or a shape can start.
+struct KnownSecrets {
     values: Vec<Vec<u8>>,
     candidates: Candidates,
 }
@@ -42,32 +42,32 @@ pub struct ScrubStream {
     pending: Vec<u8>,
     /// The two bytes before it.
     before: [u8; 2],
-    /// The rest of a secret that is masked already.
-    within: Option<Within>,
+    /// The rest of a secret whose start is masked already.
+    within: Option<SecretTail>,
 }
 
 /// Whether more bytes may come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum More {
+enum StreamEnd {
     MayCome,
     No,
 }
 
-/// What begins at a byte.
+/// What starts at a byte.
 #[derive(Debug, PartialEq, Eq)]
-enum Sight {
-    /// Nothing: the byte is what it is.
+enum MatchStart {
+    /// Nothing: the byte is plain.
     Plain,
     /// The next bytes decide.
     Unsure,
-    /// A secret: so many bytes of it are shown, so many more are not, and perhaps there are more of them.
-    Secret { shown: usize, hidden: usize, within: Option<Within> },
-    /// More of a secret that is masked already; with the last of it when `within` is none.
-    Rest { hidden: usize, within: Option<Within> },
+    /// A secret: so many bytes are shown, so many more are masked, and perhaps more follow.
+    Secret { shown: usize, hidden: usize, within: Option<SecretTail> },
+    /// More of a secret whose start is masked already; the last part when `within` is none.
+    Rest { hidden: usize, within: Option<SecretTail> },
 }
 
 impl Scrubber {
-    /// A scrubber that knows these values, and the shapes of others.
+    /// A scrubber with these values, and the shapes of others.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
         let mut known: Vec<Vec<u8>> = secrets
             .into_iter()
@@ -77,10 +77,10 @@ impl Scrubber {
         known.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         known.dedup();
         let candidates = Candidates::new(known.iter().map(Vec::as_slice).chain(shapes::beginnings()));
-        Self { known: Arc::new(Known { values: known, candidates }) }
+        Self { known: Arc::new(KnownSecrets { values: known, candidates }) }
     }
 
-    /// A whole text without its secrets.
+    /// A whole text without secrets.
     pub fn text(&self, text: &str) -> String {
         let mut stream = self.stream();
         let mut scrubbed = stream.push(text.as_bytes());
@@ -98,34 +98,34 @@ impl Scrubber {
         }
     }
 
-    /// Begins a stream.
+    /// Starts a stream.
     pub fn stream(&self) -> ScrubStream {
         ScrubStream { scrubber: self.clone(), pending: Vec::new(), before: *b"\n\n", within: None }
     }
 
-    /// The longest known value that begins here.
-    fn known(&self, rest: &[u8], more: More) -> Sight {
+    /// The longest known value that starts here.
+    fn known(&self, rest: &[u8], more: StreamEnd) -> MatchStart {
         for value in &self.known.values {
             if rest.starts_with(value) {
-                return Sight::Secret { shown: 0, hidden: value.len(), within: None };
+                return MatchStart::Secret { shown: 0, hidden: value.len(), within: None };
             }
-            // The longest come first, so a shorter one that is there already must wait for this one.
-            if more == More::MayCome && value.starts_with(rest) {
-                return Sight::Unsure;
+            // The longest come first, so a complete shorter one must wait for this one.
+            if more == StreamEnd::MayCome && value.starts_with(rest) {
+                return MatchStart::Unsure;
             }
         }
-        Sight::Plain
+        MatchStart::Plain
     }
 }
 
-/// Knows no value, and the shapes of all.
+/// Without values, with all shapes.
 impl Default for Scrubber {
     fn default() -> Self {
         Self::new(std::iter::empty::<&str>())
     }
 }
 
-/// How many values it knows, and none of them.
+/// The number of its values, and none of them.
 impl std::fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Scrubber({} spellings)", self.known.values.len())
@@ -133,25 +133,25 @@ impl std::fmt::Debug for Scrubber {
 }
 
 impl ScrubStream {
-    /// Takes the next bytes, and gives those that are decided.
+    /// Takes the next bytes, and returns those that are decided.
     #[must_use]
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
-        self.decide(More::MayCome)
+        self.decide(StreamEnd::MayCome)
     }
 
-    /// Gives what was held back: nothing follows it.
+    /// Returns what was held back: nothing follows it.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
-        self.decide(More::No)
+        self.decide(StreamEnd::No)
     }
 
     /// Like [`ScrubStream::finish`], for a stream that is followed by another.
     pub(crate) fn flush(&mut self) -> Vec<u8> {
-        self.decide(More::No)
+        self.decide(StreamEnd::No)
     }
 
-    fn decide(&mut self, more: More) -> Vec<u8> {
+    fn decide(&mut self, more: StreamEnd) -> Vec<u8> {
         let input = std::mem::take(&mut self.pending);
         let mut output = Vec::with_capacity(input.len());
         let mut at = 0;
@@ -167,21 +167,21 @@ impl ScrubStream {
                 break;
             }
             let taken = match self.look(rest, more) {
-                Sight::Plain => {
+                MatchStart::Plain => {
                     output.push(rest[0]);
                     self.pass(&rest[..1]);
                     1
                 }
-                Sight::Unsure => break,
-                Sight::Secret { shown, hidden, within } => {
+                MatchStart::Unsure => break,
+                MatchStart::Secret { shown, hidden, within } => {
                     output.extend_from_slice(&rest[..shown]);
                     output.extend_from_slice(MASK);
                     self.within = within;
-                    // What follows stands behind the mask, not behind what it hides.
+                    // What follows is after the mask, not after what it hides.
                     self.before = [MASK[MASK.len() - 2], MASK[MASK.len() - 1]];
                     shown + hidden
                 }
-                Sight::Rest { hidden, within } => {
+                MatchStart::Rest { hidden, within } => {
                     self.within = within;
                     hidden
                 }
@@ -201,22 +201,22 @@ impl ScrubStream {
         };
     }
 
-    fn look(&self, rest: &[u8], more: More) -> Sight {
+    fn look(&self, rest: &[u8], more: StreamEnd) -> MatchStart {
         if let Some(within) = self.within {
             let sight = within.look(rest, more);
-            if sight != Sight::Plain {
+            if sight != MatchStart::Plain {
                 return sight;
             }
-            return Sight::Rest { hidden: 0, within: None };
+            return MatchStart::Rest { hidden: 0, within: None };
         }
         match self.scrubber.known(rest, more) {
-            Sight::Plain => shapes::look(self.before, rest, more),
+            MatchStart::Plain => shapes::look(self.before, rest, more),
             sight => sight,
         }
     }
 }
 
-/// Values that must never be seen. `Debug` shows how many there are.
+/// Secret values. `Debug` shows how many there are.
 #[derive(Clone, Default)]
 pub struct Secrets(Vec<String>);
 
@@ -237,13 +237,13 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// The values of variables whose names say that they are secrets. A path is none.
+/// The values of variables whose names denote secrets. A path is none.
 pub(crate) fn secret_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let secret = variables.into_iter().filter(|(name, value)| is_secret_name(name) && !value.starts_with('/'));
     secret.map(|(_, value)| value.to_owned()).collect()
 }
 
-/// Whether a variable's name says that it holds a secret.
+/// Whether a variable's name denotes a secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     const PARTS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "AUTH", "PRIVATE"];
     let name = name.to_ascii_uppercase();

@@ -7,10 +7,10 @@ use domain::{BranchName, CONFLICT_FILES_MAX, CommitSha, JobId, MergeConflict};
 use crate::error::Error;
 use crate::git::GitError;
 use crate::mirror::Mirror;
-use crate::promote::Leased;
+use crate::promote::LeasedPush;
 use crate::refs::RefName;
 
-/// What is to be merged.
+/// The subject of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShipOrder {
     /// The job.
@@ -21,27 +21,27 @@ pub struct ShipOrder {
     pub base: BranchName,
     /// The first lines of the merge commit.
     pub message: String,
-    /// What becomes of the pull request's branch.
+    /// Whether the pull request's branch is deleted.
     pub after: AfterShip,
 }
 
-/// What becomes of the pull request's branch after the merge.
+/// What to do with the pull request's branch after the merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterShip {
-    /// It is deleted, if it still shows the merged commit.
+    /// It is deleted, if it is still at the merged commit.
     DeleteBranch,
     /// It stays.
     KeepBranch,
 }
 
-/// What came of a merge.
+/// The outcome of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shipped {
-    /// The base branch holds the commit, by this call or an earlier one.
+pub enum ShipOutcome {
+    /// The base branch contains the commit, by this call or an earlier one.
     Merged {
-        /// The commit of the base branch that brought it in.
+        /// The merge commit of the base branch.
         merge: CommitSha,
-        /// What became of the pull request's branch.
+        /// The state of the pull request's branch.
         branch: BranchEnd,
     },
     /// The base branch is checked out in a clone without a remote, in which the operator works. Nothing was changed.
@@ -53,28 +53,28 @@ pub enum Shipped {
     Conflict(MergeConflict),
 }
 
-/// What became of the pull request's branch.
+/// The state of the pull request's branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BranchEnd {
-    /// It is gone.
+    /// It was deleted.
     Gone,
-    /// It stays, as asked.
+    /// It stays, as configured.
     Kept,
-    /// It shows something that was not merged, so it stays.
+    /// It is at an unmerged commit, so it stays.
     HoldsMore {
-        /// What it shows.
+        /// Its commit.
         found: CommitSha,
     },
-    /// The remote refused to delete it. The merge stands.
+    /// The remote rejected its deletion. The merge stands.
     Refused,
 }
 
-/// A base branch that moves while we merge is merged onto again; one that moves this often is a storm.
+/// How often a merge is repeated when the base branch moves meanwhile.
 const MERGE_ATTEMPTS_MAX: u32 = 5;
 
 impl Mirror {
-    /// Merges the recorded commit into the base branch with a merge commit. Doing it twice is doing it once.
-    pub async fn ship(&self, order: &ShipOrder) -> Result<Shipped, Error> {
+    /// Merges the recorded commit into the base branch with a merge commit. Idempotent.
+    pub async fn ship(&self, order: &ShipOrder) -> Result<ShipOutcome, Error> {
         self.seal()?;
         let base = RefName::branch(&order.base);
         for _ in 0..MERGE_ATTEMPTS_MAX {
@@ -84,22 +84,26 @@ impl Mirror {
             self.require(&order.sha).await?;
             if self.contains(&onto, &order.sha).await? {
                 let merge = self.merge_of(&onto, &order.sha).await?;
-                return Ok(Shipped::Merged {
+                return Ok(ShipOutcome::Merged {
                     merge,
                     branch: self.end_branch(order.job, &order.sha, order.after).await?,
                 });
             }
             if let Some(path) = self.checked_out(&base) {
-                return Ok(Shipped::CheckedOut { path });
+                return Ok(ShipOutcome::CheckedOut { path });
             }
             let merge = match self.merge(&onto, order).await? {
                 Merge::Made(merge) => merge,
                 Merge::Conflict(files) => {
-                    return Ok(Shipped::Conflict(MergeConflict { base: order.base.clone(), base_sha: onto, files }));
+                    return Ok(ShipOutcome::Conflict(MergeConflict {
+                        base: order.base.clone(),
+                        base_sha: onto,
+                        files,
+                    }));
                 }
             };
-            if let Leased::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
-                return Ok(Shipped::Merged {
+            if let LeasedPush::Done = self.push_leased(&base, Some(&onto), Some(&merge)).await? {
+                return Ok(ShipOutcome::Merged {
                     merge,
                     branch: self.end_branch(order.job, &order.sha, order.after).await?,
                 });
@@ -112,7 +116,7 @@ impl Mirror {
         Ok(self.call("merge-base").args(["--is-ancestor", sha.as_str(), tip.as_str()]).holds().await?)
     }
 
-    /// The merge on the base branch that brought `sha` in; `sha` itself if the branch was moved onto it.
+    /// The merge on the base branch that added `sha`; `sha` itself after a fast-forward.
     async fn merge_of(&self, tip: &CommitSha, sha: &CommitSha) -> Result<CommitSha, Error> {
         let excluded = format!("^{sha}");
         let listing = self
@@ -129,7 +133,7 @@ impl Mirror {
         Ok(merge.unwrap_or_else(|| sha.clone()))
     }
 
-    /// The conflict between a commit and the base branch as it is now, if there is one.
+    /// The conflict between a commit and the current base branch, if there is one.
     pub async fn conflict(&self, base: &BranchName, sha: &CommitSha) -> Result<Option<MergeConflict>, Error> {
         self.seal()?;
         let Some(onto) = self.fetch_ref(&RefName::branch(base)).await? else {
@@ -165,12 +169,12 @@ impl Mirror {
                 let tree = parts.next().and_then(|tree| tree.trim().parse().ok());
                 Ok(Ok(tree.ok_or(GitError::Garbled { verb: "merge-tree" })?))
             }
-            Some(1) => Ok(Err(parts.skip(1).take(CONFLICT_FILES_MAX).map(domain::printable).collect())),
+            Some(1) => Ok(Err(parts.skip(1).take(CONFLICT_FILES_MAX).map(domain::escape_for_terminal).collect())),
             _ => Err(answer.failure().into()),
         }
     }
 
-    /// Never deletes what was not merged [I11]: the remote deletes only if the branch still shows the merged commit.
+    /// Never deletes what was not merged [I11]: the remote deletes only if the branch is still at the merged commit.
     pub(crate) async fn end_branch(&self, job: JobId, sha: &CommitSha, after: AfterShip) -> Result<BranchEnd, Error> {
         if after == AfterShip::KeepBranch {
             return Ok(BranchEnd::Kept);
@@ -180,8 +184,8 @@ impl Mirror {
             None => Ok(BranchEnd::Gone),
             Some(found) if found != *sha => Ok(BranchEnd::HoldsMore { found }),
             Some(found) => match self.push_leased(&branch, Some(&found), None).await {
-                Ok(Leased::Done | Leased::Lost { found: None }) => Ok(BranchEnd::Gone),
-                Ok(Leased::Lost { found: Some(found) }) => Ok(BranchEnd::HoldsMore { found }),
+                Ok(LeasedPush::Done | LeasedPush::Lost { found: None }) => Ok(BranchEnd::Gone),
+                Ok(LeasedPush::Lost { found: Some(found) }) => Ok(BranchEnd::HoldsMore { found }),
                 Err(Error::Git(GitError::Failed { .. })) => Ok(BranchEnd::Refused),
                 Err(error) => Err(error),
             },

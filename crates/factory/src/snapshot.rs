@@ -1,4 +1,4 @@
-//! Reading what an agent left, without trusting anything it could have edited.
+//! Reads an agent's work, without trusting anything that it could have edited.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,53 +12,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::copy_index;
 use crate::error::Error;
-use crate::git::{Call, GitError, clear_lock};
-use crate::left_out::{LeftOut, WhyLeftOut};
+use crate::git::{GitCommand, GitError, clear_lock};
 use crate::mirror::{Mirror, quiet};
 use crate::remote::Transport;
+use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::workspace::{FOR_THE_FACTORY, Worktree};
 
-/// What a worktree holds at one moment.
+/// The content of a worktree at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Snapshot {
-    /// The agent's last commit, or where it started if its repository cannot be read or tells another history.
+    /// The agent's last commit, or where it started if its repository is unreadable or has another history.
     pub(crate) head: CommitSha,
     /// The tree of that commit.
     pub(crate) head_tree: CommitSha,
-    /// The tree of all files, committed or not, but for those ignored.
+    /// The tree of all files, committed or not, except ignored ones.
     pub(crate) tree: CommitSha,
     /// The commit of the base branch that the work builds upon: a later one than at the start if the agent merged it.
     pub(crate) fork: CommitSha,
     /// The tree of that commit.
     pub(crate) fork_tree: CommitSha,
-    /// What is in none of these trees and yet may be work.
-    pub(crate) left_out: Vec<LeftOut>,
+    /// Files that are in none of these trees and yet may be work.
+    pub(crate) left_out: Vec<UnsavedFile>,
     /// The commit of the base branch that the agent has merged without committing the merge.
     #[serde(default)]
     pub(crate) merged: Option<CommitSha>,
-    /// The files of a merge in progress that are not resolved.
+    /// The unresolved files of a merge in progress.
     #[serde(default)]
     pub(crate) unresolved: Vec<String>,
 }
 
-/// Serves an agent's repository, and speaks with no other: not even a git that fetches what a repository lacks, as its
-/// settings say, has a way to do it.
+/// Serves an agent's repository without access to any other: a git that lazily fetches what a repository lacks, as its
+/// settings say, has no transport to do it.
 pub(crate) const SERVE_ALONE: &str = "--upload-pack=GIT_ALLOW_PROTOCOL=none git-upload-pack";
 
-/// What git hosts refuse, with room to spare; a longer file is a core dump or a disk image.
+/// The limit of git hosts, with a margin; a larger file is a core dump or a disk image.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// What `ls-files` shows of files that git does not know and is not told to ignore.
+/// The `ls-files` options for untracked files that are not ignored.
 const UNTRACKED: [&str; 3] = ["--others", "--exclude-standard", "-z"];
 
 impl Mirror {
-    /// Takes a snapshot that stands for the worktree from here on: what commands write to it later is not part of the work.
+    /// Takes the final snapshot of the worktree: what commands write to it later is not part of the work.
     pub(crate) async fn freeze(&self, worktree: &Worktree) -> Result<(), Error> {
         let snapshot = self.snapshot(worktree).await?;
         worktree.freeze(&snapshot)
     }
 
-    /// The work in a worktree. A frozen one gives the snapshot that it was frozen with.
+    /// The work in a worktree. A frozen one returns its frozen snapshot.
     pub(crate) async fn snapshot(&self, worktree: &Worktree) -> Result<Snapshot, Error> {
         match worktree.frozen()? {
             Some(frozen) => self.seal().map(|()| frozen),
@@ -66,8 +66,7 @@ impl Mirror {
         }
     }
 
-    /// Takes the agent's commits into the mirror and its files into a tree, whatever wrote them. The worktree and its index
-    /// stay untouched.
+    /// Copies the agent's commits into the mirror and its files into a tree. The worktree and its index stay unchanged.
     pub(crate) async fn live_snapshot(&self, worktree: &Worktree) -> Result<Snapshot, Error> {
         self.seal()?;
         let is_folder = fs::symlink_metadata(worktree.path()).is_ok_and(|found| found.is_dir());
@@ -84,7 +83,7 @@ impl Mirror {
         self.with_pending_merge(worktree, snapshot).await
     }
 
-    /// A snapshot with the merge that the agent has resolved and not committed, or with the files that it left unresolved.
+    /// A snapshot with the merge that the agent has resolved and not committed, or with its unresolved files.
     async fn with_pending_merge(&self, worktree: &Worktree, snapshot: Snapshot) -> Result<Snapshot, Error> {
         let Some(merged) = self.merge_head(worktree, &snapshot.head, &snapshot.fork).await? else {
             return Ok(snapshot);
@@ -95,7 +94,7 @@ impl Mirror {
             None => Ok(snapshot),
             Some(unresolved) if !unresolved.is_empty() => Ok(Snapshot { unresolved, ..snapshot }),
             Some(_) => {
-                // What is for the factory alone is as in the new fork.
+                // Files for the factory alone are as in the new fork.
                 let (tree, left_out) = self.tree_of_files(worktree, &snapshot.head, &merged).await?;
                 let (fork, fork_tree) = (merged.clone(), merged_tree);
                 Ok(Snapshot { tree, left_out, fork, fork_tree, merged: Some(merged), ..snapshot })
@@ -113,7 +112,8 @@ impl Mirror {
         }
     }
 
-    /// Notes which repositories lie in a worktree before its agent begins: what setup commands fetched is nobody's work.
+    /// Records which repositories are in a worktree before its agent starts: what setup commands fetched is not the
+    /// agent's work.
     pub(crate) async fn remember_given(&self, worktree: &Worktree) -> Result<(), Error> {
         self.seal()?;
         let index = ScratchIndex::copied(worktree)?;
@@ -126,7 +126,8 @@ impl Mirror {
         Ok(self.call("rev-parse").args(["--verify", "--end-of-options", &tree]).object().await?)
     }
 
-    /// Fetches the agent's head as from a stranger: git's serving side runs nothing that a repository asks for.
+    /// Fetches the agent's head as from an untrusted remote: git's serving side runs nothing that a repository
+    /// configures.
     async fn adopt(&self, worktree: &Worktree) -> Result<CommitSha, Error> {
         let head_ref = worktree.head_ref();
         let lock = worktree.lock(&*self.host.clock).await?;
@@ -154,11 +155,11 @@ impl Mirror {
         worktree: &Worktree,
         head: &CommitSha,
         fork: &CommitSha,
-    ) -> Result<(CommitSha, Vec<LeftOut>), Error> {
+    ) -> Result<(CommitSha, Vec<UnsavedFile>), Error> {
         let index = ScratchIndex::copied(worktree)?;
         let call = |verb| self.call_on_files(worktree, &index, verb);
         call("read-tree").args(["-m", "-i", head.as_str()]).done().await?;
-        // Repositories inside the worktree are not entered: they show as folders here, and are left out.
+        // Nested repositories are not entered: they show as directories here, and are left out.
         let changed =
             call("diff-files").args(["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"]).output().await?;
         let untracked = call("ls-files").args(UNTRACKED).output().await?;
@@ -167,7 +168,7 @@ impl Mirror {
             let path = Path::new(OsStr::from_bytes(path));
             let Ok(found) = fs::symlink_metadata(worktree.path().join(path)) else { return false };
             if found.is_file() && found.len() > FILE_BYTES_MAX {
-                left_out.push(LeftOut { path: path.to_owned(), why: WhyLeftOut::TooLarge });
+                left_out.push(UnsavedFile { path: path.to_owned(), why: UnsavedReason::TooLarge });
                 return true;
             }
             self.is_foreign(&found)
@@ -176,26 +177,31 @@ impl Mirror {
         for file in FOR_THE_FACTORY {
             self.put_file_back(worktree, &index, file, fork).await?;
         }
-        // Looks at no file of the agent's, and may have to ask the remote for contents that the tree shall name.
+        // Reads no file of the agent, and may have to fetch contents of the tree from the remote.
         let tree = self.call("write-tree").index(index.path()).object().await?;
         left_out.extend(self.own_repositories(worktree, &untracked, fork, &tree).await?);
         Ok((tree, left_out))
     }
 
-    /// A git command on a worktree's files. Large ones go into the mirror's own storage, for which nobody need be asked.
-    fn call_on_files<'a>(&'a self, worktree: &'a Worktree, index: &'a ScratchIndex, verb: &'static str) -> Call<'a> {
+    /// A git command on a worktree's files. Large files go into the mirror's own storage, without a remote.
+    fn call_on_files<'a>(
+        &'a self,
+        worktree: &'a Worktree,
+        index: &'a ScratchIndex,
+        verb: &'static str,
+    ) -> GitCommand<'a> {
         let call = self.call(verb).work_tree(worktree.path()).index(index.path());
         let call = call.on_agents_files(self.host.enclosure(worktree));
         if worktree.has_large_files() { call.large_files(self.remote()) } else { call }
     }
 
-    /// Whether a file is neither ours nor the agent's: a link to something that only we can read, made to have us read it.
+    /// Whether a file belongs to neither the factory nor the agent: a hard link to a file that only the factory can
+    /// read.
     pub(crate) fn is_foreign(&self, found: &fs::Metadata) -> bool {
         self.host.account.as_ref().is_some_and(|account| found.is_file() && found.uid() != account.uid())
     }
 
-    /// An agent that committed what is for the factory alone did so by mistake: the tree has what the base has, mostly
-    /// nothing.
+    /// An agent commits a file for the factory alone only by mistake: the tree has the base's version, mostly none.
     async fn put_file_back(
         &self,
         worktree: &Worktree,
@@ -212,7 +218,7 @@ impl Mirror {
     }
 }
 
-/// The names in both lists, but for nested repositories, what is for the factory alone and what is refused.
+/// The names in both lists, except nested repositories, files for the factory alone and rejected files.
 fn paths_to_take(changed: &[u8], untracked: &[u8], mut is_refused: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut taken = Vec::with_capacity(changed.len() + untracked.len());
     for path in changed.split(|byte| *byte == 0).chain(untracked.split(|byte| *byte == 0)) {
@@ -226,7 +232,7 @@ fn paths_to_take(changed: &[u8], untracked: &[u8], mut is_refused: impl FnMut(&[
     taken
 }
 
-/// A copy of the desk's index that one snapshot may change, gone when it is done.
+/// A temporary copy of the metadata directory's index for one snapshot.
 pub(crate) struct ScratchIndex(PathBuf);
 
 impl ScratchIndex {
@@ -248,7 +254,7 @@ impl ScratchIndex {
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
         let path = worktree.desk().join(format!("scratch-{}-{number}.index", std::process::id()));
         let scratch = Self(path);
-        // After a restart the same number may come round again, with the lock of a git that was killed.
+        // After a restart the same number may be used again, with the lock file of a killed git.
         clear_lock(&scratch.lock()).map_err(Error::disk("clear", scratch.path()))?;
         Ok(scratch)
     }
@@ -264,7 +270,7 @@ impl ScratchIndex {
 
 impl Drop for ScratchIndex {
     fn drop(&mut self) {
-        // What stays behind goes with the desk.
+        // Leftovers are removed with the metadata directory.
         let _ = fs::remove_file(&self.0);
         let _ = clear_lock(&self.lock());
     }

@@ -1,4 +1,4 @@
-//! Where a factory keeps its things on disk.
+//! The layout of a factory's state directory.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +10,20 @@ use crate::lock::FileLock;
 use crate::process::{Account, AccountError};
 use crate::run_key::RunKey;
 
-/// The folder that belongs to one factory, and the one place that knows what is where in it.
+/// The directory of one factory, and the only module that knows its layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateDir {
     root: PathBuf,
 }
 
-/// Proof that no other process uses the same folder. Dropping it, or dying, lets go.
+/// Proof that no other process uses the same directory. Dropping it, or dying, releases it.
 #[derive(Debug)]
 pub struct StateHold {
     _lock: FileLock,
 }
 
 impl StateDir {
-    /// The folder `root`, made if it is not there.
+    /// The directory `root`, created if it is missing.
     pub fn new(root: &Path) -> Result<Self, Error> {
         let root = std::path::absolute(root).map_err(Error::disk("find", root))?;
         let state = Self { root };
@@ -43,7 +43,7 @@ impl StateDir {
         Ok(state)
     }
 
-    /// The directory `root` as it is: nothing is made. For those who only look at it.
+    /// The directory `root` as it is: nothing is created. For read-only callers.
     pub fn existing(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
@@ -56,7 +56,7 @@ impl StateDir {
         if matches!(rustix::process::test_kill_process(process), Err(rustix::io::Errno::SRCH)) {
             return None;
         }
-        // The number may be that of another process by now: the lock decides.
+        // The pid may be that of another process by now: the lock decides.
         let is_held = match std::fs::File::open(&path).ok()?.try_lock_shared() {
             Ok(()) => false,
             Err(std::fs::TryLockError::WouldBlock) => true,
@@ -69,7 +69,7 @@ impl StateDir {
         self.root.join("factory.lock")
     }
 
-    /// Lets an account reach what its programs need, and nothing else: tokens, records and notes stay closed.
+    /// Opens to an account what its programs need, and nothing else: tokens, records and metadata stay closed.
     pub(crate) fn open_to(&self, account: &Account) -> Result<(), AccountError> {
         let folders = [self.worktrees(), self.mirrors(), self.caches(), self.homes(), self.empty_home()];
         for folder in &folders {
@@ -78,7 +78,7 @@ impl StateDir {
         account.let_through(&self.root, &folders)
     }
 
-    /// Takes the folder for this process, or `None` if another process has it.
+    /// Locks the directory for this process, or `None` if another process has it.
     pub fn hold(&self) -> Result<Option<StateHold>, Error> {
         let path = self.lock_file();
         let Some(lock) = FileLock::try_take(&path)? else { return Ok(None) };
@@ -86,22 +86,22 @@ impl StateDir {
         Ok(Some(StateHold { _lock: lock }))
     }
 
-    /// The folder of all worktrees.
+    /// The directory of all worktrees.
     pub fn worktrees(&self) -> PathBuf {
         self.root.join("worktrees")
     }
 
-    /// A home folder that stays empty, for programs that must not find anybody's settings.
+    /// A home directory that stays empty, for programs that must not find user settings.
     pub fn empty_home(&self) -> PathBuf {
         self.root.join("home")
     }
 
-    /// What engines keep between the runs of a job: their conversations, by engine and job.
+    /// The engines' conversations between the runs of a job, by engine and job.
     pub fn sessions(&self) -> PathBuf {
         self.root.join("sessions")
     }
 
-    /// What one engine keeps between the runs of one job.
+    /// One engine's conversations of one job.
     pub(crate) fn conversation(&self, engine: &EngineName, job: JobId) -> PathBuf {
         self.sessions().join(engine.as_str()).join(job.to_string())
     }
@@ -111,12 +111,12 @@ impl StateDir {
         self.sessions().join(engine.as_str()).join(format!("{job}.session"))
     }
 
-    /// The home folders of runs.
+    /// The home directories of runs.
     pub(crate) fn homes(&self) -> PathBuf {
         self.root.join("homes")
     }
 
-    /// The home folder of one run, so that what its agent leaves there waits for nobody else's.
+    /// The home directory of one run, isolated from those of other runs.
     pub(crate) fn home(&self, run: RunKey) -> PathBuf {
         self.homes().join(run.to_string())
     }
@@ -125,17 +125,17 @@ impl StateDir {
         &self.root
     }
 
-    /// Folders that outlive worktrees.
+    /// Directories that outlive worktrees.
     pub(crate) fn caches(&self) -> PathBuf {
         self.root.join("caches")
     }
 
-    /// One of them. No two products share one: what an agent of the one leaves there would run in the other's work.
+    /// One of them. No two products share one: files of one product's agent would run in the other's work.
     pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> PathBuf {
         self.caches().join(product.as_str()).join(flat(repo)).join(name)
     }
 
-    /// Held by whoever cleans up.
+    /// Locked during a clean-up.
     pub(crate) fn gc_lock(&self) -> PathBuf {
         self.root.join("gc.lock")
     }
@@ -161,7 +161,7 @@ impl StateDir {
         self.worktrees().join(run.to_string())
     }
 
-    /// Our own notes on a worktree, kept where its agent has no business.
+    /// The factory's metadata of a worktree, out of its agent's reach.
     pub(crate) fn desk(&self, run: RunKey) -> PathBuf {
         self.desks().join(run.to_string())
     }
@@ -170,7 +170,7 @@ impl StateDir {
         self.root.join("runs")
     }
 
-    /// What work is being claimed under.
+    /// The nonce of the current claim.
     pub(crate) fn claim_note(&self) -> PathBuf {
         self.root.join("claim.json")
     }
@@ -179,7 +179,7 @@ impl StateDir {
         self.root.join("outbox")
     }
 
-    /// Notes on branches that are being made.
+    /// Records of branches that are being made.
     pub(crate) fn branches(&self) -> PathBuf {
         self.root.join("branches")
     }
@@ -199,12 +199,12 @@ impl MirrorName {
         Self(identity.file_name())
     }
 
-    /// A mirror that is kept by the name of its repository: worktrees that record no identity borrow from such a one.
+    /// A mirror that is named after its repository: worktrees without a recorded identity borrow from such a one.
     pub(crate) fn by_repo(repo: &RepoName) -> Self {
         Self(flat(repo))
     }
 
-    /// The mirror that is kept in a directory of this name.
+    /// The mirror in a directory of this name.
     pub(crate) fn in_directory(name: &str) -> Option<Self> {
         name.strip_suffix(".git").map(|name| Self(name.to_owned()))
     }
@@ -216,7 +216,7 @@ impl std::fmt::Display for MirrorName {
     }
 }
 
-/// `acme/notes` as one file name. `+` is in no repository's name, so two names never meet.
+/// `acme/notes` as one file name. `+` is in no repository's name, so that names never collide.
 fn flat(repo: &RepoName) -> String {
     repo.as_str().replace('/', "+")
 }

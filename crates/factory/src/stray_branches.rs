@@ -1,9 +1,9 @@
-//! Commits that an agent left on other branches than the one that it ended on: kept with the run, and reported.
+//! Commits that an agent left on other branches than its last one: kept with the run, and reported.
 
 use domain::CommitSha;
 
 use crate::error::Error;
-use crate::git::Call;
+use crate::git::GitCommand;
 use crate::mirror::{Mirror, quiet};
 use crate::publish::with_trailers;
 use crate::refs::RefName;
@@ -24,8 +24,8 @@ pub(crate) struct StrayBranch {
 const STRAYS_MAX: usize = 20;
 
 impl Mirror {
-    /// The stray branches of a worktree, after a snapshot of it. Their commits are taken into the mirror. A repository that
-    /// cannot be read has none.
+    /// The stray branches of a worktree, after a snapshot of it. Their commits are copied into the mirror. An
+    /// unreadable repository has none.
     pub(crate) async fn stray_branches(&self, worktree: &Worktree) -> Vec<StrayBranch> {
         // The agent's own last commit, which may have been made again with trailers.
         let head_ref = worktree.head_ref();
@@ -61,7 +61,7 @@ impl Mirror {
         strays
     }
 
-    /// Whether a commit builds upon what the job started from, and something of it is neither in the work nor on the remote.
+    /// Whether a commit builds upon the job's start, and part of it is neither in the work nor on the remote.
     async fn is_stray(&self, worktree: &Worktree, head: &CommitSha, tip: &CommitSha) -> Result<bool, Error> {
         if !self.call("merge-base").args([worktree.fork().as_str(), tip.as_str()]).holds().await? {
             return Ok(false);
@@ -89,19 +89,24 @@ impl Mirror {
         Ok(name)
     }
 
-    /// A git command that reads an agent's repository as a stranger's.
-    fn on_repository<'a>(&'a self, worktree: &'a Worktree, verb: &'static str, trust: &'a std::path::Path) -> Call<'a> {
+    /// A git command that reads an agent's repository as untrusted.
+    fn on_repository<'a>(
+        &'a self,
+        worktree: &'a Worktree,
+        verb: &'static str,
+        trust: &'a std::path::Path,
+    ) -> GitCommand<'a> {
         let call = self.call(verb).on_agents_files(self.host.enclosure(worktree)).transport(Transport::Folder);
         if self.host.account.is_some() { call.trusting(trust) } else { call }
     }
 }
 
-/// Lines of `sha TAB refs/heads/name`. What is anything else is left out.
+/// Parses lines of `sha TAB refs/heads/name`. Others are skipped.
 fn branches(listing: &[u8]) -> Vec<StrayBranch> {
     let listing = String::from_utf8_lossy(listing);
     let branch = |line: &str| {
         let (sha, name) = line.split_once('\t')?;
-        let name = domain::printable(name.strip_prefix("refs/heads/")?);
+        let name = domain::escape_for_terminal(name.strip_prefix("refs/heads/")?);
         Some(StrayBranch { name, sha: sha.parse().ok()? })
     };
     listing.lines().filter_map(branch).collect()

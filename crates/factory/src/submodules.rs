@@ -1,7 +1,7 @@
-//! Submodules, checked out for reading where the configuration asks for them [F3].
+//! Submodules, checked out for reading if configured [F3].
 //!
 //! Each is a repository of its own inside the worktree, like any that the agent could make: nothing in it is trusted
-//! later, and what the agent changes there is not taken for its work.
+//! later, and the agent's changes there are not part of its work.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,11 +23,11 @@ struct Submodule {
     remote: Remote,
 }
 
-/// All that such a repository needs to begin with.
+/// The initial content of such a repository.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n";
 
 impl Mirror {
-    /// Checks out the submodules of `content` into a worktree, those inside of submodules not.
+    /// Checks out the submodules of `content` into a worktree, without nested submodules.
     pub(crate) async fn check_out_submodules(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
         if !self.submodules {
             return Ok(());
@@ -39,7 +39,8 @@ impl Mirror {
     }
 
     async fn check_out_submodule(&self, worktree: &Worktree, submodule: &Submodule) -> Result<(), Error> {
-        let refused = || Error::Submodule { repo: self.repo.clone(), path: domain::printable(&submodule.path) };
+        let refused =
+            || Error::Submodule { repo: self.repo.clone(), path: domain::escape_for_terminal(&submodule.path) };
         let folder = place(worktree.path(), &submodule.path).ok_or_else(refused)?;
         let repository = folder.join(".git");
         for inner in ["objects", "refs"] {
@@ -69,17 +70,17 @@ impl Mirror {
         }
         let urls = self.submodule_urls(content).await?;
         let submodules = links.into_iter().filter_map(|(path, sha)| {
-            // A link without an address is no submodule, only something that was committed by mistake.
+            // A link without a URL is no submodule, only committed by mistake.
             let url = urls.get(&path)?;
             Some(match self.remote().submodule(url) {
                 Some(remote) => Ok(Submodule { path, sha, remote }),
-                None => Err(Error::Submodule { repo: self.repo.clone(), path: domain::printable(&path) }),
+                None => Err(Error::Submodule { repo: self.repo.clone(), path: domain::escape_for_terminal(&path) }),
             })
         });
         submodules.collect()
     }
 
-    /// The addresses that `.gitmodules` gives, by path. Nothing else in it counts.
+    /// The URLs of `.gitmodules`, by path. Nothing else in it counts.
     pub(crate) async fn submodule_urls(&self, content: &CommitSha) -> Result<BTreeMap<String, String>, Error> {
         let blob = format!("--blob={content}:.gitmodules");
         let listing = match self.call("config").args(["--null", &blob, "--list"]).output().await {
@@ -105,8 +106,8 @@ impl Mirror {
 }
 
 impl Remote {
-    /// The remote of a submodule with this address. Relative ones are beside this one, and known by the same login; a
-    /// folder of this machine can only be named by a repository that is one itself.
+    /// The remote of a submodule with this URL. Relative ones are beside this one, with the same credential; only a
+    /// local repository can name a local directory.
     fn submodule(&self, url: &str) -> Option<Self> {
         let is_relative = url.starts_with("./") || url.starts_with("../");
         let remote = if is_relative { self.beside(url)? } else { Self::parse(url).ok()? };
@@ -122,7 +123,7 @@ fn link(entry: &str) -> Option<(String, CommitSha)> {
     Some((path.to_owned(), sha.parse().ok()?))
 }
 
-/// The folder of a submodule, if its path stays inside the worktree: no `..`, no repository, no link on the way.
+/// The directory of a submodule, if its path stays inside the worktree: no `..`, no repository, no link on the path.
 fn place(worktree: &Path, path: &str) -> Option<PathBuf> {
     let mut folder = worktree.to_owned();
     for component in Path::new(path).components() {
@@ -130,7 +131,7 @@ fn place(worktree: &Path, path: &str) -> Option<PathBuf> {
         let name = name.to_str()?;
         if name.to_ascii_lowercase().starts_with(".git")
             || name.starts_with('-')
-            || !name.chars().all(domain::is_harmless)
+            || !name.chars().all(domain::is_terminal_safe)
         {
             return None;
         }

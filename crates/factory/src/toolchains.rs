@@ -1,5 +1,5 @@
-//! Toolchains that the operator has installed, as programs in the sandbox find them: the variables that lead to them, the
-//! directories that have to be readable, and the caches that they write to.
+//! The operator's toolchains for programs in the sandbox: their variables, the directories that have to be readable,
+//! and the caches that they write to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::detect::find_program;
 
-/// Variables that name the directory of a toolchain or of a version manager, with where that is in a home when the variable
-/// is not set. A program whose `HOME` is the run's own finds it by nothing else.
+/// Variables that name the directory of a toolchain or of a version manager, with its default place in a home. A
+/// program whose `HOME` is the run's own finds it by nothing else.
 ///
 /// Not among them are directories that a tool also writes to (`CARGO_HOME`, `GOPATH`, `BUN_INSTALL`): without the variable
 /// these are in the run's own home, or in a cache.
@@ -38,7 +38,7 @@ const HOMES: [(&str, Option<&str>); 23] = [
     ("VOLTA_HOME", Some(".volta")),
 ];
 
-/// Variables that choose among the versions that are installed.
+/// Variables that choose among the installed versions.
 const VERSIONS: [&str; 7] = [
     "GOENV_VERSION",
     "GOTOOLCHAIN",
@@ -49,7 +49,7 @@ const VERSIONS: [&str; 7] = [
     "RUSTUP_TOOLCHAIN",
 ];
 
-/// Where a tool keeps what it downloads, by the variable that names the directory: it outlives worktrees if the program is
+/// Where a tool keeps its downloads, by the variable that names the directory: it outlives worktrees if the program is
 /// installed.
 const CACHES: [(&str, &str, &str); 7] = [
     ("bun", "BUN_INSTALL_CACHE_DIR", "toolchain-bun"),
@@ -61,8 +61,8 @@ const CACHES: [(&str, &str, &str); 7] = [
     ("uv", "UV_CACHE_DIR", "toolchain-uv"),
 ];
 
-/// The toolchain variables of an environment: those that are set, and those of toolchains that are in the home of the
-/// operator although no variable says so. One that is in `home` itself, which a program is given, needs no variable.
+/// The toolchain variables of an environment: those that are set, and those of toolchains in the operator's home
+/// without one. A toolchain in `home` itself, which a program is given, needs no variable.
 pub(crate) fn variables(
     set: &BTreeMap<OsString, OsString>,
     home: Option<&Path>,
@@ -93,8 +93,8 @@ pub(crate) fn caches(path: Option<&OsStr>) -> impl Iterator<Item = (&'static str
     installed.map(|(_, variable, directory)| (variable, directory))
 }
 
-/// The home with the operator's toolchains: what `HOME` names or, for a service that has another one, the home that `PATH`
-/// has cargo's programs in.
+/// The home with the operator's toolchains: `HOME` or, for a service with another one, the home of cargo's programs in
+/// `PATH`.
 fn operators_home(set: &BTreeMap<OsString, OsString>) -> Option<PathBuf> {
     let own = set.get(OsStr::new("HOME")).map(PathBuf::from).filter(|home| home.is_absolute());
     let has_any =

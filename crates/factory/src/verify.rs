@@ -1,4 +1,4 @@
-//! Setup, prepare and verify commands: the job author's own program, run like the engine is [F5].
+//! Setup, prepare and verify commands: the job author's own programs, run like the engine [F5].
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,27 +10,27 @@ use tokio_util::sync::CancellationToken;
 use crate::process::{Bounds, End, Environment, Launcher, Line, Program, Source};
 use crate::scrub::Scrubber;
 
-/// What came of a list of commands, with the evidence of those that ran [B4].
+/// The outcome of a list of commands, with the evidence of those that ran [B4].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandsVerdict {
     /// Each ended with exit code 0.
     Passed(Vec<Evidence>),
-    /// The last one of these did not, in time or at all. Those after it were not run.
+    /// The last one of these failed or timed out. Those after it were not run.
     Failed(Vec<Evidence>),
-    /// We were asked to stop.
+    /// A stop request ended them.
     Cancelled(Vec<Evidence>),
 }
 
-/// The end of the output says what failed; the beginning of a longer one is not kept.
+/// The end of the output shows the failure; the start of a longer one is not kept.
 const EVIDENCE_BYTES_MAX: usize = 16 * 1024;
-/// All commands together: a report must fit into one request, whatever escaping adds.
+/// All commands together: a report must fit into one request, escaping included.
 const EVIDENCE_BYTES_TOTAL_MAX: usize = 256 * 1024;
 const LINES_IN_FLIGHT_MAX: usize = 4;
 
 /// Runs commands one after the other in a worktree, until one fails. `bounds.wall` is for all of them together.
 ///
-/// Each goes through `sh -c`. This is the one place with a shell: the commands come from the job's author, who is
-/// trusted as far as the prompt is, and run in the same cleared environment as the engine.
+/// Each goes through `sh -c`. Only this module uses a shell: the commands come from the job's author, who is trusted as
+/// far as the prompt is, and run in the same cleared environment as the engine.
 pub async fn run_commands(
     commands: &[String],
     dir: &Path,
@@ -46,7 +46,7 @@ pub async fn run_commands(
 
 /// Commands, where they run and how they are started.
 pub(crate) struct Commands<'a> {
-    /// What their evidence is shown as.
+    /// The kind of their evidence.
     pub(crate) step: CommandStep,
     pub(crate) lines: &'a [String],
     pub(crate) dir: &'a Path,
@@ -55,7 +55,7 @@ pub(crate) struct Commands<'a> {
 }
 
 impl Commands<'_> {
-    /// Like [`run_commands`], with somebody who hears each line of output at once, as it was printed.
+    /// Like [`run_commands`], with a listener that receives each line of output as it is printed.
     pub(crate) async fn run(
         &self,
         bounds: &Bounds,
@@ -65,7 +65,7 @@ impl Commands<'_> {
         self.run_announced(bounds, cancel, |_| (), hear).await
     }
 
-    /// Like [`Commands::run`], with somebody who is told of each command when it begins.
+    /// Like [`Commands::run`], with a listener that is notified when each command starts.
     pub(crate) async fn run_announced(
         &self,
         bounds: &Bounds,
@@ -139,7 +139,7 @@ fn stopped(end: End, in_all: Duration) -> Option<String> {
     }
 }
 
-/// The end of the output, safe to show. Scrubbed before it is cut: half a secret is still one.
+/// The end of the output, safe to show. Scrubbed before it is truncated: half a secret is still one.
 async fn last_lines(mut lines: mpsc::Receiver<Line>, scrubber: &Scrubber, hear: &(impl Fn(&str) + Sync)) -> String {
     let mut scrub = [scrubber.stream(), scrubber.stream()];
     let mut kept = String::new();
@@ -149,7 +149,7 @@ async fn last_lines(mut lines: mpsc::Receiver<Line>, scrubber: &Scrubber, hear: 
         let mut decided = stream.push(line.text.as_bytes());
         decided.extend(stream.push(b"\n"));
         keep(&mut kept, &decided);
-        // Cut rarely, to a half, so that a talkative command costs no more than its output.
+        // Truncated rarely, to a half, so that the cost stays linear in the output.
         if kept.len() > 2 * EVIDENCE_BYTES_MAX {
             cut_front(&mut kept, EVIDENCE_BYTES_MAX);
         }
@@ -162,11 +162,11 @@ async fn last_lines(mut lines: mpsc::Receiver<Line>, scrubber: &Scrubber, hear: 
 }
 
 fn keep(kept: &mut String, bytes: &[u8]) {
-    let is_safe = |c: char| matches!(c, '\t' | '\n') || domain::is_harmless(c);
+    let is_safe = |c: char| matches!(c, '\t' | '\n') || domain::is_terminal_safe(c);
     kept.extend(String::from_utf8_lossy(bytes).chars().map(|c| if is_safe(c) { c } else { '\u{fffd}' }));
 }
 
-/// Keeps the ends of the last commands' output, where a failure is, and says what was cut from the others.
+/// Keeps the ends of the last commands' output, where a failure is, and notes what was cut from the others.
 fn fit_for_one_report(mut evidence: Vec<Evidence>) -> Vec<Evidence> {
     let mut room = EVIDENCE_BYTES_TOTAL_MAX;
     for shown in evidence.iter_mut().rev() {
@@ -179,7 +179,7 @@ fn fit_for_one_report(mut evidence: Vec<Evidence>) -> Vec<Evidence> {
     evidence
 }
 
-/// Cuts a text to its end, and says how much is gone.
+/// Truncates a text to its end, and notes how much is gone.
 fn cut_front(text: &mut String, size_max: usize) -> usize {
     let mut surplus = text.len().saturating_sub(size_max);
     while !text.is_char_boundary(surplus) {

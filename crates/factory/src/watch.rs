@@ -1,4 +1,4 @@
-//! Notices that something in a folder has changed, without asking again and again where the system can tell.
+//! Reports changes in a directory, without polling where the system supports it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,43 +10,43 @@ use domain::Clock;
 #[cfg(target_os = "linux")]
 use self::inotify::Inotify;
 
-/// How often folders are looked at where the system does not tell.
+/// How often directories are polled where the system reports no changes.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Folders that are watched, each by itself and not what is below it. What happened before [`FolderWatch::changed`] is
-/// awaited is not missed; several changes may be told as one. A hint: whoever relies on it looks by himself now and then.
-pub struct FolderWatch {
-    means: Means,
+/// Watched directories, each without its subdirectories. Changes before [`DirectoryWatch::changed`] is awaited are not
+/// missed; several changes may be reported as one. A hint: a caller that relies on it also polls now and then.
+pub struct DirectoryWatch {
+    means: WatchBackend,
     clock: Arc<dyn Clock>,
 }
 
-enum Means {
+enum WatchBackend {
     #[cfg(target_os = "linux")]
     Told(Inotify),
     Looking(BTreeMap<PathBuf, Option<SystemTime>>),
 }
 
-impl FolderWatch {
-    /// Watches these folders; one that is not there is watched for nothing.
+impl DirectoryWatch {
+    /// Watches these directories; a missing one is ignored.
     pub fn on<P: AsRef<Path>>(folders: impl IntoIterator<Item = P>, clock: Arc<dyn Clock>) -> Self {
         let folders: Vec<PathBuf> = folders.into_iter().map(|folder| folder.as_ref().to_owned()).collect();
         #[cfg(target_os = "linux")]
         match Inotify::on(&folders) {
-            Ok(inotify) => return Self { means: Means::Told(inotify), clock },
+            Ok(inotify) => return Self { means: WatchBackend::Told(inotify), clock },
             Err(error) => {
                 tracing::warn!(%error, "Folders are looked at every {LOOK_EVERY:?}: the system does not tell");
             }
         }
         let times = folders.into_iter().map(|folder| (folder.clone(), changed_at(&folder))).collect();
-        Self { means: Means::Looking(times), clock }
+        Self { means: WatchBackend::Looking(times), clock }
     }
 
-    /// Resolves once something was made, written, moved or removed in one of the folders.
+    /// Resolves once something was created, written, moved or removed in one of the directories.
     pub async fn changed(&mut self) {
         match &mut self.means {
             #[cfg(target_os = "linux")]
-            Means::Told(inotify) => inotify.changed(&*self.clock).await,
-            Means::Looking(times) => loop {
+            WatchBackend::Told(inotify) => inotify.changed(&*self.clock).await,
+            WatchBackend::Looking(times) => loop {
                 self.clock.sleep(LOOK_EVERY).await;
                 let mut is_changed = false;
                 for (folder, seen) in times.iter_mut() {
@@ -76,7 +76,7 @@ mod inotify {
     use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
     use tokio::io::unix::AsyncFd;
 
-    /// What was queued is read and thrown away: that there was something is all that matters.
+    /// Queued events are discarded: only their presence matters.
     const QUEUED_BYTES: usize = 16 * 1024;
 
     pub(super) struct Inotify(AsyncFd<OwnedFd>);
@@ -88,7 +88,7 @@ mod inotify {
         )]
         pub(super) fn on(folders: &[PathBuf]) -> io::Result<Self> {
             let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-            // Not that a file was opened: every program that starts would wake us.
+            // Not opening a file: every program start would wake us.
             let changes = WatchFlags::CREATE
                 | WatchFlags::DELETE
                 | WatchFlags::MOVED_FROM
@@ -106,7 +106,7 @@ mod inotify {
 
         pub(super) async fn changed(&mut self, clock: &dyn Clock) {
             let Ok(mut ready) = self.0.readable().await else {
-                // It cannot tell any more; whoever waits has a timer of his own.
+                // It cannot report any more; the caller has a timer of its own.
                 clock.sleep(super::LOOK_EVERY).await;
                 return;
             };
@@ -119,7 +119,7 @@ mod inotify {
 
 #[cfg(test)]
 mod tests {
-    use ambient::SystemClock;
+    use clock::SystemClock;
 
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
     async fn notices(change: impl FnOnce(&Path)) -> bool {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("there"), "x").unwrap();
-        let mut watch = FolderWatch::on([folder.path()], Arc::new(SystemClock::new()));
+        let mut watch = DirectoryWatch::on([folder.path()], Arc::new(SystemClock::new()));
 
         change(folder.path());
 
@@ -144,11 +144,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_only_read_wakes_nobody_and_a_folder_that_is_not_there_is_no_trouble() {
+    async fn reading_a_file_is_no_change_and_a_missing_directory_no_error() {
         let folder = tempfile::tempdir().unwrap();
         let (file, absent) = (folder.path().join("there"), folder.path().join("absent"));
         std::fs::write(&file, "x").unwrap();
-        let mut watch = FolderWatch::on([folder.path(), &absent], Arc::new(SystemClock::new()));
+        let mut watch = DirectoryWatch::on([folder.path(), &absent], Arc::new(SystemClock::new()));
 
         std::fs::read(&file).unwrap();
 

@@ -1,8 +1,8 @@
 //! A worktree per job and epoch [F3].
 //!
-//! A worktree is a repository of its own that borrows the mirror's objects. Its agent may do to it what it likes: it has
-//! no remote to push to, shares no configuration with anybody, and the factory never runs git with what it says. What
-//! the factory must remember about it (where it started, an index) lies on its *desk*, outside of the worktree.
+//! A worktree is a repository of its own that borrows the mirror's objects. Its agent may change everything in it: it
+//! has no remote to push to, shares no configuration, and the factory never runs git with its settings. The factory
+//! keeps its own data about it (the start commit, an index) in a metadata directory (`desk`), outside of the worktree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use domain::{BranchName, Checkpoint, Clock, CommitSha, RepoIdentity, RepoName};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Identity;
+use crate::dirfd::DirFd;
 use crate::disk::{copy_index, make_private_folder, replace_file};
 use crate::error::Error;
-use crate::folder::Folder;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
@@ -22,18 +22,18 @@ use crate::run_key::RunKey;
 use crate::snapshot::Snapshot;
 use crate::state::{MirrorName, StateDir};
 
-/// The file that an agent may leave the pull request's text in. It is never committed.
+/// The file in which an agent may leave the pull request's text. It is never committed.
 pub(crate) const PR_BODY: &str = ".aq_pr.md";
 
 /// The file in which an agent may leave a question to a person.
 pub(crate) const QUESTION: &str = ".aq_question.md";
 
-/// The files in the root of a worktree that are for the factory alone. They are never committed.
+/// The files in the root of a worktree for the factory alone. They are never committed.
 pub(crate) const FOR_THE_FACTORY: [&str; 2] = [PR_BODY, QUESTION];
 
-/// What a worktree begins with.
+/// The initial content of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum WorktreeStart {
     /// The head of the base branch.
     Base,
     /// A commit of an earlier run, to build upon.
@@ -42,40 +42,40 @@ pub enum Start {
     Checkpoint(Checkpoint),
 }
 
-/// A finished worktree.
+/// A complete worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Worktree {
     run: RunKey,
     path: PathBuf,
     desk: PathBuf,
-    notes: Notes,
+    notes: WorktreeNotes,
 }
 
-/// What we must know about a worktree after a restart.
+/// The metadata of a worktree, for a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Notes {
+struct WorktreeNotes {
     v: u32,
     repo: RepoName,
     base: BranchName,
-    /// The head of the base branch when the worktree was made: what `origin/<base>` shows. Absent in notes of earlier
-    /// versions, whose worktrees show the fork there.
+    /// The head of the base branch when the worktree was made: the commit of `origin/<base>`. Absent in metadata of
+    /// earlier versions, whose worktrees have the fork there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base_head: Option<CommitSha>,
-    /// Where the work left the base branch.
+    /// Where the work branched off the base branch.
     fork: CommitSha,
-    /// What was checked out, before the agent.
+    /// The commit that was checked out, before the agent.
     start: CommitSha,
     /// Whether some of its files are in large file storage.
     #[serde(default)]
     large_files: bool,
-    /// Which repository it is of; `None` in notes of versions that kept mirrors by name.
+    /// The repository's identity; `None` in metadata of versions that kept mirrors by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     identity: Option<RepoIdentity>,
 }
 
-/// What was saved of a worktree last, so that nothing is pushed twice.
+/// The last saved state of a worktree, so that nothing is pushed twice.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LastSaved {
+pub(crate) struct LastSave {
     pub(crate) head: CommitSha,
     pub(crate) tree: CommitSha,
     /// The last commits of other branches.
@@ -84,19 +84,19 @@ pub(crate) struct LastSaved {
     pub(crate) sha: CommitSha,
 }
 
-/// Where that is written down.
+/// The file of that state.
 const LAST_SAVED: &str = "saved.json";
 
-/// Where it is written down what was there before the agent.
+/// The file of the untracked names before the agent.
 const GIVEN: &str = "given";
 
 /// The snapshot of a worktree that commands may write to without changing the work.
 const FROZEN: &str = "frozen.json";
 
-/// Whoever has the lock of a desk reads one repository of this machine, which git gives up after less.
+/// The holder of a metadata directory's lock reads one local repository, for which git times out sooner.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3 * 60);
 
-/// Written last: a worktree without it was never finished.
+/// Written last: a worktree without it is incomplete.
 const NOTES: &str = "start.json";
 
 impl Worktree {
@@ -110,12 +110,12 @@ impl Worktree {
         self.run
     }
 
-    /// The repository it is of.
+    /// Its repository.
     pub fn repo(&self) -> &RepoName {
         &self.notes.repo
     }
 
-    /// Which repository that is, if it was recorded.
+    /// The repository's identity, if it was recorded.
     pub(crate) fn identity(&self) -> Option<&RepoIdentity> {
         self.notes.identity.as_ref()
     }
@@ -140,10 +140,10 @@ impl Worktree {
         self.notes.base_head.as_ref().unwrap_or(&self.notes.fork)
     }
 
-    /// The text that the agent proposes for its pull request, cut at `bytes_max`. Only an ordinary file holds one: neither
-    /// a link nor a second name of another file.
+    /// The agent's text for its pull request, truncated at `bytes_max`. Only a regular file holds one: neither a link
+    /// nor a second hard link of another file.
     pub fn pr_body(&self, bytes_max: usize) -> Option<String> {
-        let bytes = Folder::open(&self.path).ok()?.read(PR_BODY, u64::try_from(bytes_max).ok()?).ok()?;
+        let bytes = DirFd::open(&self.path).ok()?.read(PR_BODY, u64::try_from(bytes_max).ok()?).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -175,17 +175,17 @@ impl Worktree {
         &self.desk
     }
 
-    pub(crate) fn last_saved(&self) -> Option<LastSaved> {
+    pub(crate) fn last_saved(&self) -> Option<LastSave> {
         serde_json::from_slice(&fs::read(self.desk.join(LAST_SAVED)).ok()?).ok()
     }
 
-    /// Remembers what is on the remote now. If it cannot, the next time pushes once more.
-    pub(crate) fn remember_saved(&self, saved: &LastSaved) {
+    /// Records what is on the remote now. If that fails, the next save pushes once more.
+    pub(crate) fn remember_saved(&self, saved: &LastSave) {
         let written = serde_json::to_vec(saved).unwrap_or_default();
         let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
     }
 
-    /// The snapshot that stands for the worktree since it was frozen.
+    /// The frozen snapshot of the worktree.
     pub(crate) fn frozen(&self) -> Result<Option<Snapshot>, Error> {
         let path = self.desk.join(FROZEN);
         match fs::read(&path) {
@@ -201,7 +201,7 @@ impl Worktree {
         replace_file(&path, &written).map_err(Error::disk("write", &path))
     }
 
-    /// The untracked names that were there before the agent, each with a NUL behind it.
+    /// The untracked names before the agent, each terminated by NUL.
     pub(crate) fn given(&self) -> Vec<u8> {
         fs::read(self.desk.join(GIVEN)).unwrap_or_default()
     }
@@ -211,12 +211,12 @@ impl Worktree {
         replace_file(&path, untracked).map_err(Error::disk("write", &path))
     }
 
-    /// Git settings that say no more than that this worktree may be read although it belongs to another account.
+    /// Git settings that only allow reading this worktree although it belongs to another account.
     pub(crate) fn trust(&self) -> PathBuf {
         self.desk.join("trust.gitconfig")
     }
 
-    /// Takes the lock around what this run alone has in the mirror.
+    /// Takes the lock around this run's own refs in the mirror.
     pub(crate) async fn lock(&self, clock: &dyn Clock) -> Result<FileLock, Error> {
         FileLock::take(&self.desk.join("lock"), clock, LOCK_PATIENCE).await
     }
@@ -233,8 +233,8 @@ impl Worktree {
 }
 
 impl Mirror {
-    /// Makes the worktree of a run. One that is already finished is given back as it is; an unfinished one is made again.
-    pub async fn create(&self, run: RunKey, base: &BranchName, start: &Start) -> Result<Worktree, Error> {
+    /// Creates the worktree of a run. A complete one is returned unchanged; an incomplete one is created again.
+    pub async fn create(&self, run: RunKey, base: &BranchName, start: &WorktreeStart) -> Result<Worktree, Error> {
         if let Some(worktree) = self.host.worktree(run)? {
             return Ok(worktree);
         }
@@ -244,7 +244,8 @@ impl Mirror {
         let large_files = self.needs_large_files(&layout.content).await?;
         let (repo, base) = (self.repo.clone(), base.clone());
         let (base_head, identity) = (Some(layout.base_head), Some(self.identity().clone()));
-        let notes = Notes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
+        let notes =
+            WorktreeNotes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
         let state = &self.host.state;
         let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
         for folder in [&worktree.path, &worktree.desk] {
@@ -260,20 +261,20 @@ impl Mirror {
         Ok(worktree)
     }
 
-    async fn layout(&self, run: RunKey, base: &BranchName, start: &Start) -> Result<Layout, Error> {
+    async fn layout(&self, run: RunKey, base: &BranchName, start: &WorktreeStart) -> Result<Layout, Error> {
         let base_head = self.head_of(base).await?;
         let (head, content) = match start {
-            Start::Base => (base_head.clone(), base_head.clone()),
-            Start::Commit(sha) => {
+            WorktreeStart::Base => (base_head.clone(), base_head.clone()),
+            WorktreeStart::Commit(sha) => {
                 self.require(sha).await?;
                 (sha.clone(), sha.clone())
             }
-            Start::Checkpoint(saved) => {
-                // The name is made here, not taken from the message: what we were sent is a commit to look for.
+            WorktreeStart::Checkpoint(saved) => {
+                // The name is made here, not taken from the message: that only has a commit to look for.
                 let shown = self.fetch_ref(&self.host.refs.wip(RunKey { job: run.job, epoch: saved.epoch })).await?;
                 let sha = match (self.require(&saved.sha).await, shown) {
                     (Ok(()), _) => saved.sha.clone(),
-                    // The run saved once more and died before it could say so. Nobody else writes to its ref.
+                    // The run saved once more and died before it reported that. No other run writes to its ref.
                     (Err(Error::NoSuchCommit { .. }), Some(later)) => later,
                     (Err(error), _) => return Err(error),
                 };
@@ -285,13 +286,14 @@ impl Mirror {
         let shared = self.call("merge-base").args([base_head.as_str(), head.as_str()]).object().await;
         let fork = shared.unwrap_or_else(|_| head.clone());
         if self.is_partial() && fork != base_head {
-            // The agent cannot fetch: what a merge of the base branch needs has to be here. It works without until it merges.
+            // The agent cannot fetch: what a merge of the base branch needs has to be here. It works without until it
+            // merges.
             let _ = self.diff(&fork, &base_head).await;
         }
         Ok(Layout { base_head, head, content, fork })
     }
 
-    /// Fills the folder, and keeps on the desk the index that knows these very files.
+    /// Fills the directory, and keeps the index of these very files in the metadata directory.
     async fn check_out(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
         let index = worktree.index();
         let check_out = self.call("read-tree").work_tree(&worktree.path).index(&index);
@@ -303,7 +305,7 @@ impl Mirror {
         Ok(check_out.args(["--reset", "-u", content.as_str()]).done().await?)
     }
 
-    /// Gives the agent a repository in which its work is on a branch of its own.
+    /// Creates the agent's repository with a branch of its own.
     async fn furnish(&self, worktree: &Worktree, content: &CommitSha) -> Result<(), Error> {
         let head = worktree.start();
         let branch = self.host.refs.run(worktree.run);
@@ -327,7 +329,7 @@ impl Mirror {
         let index = repository.join("index");
         copy_index(&worktree.index(), &index).map_err(Error::disk("write", &index))?;
         if content != head {
-            // Files keep what was saved, the index shows the last commit: what differs is uncommitted again.
+            // Files keep what was saved, the index is at the last commit: the differences are uncommitted again.
             let unstage = self.call("read-tree").work_tree(&worktree.path).index(&index);
             unstage.args(["-m", "-i", head.as_str()]).done().await?;
         }
@@ -336,8 +338,8 @@ impl Mirror {
 }
 
 impl Mirror {
-    /// Gives the worktree to whoever works in it, and writes down that we may still read it: git reads no repository of
-    /// another account unless a file of our own says so.
+    /// Gives the worktree to the account that agents run under, and records that the factory may still read it: git
+    /// reads no repository of another account unless a file of the factory's own allows it.
     fn move_in(&self, worktree: &Worktree) -> Result<(), Error> {
         if self.host.account.is_none() {
             return Ok(());
@@ -352,11 +354,11 @@ impl Mirror {
 }
 
 struct Layout {
-    /// What the base branch shows.
+    /// The commit of the base branch.
     base_head: CommitSha,
-    /// What the agent's branch shows.
+    /// The commit of the agent's branch.
     head: CommitSha,
-    /// Whose files are checked out.
+    /// The commit whose files are checked out.
     content: CommitSha,
     fork: CommitSha,
 }

@@ -4,6 +4,7 @@ use protocol::{Client, Endpoint, Trust};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::compose;
 use crate::config::{Config, FINGERPRINT, fingerprint, is_fingerprint};
 use crate::failure::{Exit, Failure};
 
@@ -11,6 +12,13 @@ use crate::failure::{Exit, Failure};
 pub(crate) fn connect(config: &Config) -> Result<Client, Failure> {
     check_running(config)?;
     let Some(token) = config.client.token.value.read()? else {
+        if let Some(variables) = compose::client_variables(config) {
+            let message = "this machine has a factory, and no token for clients";
+            return Err(Failure::unauthorized(message).hint(format!(
+                "set {variables} and GIGA_TOKEN; `giga token create --role operator` on the coordinator's machine makes \
+                 a token"
+            )));
+        }
         return Err(Failure::unauthorized(format!("there is no token for {}", config.client.api.value)).hint(
             "a coordinator on this machine writes one when it first starts (`giga up`); \
              for another one set GIGA_TOKEN, or `client.token_file` in giga.toml",
@@ -19,7 +27,7 @@ pub(crate) fn connect(config: &Config) -> Result<Client, Failure> {
     open(config, token.reveal().to_owned())
 }
 
-/// A client that shows no token, for what everybody may ask.
+/// A client without a token, for public routes.
 pub(crate) fn connect_as_nobody(config: &Config) -> Result<Client, Failure> {
     check_running(config)?;
     open(config, String::new())
@@ -32,7 +40,7 @@ fn check_running(config: &Config) -> Result<(), Failure> {
     Err(Failure::new(Exit::Unreachable, message).hint("start it with `giga up`, or use --api to reach another one"))
 }
 
-/// Whose certificates are believed: the one that the coordinator of this machine wrote down, what `client.ca` says, or
+/// Which certificates are trusted: the one that the coordinator of this machine recorded, `client.ca`, or
 /// the public authorities.
 pub(crate) fn trust(config: &Config, api: &str) -> Result<Trust, Failure> {
     if let Some(pinned) = config.client.pinned.filter(|_| config.client.api.value == api) {

@@ -1,32 +1,32 @@
 //! `giga bench`: what the fleet can do on this machine, measured over real HTTP on durable commits [P1]–[P6].
 
-mod crew;
+mod cleanup;
 mod decide;
 mod depth;
-mod figures;
-mod ground;
-mod hand;
+mod fake_worker;
 mod idle;
 mod latency;
-mod lives;
 mod memory;
 mod process;
 mod seed;
+mod statistics;
+mod target;
 mod throughput;
-mod visit;
 mod watcher;
+mod worker_pool;
+mod workload;
 
 use crate::cli::{BenchArgs, BenchCommand};
 use crate::command::Context;
 use crate::failure::Failure;
 
-use ground::Site;
+use target::BenchSite;
 
-/// Runs one benchmark, and prints a table or one line of JSON. Whether it ends well, fails or is told to stop, it clears up.
+/// Runs one benchmark, and prints a table or one line of JSON. Whether it succeeds, fails or is stopped, it cleans up.
 pub(crate) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
-    crate::fleet::allow_many_connections();
-    let stop = crate::fleet::stop_on_signal();
-    let site = Site::of(context, &args)?;
+    crate::compose::allow_many_connections();
+    let stop = crate::compose::stop_on_signal();
+    let site = BenchSite::of(context, &args)?;
     let measuring = async {
         match args.command {
             BenchCommand::Latency(args) => latency::run(context, &site, &args).await,

@@ -1,8 +1,8 @@
 //! The words of the command line.
 
+mod aliases;
 mod bench;
 mod fleet;
-mod foreign;
 mod jobs;
 mod serving;
 mod upkeep;
@@ -14,12 +14,12 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::config::Overrides;
 
+pub(crate) use aliases::meant;
 pub(crate) use bench::{
     BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchStore,
     BenchThroughputArgs,
 };
 pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
-pub(crate) use foreign::meant;
 pub(crate) use jobs::{
     CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until,
     WaitArgs,

@@ -1,13 +1,13 @@
 //! What each command does.
 
 mod act;
+mod activity;
 mod alerts;
 mod backoff;
 mod backup;
 mod completions;
 mod dead_letters;
 mod doctor;
-mod doing;
 mod events;
 mod explain;
 mod factories;
@@ -25,15 +25,15 @@ mod query;
 mod restore;
 mod runs;
 mod status;
+mod store_location;
 mod submit;
 mod titles;
 mod token;
 mod wait;
-mod whereabouts;
 
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, Timestamp};
 use protocol::Client;
 
@@ -45,9 +45,9 @@ pub(crate) use wait::{asks, rests};
 use crate::api::connect;
 use crate::bench;
 use crate::cli::Command;
+use crate::compose;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::fleet;
 use crate::output::Output;
 
 /// What every command has at hand.
@@ -72,7 +72,7 @@ impl<'o> Context<'o> {
     }
 }
 
-/// Runs a command that needs no settings: a broken file must not keep anybody from mending it.
+/// Runs a command that needs no settings: a broken file must not keep the user from fixing it.
 pub(crate) fn without_configuration(command: &Command, out: &Output) -> Option<Result<(), Failure>> {
     match command {
         Command::Init => Some(init::init(out)),
@@ -85,13 +85,13 @@ pub(crate) fn without_configuration(command: &Command, out: &Output) -> Option<R
 /// Runs any other command.
 pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), Failure> {
     match command {
-        Command::Up(args) => Ok(fleet::up(&context.config, &args, context.out).await?),
-        Command::Serve(args) => Ok(fleet::serve(&context.config, args.lifeline(), context.out).await?),
+        Command::Up(args) => Ok(compose::up(&context.config, &args, context.out).await?),
+        Command::Serve(args) => Ok(compose::serve(&context.config, args.lifeline(), context.out).await?),
         Command::Factory(args) => {
             let join = args.join();
-            Ok(fleet::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
+            Ok(compose::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
         }
-        Command::Local(args) => fleet::local(&context.config, &args, context.out).await,
+        Command::Local(args) => compose::local(&context.config, &args, context.out).await,
         Command::Submit(args) => submit::submit(context, args).await,
         Command::Wait(args) => wait::wait(context, args).await,
         Command::Jobs(args) => jobs::jobs(context, args).await,

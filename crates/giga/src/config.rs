@@ -1,8 +1,9 @@
-//! Every setting, with where it came from: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
+//! Every setting, with its source: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
 
 mod client;
 mod coordinator;
 mod data;
+mod duration;
 mod environment;
 mod factory;
 mod file;
@@ -15,7 +16,6 @@ mod resolver;
 mod secret;
 mod setting;
 mod size;
-mod span;
 mod store;
 mod toml_errors;
 
@@ -25,18 +25,18 @@ pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
 pub(crate) use client::{ClientConfig, FINGERPRINT, TokenSource, fingerprint, is_fingerprint, is_loopback};
 pub(crate) use data::DataDir;
+pub(crate) use duration::HumanDuration;
 pub(crate) use environment::Environment;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
-pub(crate) use setting::{Listed, Origin};
-pub(crate) use span::Span;
+pub(crate) use setting::{ListedSetting, Origin};
 pub(crate) use store::StoreChoice;
 
 use crate::cli::GlobalArgs;
 use crate::failure::Failure;
 
 use file::File;
-use resolver::{Ask, Resolver};
+use resolver::{Resolver, SettingSource};
 
 /// Everything that can be set, resolved.
 #[derive(Debug)]
@@ -54,14 +54,14 @@ pub(crate) struct Config {
     /// What is logged, and how.
     pub(crate) log: LogConfig,
     /// Every setting for people, in the order of the file.
-    pub(crate) listing: Vec<Listed>,
+    pub(crate) listing: Vec<ListedSetting>,
     /// `GIGA_*` variables that are set and mean nothing.
-    pub(crate) strangers: Vec<Stranger>,
+    pub(crate) strangers: Vec<UnknownVariable>,
     /// Variables that are known, set, and have no effect yet.
     pub(crate) without_effect: Vec<&'static str>,
     /// `--accept-data-loss`: a flag only, for it is decided each time.
     pub(crate) accept_data_loss: bool,
-    /// What the flags said, to read the rest again.
+    /// The flags, to read the other settings again.
     flags: Overrides,
 }
 
@@ -70,7 +70,7 @@ const WITHOUT_EFFECT: [&str; 4] = ["AQ_FLEET_SHADOW", "AQ_FLEET_DASH", "FLEET_PR
 
 /// A variable that looks like one of ours and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stranger {
+pub(crate) struct UnknownVariable {
     /// Its name.
     pub(crate) name: String,
     /// The one that was probably meant.
@@ -85,7 +85,7 @@ impl Config {
         Self::resolve(&own.with_global(global)?, environment, file)
     }
 
-    /// What the environment of this process says, without any file.
+    /// The settings from the environment of this process, without any file.
     pub(crate) fn without_file() -> Result<Self, Failure> {
         Self::resolve(&Overrides::default(), Environment::of_this_process(), File::default())
     }
@@ -97,7 +97,7 @@ impl Config {
         Self::resolve(&self.flags, environment, file)
     }
 
-    /// Leaves out what concerns only those who come from elsewhere: nobody does.
+    /// Drops the settings for remote clients: a local queue has none.
     pub(crate) fn keep_to_this_process(&mut self) {
         self.coordinator.tls_cert.value = None;
         self.coordinator.tls_key.value = None;
@@ -132,7 +132,7 @@ impl Config {
     }
 }
 
-/// Where a coordinator with this configuration listens, if something says so: clients with the same one look there.
+/// The address at which a coordinator with this configuration listens, if configured: clients with the same one connect there.
 fn listener(
     resolver: &mut Resolver,
     flags: &Overrides,
@@ -157,7 +157,7 @@ fn data(
     file: Option<toml::Spanned<PathBuf>>,
 ) -> Result<DataDir, Failure> {
     let default = resolver.environment().data_folder();
-    let ask = Ask::new("data").flag("--data", flag).env(&["GIGA_DATA"]).file(resolver.placed(file));
+    let ask = SettingSource::new("data").flag("--data", flag).env(&["GIGA_DATA"]).file(resolver.placed(file));
     Ok(DataDir::new(resolver.setting(ask, || default)?))
 }
 
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(listed(&config, "client.api"), ("http://old:1", "AQ_FLEET_API"));
         assert_eq!(listed(&config, "client.product"), ("notes", "AQ_PRODUCT_ID"));
         assert_eq!(listed(&config, "factory.repo_base"), ("/src", "AQ_FLEET_REPO_BASE"));
-        assert_eq!(config.coordinator.renew_every.value, Span(Duration::from_secs(20)));
+        assert_eq!(config.coordinator.renew_every.value, HumanDuration(Duration::from_secs(20)));
         assert_eq!(listed(&newer, "client.api"), ("http://new:1", "GIGA_API"));
     }
 
@@ -408,7 +408,7 @@ mod tests {
     fn a_variable_that_means_nothing_is_noticed() {
         let config = resolve(&Overrides::default(), &[("GIGA_LISTN", "127.0.0.1:1"), ("GIGANTIC", "1")], "").unwrap();
 
-        let expected = Stranger { name: "GIGA_LISTN".to_owned(), meant: Some("GIGA_LISTEN") };
+        let expected = UnknownVariable { name: "GIGA_LISTN".to_owned(), meant: Some("GIGA_LISTEN") };
         assert_eq!(config.strangers, [expected]);
     }
 }

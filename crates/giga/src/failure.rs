@@ -1,4 +1,4 @@
-//! Why a command did not work: what happened, what to do about it, and the exit code that says so to programs.
+//! Why a command did not work: what happened, what to do about it, and the exit code for programs.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ pub(crate) struct Failure {
 /// The documented exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Whoever reads our output has had enough.
+    /// The reader closed our output (broken pipe).
     HungUp,
-    /// The thing asked for failed.
+    /// The operation failed.
     Failed,
     /// The command line or the configuration is wrong.
     Usage,
@@ -89,7 +89,7 @@ impl Failure {
         Self { exit, message: message.into(), hint: None, problem: None }
     }
 
-    /// The thing asked for failed.
+    /// The operation failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
     }
@@ -150,7 +150,7 @@ impl Failure {
         self.hint.as_deref()
     }
 
-    /// Whether nobody is left to tell.
+    /// Whether the output was closed, so that there is no reader left.
     pub(crate) fn is_hung_up(&self) -> bool {
         self.exit == Exit::HungUp
     }

@@ -1,19 +1,19 @@
-//! Local mode: a folder queue on one host [F8]. A Markdown file in `inbox/` is a job; the file moves as its job does.
+//! Local mode: a folder queue on one host [F8]. A Markdown file in `inbox/` is a job; the file moves to the folder of its job's stage.
 //!
-//! The store is the truth about jobs and the folders are what people see and touch. A small record per file says which
-//! job it is and where we put it, so that a move of ours is told from a move of a person's.
+//! The store is the source of truth about jobs; the folders are the user interface. A small record per file identifies its
+//! job and where we put it, so that a move of ours is distinguished from a move of the user.
 
+mod console;
+mod debounce;
+mod file_location;
 mod folder;
-mod intake;
-mod keeper;
-mod line;
 mod once;
 mod queue;
 mod records;
 mod reports;
-mod teller;
-mod whereabouts;
-mod wish;
+mod sync;
+mod tracked_client;
+mod user_action;
 
-pub(crate) use keeper::{Keeper, Kept, Terms, Until};
 pub(crate) use queue::Queue;
+pub(crate) use sync::{QueueSync, SyncEnd, SyncOptions, Until};

@@ -32,8 +32,12 @@ pub(crate) fn start(config: &LogConfig, verbosity: u8, out: &Output) -> Result<L
         _ => "trace",
     };
     let filter = EnvFilter::try_new(level).map_err(|error| {
-        Failure::usage(format!("{}: `{}` is not a log level: {error}", config.level.origin, domain::printable(level)))
-            .hint("write `info`, `debug`, or levels by module: `info,coordinator=debug`")
+        Failure::usage(format!(
+            "{}: `{}` is not a log level: {error}",
+            config.level.origin,
+            domain::escape_for_terminal(level)
+        ))
+        .hint("write `info`, `debug`, or levels by module: `info,coordinator=debug`")
     })?;
     let spool = Spool::default();
     spool.start(std::io::stderr())?;

@@ -4,14 +4,14 @@ mod api;
 mod bench;
 mod cli;
 mod command;
+mod compose;
 mod config;
 mod failure;
-mod fleet;
 mod local;
 mod logging;
-mod nearest;
 mod output;
 mod programs;
+mod suggest;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Guard { args } => return ExitCode::from(factory::guard::run(args)),
-        Command::DemoAgent => return fleet::demo_agent::run(),
+        Command::DemoAgent => return compose::demo_agent::run(),
         _ => {}
     }
     let out = Output::new(&cli.global);
@@ -48,9 +48,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line, or shows the help that was asked for.
+/// Prints the error of the command line, or the requested help.
 fn misread(error: &clap::Error) -> ExitCode {
-    // Nobody to tell it to is no reason for another exit code.
+    // A closed output is no reason for another exit code.
     let _ = error.print();
     let command_line: Vec<String> = std::env::args_os().map(|one| one.to_string_lossy().into_owned()).collect();
     if let Some(meant) = cli::meant(error, &command_line) {
@@ -61,19 +61,19 @@ fn misread(error: &clap::Error) -> ExitCode {
 
 fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
     #[cfg(feature = "failpoints")]
-    fleet::kill_at::arm()?;
+    compose::kill_at::arm()?;
     if let Some(done) = command::without_configuration(&cli.command, out) {
         return done;
     }
     let config = Config::load(&cli.command.global(&cli.global), cli.command.overrides());
     if let Command::Doctor = cli.command {
-        return finish(Threads::One, command::doctor(config, out));
+        return finish(RuntimeThreads::One, command::doctor(config, out));
     }
     let mut config = config?;
     if let Command::Local(_) = cli.command {
         config.keep_to_this_process();
     }
-    let threads = if cli.command.is_long_lived() { Threads::Many } else { Threads::One };
+    let threads = if cli.command.is_long_lived() { RuntimeThreads::Many } else { RuntimeThreads::One };
     let verbosity = cli.command.log_verbosity(&cli.global);
     let logs = (cli.command.is_long_lived() && !cli.command.is_a_show()) || verbosity > 0;
     let _log = if logs { Some(logging::start(&config.log, verbosity, out)?) } else { None };
@@ -83,15 +83,17 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
 
 /// A client is over before many threads would have started.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Threads {
+enum RuntimeThreads {
     One,
     Many,
 }
 
-fn finish(threads: Threads, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn finish(threads: RuntimeThreads, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     let runtime = match threads {
-        Threads::One => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
-        Threads::Many => tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build()?,
+        RuntimeThreads::One => tokio::runtime::Builder::new_current_thread().enable_all().build()?,
+        RuntimeThreads::Many => {
+            tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build()?
+        }
     };
     let outcome = runtime.block_on(work);
     // A read of standard input that is under way cannot be called off: to wait for it could take for ever.

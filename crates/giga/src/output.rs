@@ -1,4 +1,4 @@
-//! What people and programs see: data on standard output, everything else on standard error.
+//! Output: data on standard output, everything else on standard error.
 
 mod clean;
 mod hints;
@@ -28,7 +28,7 @@ use hints::FleetFlags;
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     format: Format,
-    chatter: Chatter,
+    chatter: Verbosity,
     detail: Detail,
     data: Palette,
     words: Palette,
@@ -44,7 +44,7 @@ enum Format {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chatter {
+enum Verbosity {
     Normal,
     Quiet,
 }
@@ -65,7 +65,7 @@ impl Output {
         };
         Self {
             format: if global.json { Format::Json } else { Format::Text },
-            chatter: if global.quiet { Chatter::Quiet } else { Chatter::Normal },
+            chatter: if global.quiet { Verbosity::Quiet } else { Verbosity::Normal },
             detail: if global.verbose > 0 { Detail::Everything } else { Detail::Summary },
             data: coloured(is_terminal),
             words: coloured(io::stderr().is_terminal()),
@@ -80,7 +80,7 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// Whether somebody wants to see everything rather than what it comes to.
+    /// Whether the user asked for all details instead of a summary.
     pub(crate) fn is_verbose(&self) -> bool {
         self.detail == Detail::Everything
     }
@@ -108,7 +108,7 @@ impl Output {
         Ok(stdout.flush()?)
     }
 
-    /// The id of a job on a line of its own: short for a person at a terminal, whole for a program that keeps it.
+    /// The id of a job on a line of its own: short at a terminal, in full for a program that stores it.
     pub(crate) fn id(&self, id: domain::JobId) -> Result<(), Failure> {
         match self.is_terminal {
             true => self.line(&id.short().to_string()),
@@ -134,22 +134,22 @@ impl Output {
         self.line(&table.lines(None, self.data).join("\n"))
     }
 
-    /// A word to the person at the terminal.
+    /// A note to the user at the terminal.
     pub(crate) fn note(&self, text: &str) {
-        if self.chatter == Chatter::Normal {
-            // Nobody to tell it to is no reason to stop.
+        if self.chatter == Verbosity::Normal {
+            // A closed output is no reason to stop.
             let _ = writeln!(io::stderr().lock(), "{}", clean_lines(&self.with_flags(text)));
         }
     }
 
-    /// A text for people whose recommended commands mean the fleet of this command line.
+    /// A text for users whose recommended commands select the fleet of this command line.
     pub(crate) fn with_flags(&self, text: &str) -> String {
         self.flags.in_commands(text)
     }
 
     /// Something that does not stop the command but is wrong.
     pub(crate) fn warning(&self, text: &str) {
-        if self.chatter == Chatter::Normal {
+        if self.chatter == Verbosity::Normal {
             let label = self.words.paint("warning:", Tint::Warn);
             let _ = writeln!(io::stderr().lock(), "{label} {}", clean_lines(&self.with_flags(text)));
         }

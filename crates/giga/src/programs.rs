@@ -18,13 +18,13 @@ pub(crate) fn found(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
 }
 
-/// The engines that a factory finds without being told of them, each with where it is.
+/// The engines that a factory finds without configuration, each with its path.
 pub(crate) fn engines_by_themselves() -> Vec<(&'static str, PathBuf)> {
     let kinds = [EngineKind::Claude, EngineKind::Codex].into_iter().filter_map(EngineKind::program);
     kinds.filter_map(|name| found(name).map(|path| (name, path))).collect()
 }
 
-/// What to say at the start to somebody whose configuration names no engine.
+/// The hint to print at start when the configuration names no engine.
 pub(crate) fn word_on_engines(factory: &FactoryConfig) -> Option<String> {
     if !factory.engines.value.is_empty() {
         return None;

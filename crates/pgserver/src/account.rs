@@ -1,4 +1,4 @@
-//! Who runs the server: PostgreSQL refuses to be root.
+//! The user account that runs the server: PostgreSQL refuses to run as root.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -11,13 +11,13 @@ use crate::error::Error;
 /// The user that runs the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Account {
-    /// Whoever we are.
+    /// The current user.
     Ourselves,
-    /// Somebody else, because we are root.
+    /// Another user, because the current user is root.
     Other { uid: u32, gid: u32 },
 }
 
-/// Whom root runs the server as, the first that is there.
+/// Accounts that root runs the server as; the first one that exists is used.
 const NAMES: [&str; 2] = ["postgres", "nobody"];
 
 impl Account {
@@ -29,7 +29,7 @@ impl Account {
         NAMES.iter().find_map(|name| named(&accounts, name)).ok_or(Error::NoAccount)
     }
 
-    /// A number for names of folders that belong to the account.
+    /// The user id, used in directory names.
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::Ourselves => rustix::process::geteuid().as_raw(),
@@ -37,7 +37,7 @@ impl Account {
         }
     }
 
-    /// Gives the account a file or folder of ours.
+    /// Changes the owner of a file or directory to the account.
     pub(crate) fn own(self, path: &Path) -> Result<(), Error> {
         match self {
             Self::Ourselves => Ok(()),
@@ -45,13 +45,13 @@ impl Account {
         }
     }
 
-    /// A command that runs as the account.
+    /// Builds a command that runs as the account.
     pub(crate) fn command(self, program: &Path) -> Command {
         let mut command = Command::new(program);
         if let Self::Other { uid, gid } = self {
             command.uid(uid).gid(gid);
         }
-        // The working directory may be one that the account must not see.
+        // The account may have no access to the current working directory.
         command.current_dir("/");
         command
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_is_found_by_its_whole_name() {
+    fn an_account_is_matched_by_its_whole_name() {
         let accounts = "root:x:0:0::/:/bin/sh\nnobody2:x:1:1::/:\nnobody:x:65534:65533:nobody:/:/bin/false\n";
 
         assert_eq!(named(accounts, "nobody"), Some(Account::Other { uid: 65534, gid: 65533 }));

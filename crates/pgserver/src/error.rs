@@ -1,41 +1,41 @@
-//! Why there is no server.
+//! Why the server could not be started.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no server.
+/// Why the server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The programs are not on this machine.
+    /// PostgreSQL is not installed.
     #[error(
         "PostgreSQL is not installed: install the server (Debian and Ubuntu: `apt-get install postgresql`, Fedora: \
          `dnf install postgresql-server`, macOS: `brew install postgresql`), or set GIGA_TEST_POSTGRES=skip to go without"
     )]
     NotInstalled,
-    /// PostgreSQL refuses to run as root, and there is nobody else to run it.
+    /// PostgreSQL refuses to run as root, and no other account exists.
     #[error("PostgreSQL does not run as root, and this machine has neither a user `postgres` nor `nobody`")]
     NoAccount,
     /// A file could not be read or written.
     #[error("cannot use `{}`", path.display())]
     Files {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// A program could not be run, or failed.
+    /// A program could not be started, or failed.
     #[error("`{program}` failed: {output}")]
     Program {
-        /// Which.
+        /// The program's path.
         program: String,
-        /// What it said.
+        /// The program's output.
         output: String,
     },
-    /// The server did not come up.
+    /// The server did not become ready in time.
     #[error("the server did not come up in time; the end of its log: {log}")]
     NotReady {
-        /// The end of its log.
+        /// The end of the server's log.
         log: String,
     },
 }

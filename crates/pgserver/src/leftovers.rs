@@ -1,4 +1,4 @@
-//! Data that a process left behind because it was killed.
+//! Removes the data directories of killed processes.
 
 use std::fs;
 use std::path::Path;
@@ -7,19 +7,19 @@ use rustix::process::{Pid, test_kill_process};
 
 const PREFIX: &str = "giga-postgres-of-";
 
-/// What the names of this process's folders begin with.
+/// Prefix of the names of this process's directories.
 pub(crate) fn prefix() -> String {
     format!("{PREFIX}{}-", std::process::id())
 }
 
-/// Removes the folders of processes that are gone, with servers that are gone too.
+/// Removes the directories whose process and server have both ended.
 pub(crate) fn remove() {
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
         if owner.is_some_and(|owner| !is_alive(owner)) && !is_served(&entry.path()) {
-            // Somebody else may be at it already.
+            // Another process may remove the same directory at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -30,7 +30,7 @@ fn is_served(folder: &Path) -> bool {
     status.lines().next().is_some_and(is_alive)
 }
 
-/// Whether a process has this number; what is no number at all is left alone.
+/// Reports whether a process with this id exists. Text that is not a number counts as alive and is not removed.
 fn is_alive(pid: &str) -> bool {
     let Some(pid) = pid.trim().parse().ok().and_then(Pid::from_raw) else { return true };
     test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_belongs_to_nobody_any_more_is_removed() {
+    fn only_directories_of_ended_processes_are_removed() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         let folder = |owner: u32| std::env::temp_dir().join(format!("{PREFIX}{owner}-test"));

@@ -1,4 +1,4 @@
-//! A throwaway PostgreSQL server for tests and benchmarks: real, on a port of this machine, gone with its owner.
+//! A throwaway PostgreSQL server for tests and benchmarks: a real server on a loopback port, removed with its owner.
 
 mod account;
 mod error;

@@ -1,21 +1,21 @@
-//! Where PostgreSQL's programs are.
+//! Locates the PostgreSQL programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Error;
 
-/// Where distributions keep the programs that they do not put on the path.
+/// Debian and Ubuntu install the server programs here and not on the search path.
 const DISTRIBUTION: &str = "/usr/lib/postgresql";
 
-/// PostgreSQL's programs, all of one version.
+/// The PostgreSQL programs, all of one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
     folder: PathBuf,
 }
 
 impl Programs {
-    /// Those on the path, else the newest that the distribution has.
+    /// Returns the programs on the search path, or else the newest version of the distribution.
     pub fn find() -> Result<Self, Error> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let on_path = std::env::split_paths(&path).find_map(|folder| real_folder(&folder));
@@ -26,7 +26,7 @@ impl Programs {
         self.folder.join(program)
     }
 
-    /// What `postgres --version` says, fit for the name of a folder.
+    /// Returns the output of `postgres --version` as a directory name.
     pub(crate) fn version(&self) -> Result<String, Error> {
         let postgres = self.path("postgres");
         let output = Command::new(&postgres).arg("--version").output().map_err(Error::files(&postgres))?;
@@ -36,7 +36,7 @@ impl Programs {
     }
 }
 
-/// The folder that both programs really are in: one on the path is often a link, and PostgreSQL looks beside itself.
+/// Resolves symbolic links: PostgreSQL locates its other programs relative to the real path.
 fn real_folder(folder: &Path) -> Option<PathBuf> {
     let real = folder.join("postgres").canonicalize().ok()?.parent()?.to_owned();
     (real.join("initdb").is_file() && folder.join("initdb").is_file()).then_some(real)

@@ -1,4 +1,4 @@
-//! The server itself: started, stopped, killed and started again on the same data and port.
+//! Starts, stops, kills and restarts one server on the same data directory and port.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -17,43 +17,43 @@ use crate::error::Error;
 use crate::programs::Programs;
 use crate::{leftovers, template};
 
-/// Whether the server waits for the disk.
+/// Whether the server flushes commits to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushes {
-    /// A commit is on the disk when it is answered: for measurements, and where the machine may fail.
+    /// Commits are flushed before they are acknowledged: for benchmarks and tests of durability.
     Real,
-    /// Nothing is flushed: quick, and as good as real as long as only processes die.
+    /// Nothing is flushed. Faster, and equally durable as long as only processes die.
     None,
 }
 
-/// A server that goes away, data and all, when it is dropped or its process ends.
+/// A PostgreSQL server. Dropping it, or the end of the process, stops the server and removes its data.
 #[derive(Debug)]
 pub struct Server {
     programs: Programs,
     account: Account,
     flushes: Flushes,
-    // The server has to be gone before its folder is.
+    // The server must stop before its directory is removed.
     running: Option<Running>,
     folder: TempDir,
     port: u16,
     tls: Tls,
 }
 
-/// Whether the server encrypts.
+/// Whether the server offers TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tls {
     Off,
     On,
 }
 
-/// Ports below those that the system gives out by itself: nobody else takes one while its server restarts.
+/// Below the ephemeral port range, so that no client socket takes the port while its server restarts.
 const PORTS: std::ops::Range<u16> = 15_000..32_000;
 
-/// How long a start may take, recovery included; how often it is looked at.
+/// Maximum number of readiness checks of a start, crash recovery included.
 const READY_TRIES: u32 = 3_000;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// A server for a test. `None` where GIGA_TEST_POSTGRES=skip says that there is none, which is told on standard error.
+/// Starts a server for a test. Returns `None` if GIGA_TEST_POSTGRES=skip is set, and reports that on standard error.
 pub fn for_test(flushes: Flushes) -> Result<Option<Server>, Error> {
     match (Programs::find(), std::env::var("GIGA_TEST_POSTGRES").as_deref()) {
         (Err(error), Ok("skip")) => {
@@ -65,7 +65,7 @@ pub fn for_test(flushes: Flushes) -> Result<Option<Server>, Error> {
 }
 
 impl Server {
-    /// Starts a server with nothing in it.
+    /// Starts a server with an empty cluster.
     pub fn start_new(flushes: Flushes) -> Result<Self, Error> {
         Self::with(Programs::find()?, flushes)
     }
@@ -83,7 +83,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Where clients connect: as the superuser, to the database `postgres`, without a password.
+    /// The connection URL: superuser, database `postgres`, no password.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
@@ -93,7 +93,7 @@ impl Server {
         self.port
     }
 
-    /// Starts it again with the data it has; nothing if it runs.
+    /// Restarts the server on its data. Does nothing if it is running.
     pub fn start(&mut self) -> Result<(), Error> {
         if self.running.is_some() {
             return Ok(());
@@ -102,7 +102,7 @@ impl Server {
             match &self.running {
                 Some(running) if self.is_ready(running.pid) => return Ok(()),
                 Some(running) if !running.has_ended() => {}
-                // The children of a killed server take a moment to go, and until then it will not start.
+                // The server does not start until the children of a killed server have ended.
                 _ => self.running = Some(Running::start(self.command())?),
             }
             thread::sleep(LOOK_EVERY);
@@ -111,7 +111,7 @@ impl Server {
         Err(Error::NotReady { log: self.log_end() })
     }
 
-    /// Starts it again with this certificate and key, in PEM; clients may then encrypt.
+    /// Restarts the server with this certificate and key, in PEM. Clients may then use TLS.
     pub fn restart_with_tls(&mut self, certificate: &str, key: &str) -> Result<(), Error> {
         self.stop();
         for (name, text) in [("server.crt", certificate), ("server.key", key)] {
@@ -124,19 +124,19 @@ impl Server {
         self.start()
     }
 
-    /// Stops it in good order: clients are cut off, everything is written.
+    /// Stops the server cleanly: disconnects clients and writes all data.
     pub fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.end(Signal::INT);
         }
     }
 
-    /// Ends it as kill -9 does.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(running) = self.running.take() {
             running.end(Signal::KILL);
         }
-        // A child that was just born may keep the port open until it finds its parent dead.
+        // A newly forked child may hold the port until it notices that its parent is dead.
         for _ in 0..READY_TRIES {
             if TcpStream::connect(("127.0.0.1", self.port)).is_err() {
                 return;
@@ -155,7 +155,8 @@ impl Server {
         lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
     }
 
-    /// The server says so in a file whose first line is its process; a killed one leaves its own behind.
+    /// The server reports readiness in a file whose first line is its process id. A killed server leaves its file
+    /// behind.
     fn is_ready(&self, pid: Pid) -> bool {
         let status = fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         let line = |n: usize| status.lines().nth(n).map(str::trim);
@@ -165,7 +166,7 @@ impl Server {
     fn command(&self) -> Command {
         let postgres = self.programs.path("postgres");
         let mut command = match setpriv() {
-            // The server ends when the thread that started it does, however that comes about.
+            // The kernel ends the server when the thread that started it ends, for any reason.
             Some(setpriv) => {
                 let mut command = self.account.command(&setpriv);
                 command.args(["--pdeathsig", "QUIT"]).arg(postgres);
@@ -198,14 +199,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // What it holds goes away with it, so nothing needs to be written.
+        // The data is removed with the server, so nothing needs to be written.
         if let Some(running) = self.running.take() {
             running.end(Signal::QUIT);
         }
     }
 }
 
-/// A started process, and the thread whose end would end it.
+/// A running process and the thread that it is tied to.
 #[derive(Debug)]
 struct Running {
     pid: Pid,
@@ -214,7 +215,7 @@ struct Running {
 }
 
 impl Running {
-    /// The system ties a process to the thread that started it, so that thread does nothing else.
+    /// The kernel ties the process to the thread that started it (PDEATHSIG), so that thread does nothing else.
     fn start(mut command: Command) -> Result<Self, Error> {
         let (end, ended) = mpsc::channel();
         let (started, child) = mpsc::channel();
@@ -236,7 +237,7 @@ impl Running {
         self.keeper.is_finished()
     }
 
-    /// Sends the signal and waits until the process is gone.
+    /// Sends the signal and waits until the process has ended.
     fn end(self, signal: Signal) {
         if !self.has_ended() {
             let _ = kill_process(self.pid, signal);
@@ -246,10 +247,10 @@ impl Running {
     }
 }
 
-/// How long a server may take to shut down before it is killed.
+/// Time for a clean shutdown before the server is killed.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// Waits for the child. Once told that it should end, only so long.
+/// Waits for the child. After the stop signal it waits at most [`FAREWELL`].
 fn keep(mut child: Child, ended: &mpsc::Receiver<()>) {
     loop {
         match ended.recv_timeout(LOOK_EVERY) {
@@ -273,10 +274,10 @@ fn setpriv() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join("setpriv")).find(|program| program.is_file())
 }
 
-/// A port that nobody listens on.
+/// Finds a port without a listener.
 fn free_port() -> Result<u16, Error> {
     let span = u32::from(PORTS.end - PORTS.start);
-    // Processes that start together begin their search at different places.
+    // Processes that start together begin their search at different ports.
     let first = std::process::id().wrapping_mul(61) % span;
     for step in 0..span {
         let port = PORTS.start + u16::try_from((first + step * 7) % span).unwrap_or(0);

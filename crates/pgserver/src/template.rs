@@ -1,4 +1,4 @@
-//! An empty cluster that is made once and copied from then on: copying takes a tenth of the time.
+//! An empty cluster that is created once and then copied: copying takes a tenth of the time of `initdb`.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::programs::Programs;
 use crate::server::Flushes;
 
-/// Copies an empty cluster to `data`, whose folder has to belong to the account.
+/// Copies an empty cluster to `data`, whose parent directory must belong to the account.
 pub(crate) fn copy(programs: &Programs, account: Account, flushes: Flushes, data: &Path) -> Result<(), Error> {
     let template = template(programs, account, flushes)?;
     let mut copy = account.command(Path::new("cp"));
@@ -18,9 +18,9 @@ pub(crate) fn copy(programs: &Programs, account: Account, flushes: Flushes, data
     run(&mut copy)
 }
 
-/// The cluster to copy, made now if it is not there.
+/// Returns the template cluster; creates it if it does not exist.
 fn template(programs: &Programs, account: Account, flushes: Flushes) -> Result<PathBuf, Error> {
-    // A flush that counts goes to segments of the usual size; without flushes small ones are quicker to copy.
+    // With real flushes, WAL segments have the default size. Without, small segments are faster to copy.
     let segment_mib = match flushes {
         Flushes::Real => 16,
         Flushes::None => 1,
@@ -40,12 +40,12 @@ fn template(programs: &Programs, account: Account, flushes: Flushes) -> Result<P
     initdb.arg("-D").arg(&unfinished).args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]);
     initdb.arg(format!("--wal-segsize={segment_mib}"));
     run(&mut initdb)?;
-    // Only a whole cluster ever has the name that is copied.
+    // The rename comes last, so a template with this name is always complete.
     fs::rename(&unfinished, &template).map_err(Error::files(&template))?;
     Ok(template)
 }
 
-/// One process makes the template, the others wait for it. Closing the file lets go.
+/// One process creates the template, the others wait for the lock. Closing the file releases it.
 fn lock(path: &Path) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     let file = options.create(true).append(true).mode(0o600).open(path).map_err(Error::files(path))?;

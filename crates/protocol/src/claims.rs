@@ -1,36 +1,36 @@
-//! Asking for work, where it is not offered [D1].
+//! Claims: factories that poll for work [D1].
 
 use domain::{ClaimNonce, DispatchSeq, EngineName, FactoryId, InstanceId, JobId, ProductId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::operations::QueueState;
-use crate::work::Accepted;
+use crate::work::AcceptResponse;
 
-/// Asks for work. A nonce is used until it has won something: asked again, it gives the same.
+/// Polls for work. A nonce is used until it wins a job; a repeated claim with it gets the same answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Claim {
-    /// Must be the token's own, when given.
+pub struct ClaimRequest {
+    /// Must match the token's factory, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
-    /// The process that will work.
+    /// The process that will do the work.
     pub instance: InstanceId,
-    /// Random, kept on the factory's disk before it is shown.
+    /// Random. The factory persists it before it sends the request.
     pub claim_nonce: ClaimNonce,
-    /// Jobs at most; 1 when absent, and never more than there are free seats.
+    /// Maximum number of jobs; 1 when absent, and never more than the free seats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Only jobs of these products; of all that the token covers when absent.
+    /// Restricts the claim to these products; all products of the token when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub products: Option<Vec<ProductId>>,
-    /// No jobs of these products: for a factory that is told to ask for all but those that are pushed.
+    /// Excludes these products, such as those in push mode.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub except_products: Vec<ProductId>,
 }
 
-impl Claim {
-    /// Whether it asks for jobs of a product.
+impl ClaimRequest {
+    /// Whether the claim covers a product.
     pub fn asks_for(&self, product: &ProductId) -> bool {
         self.products.as_ref().is_none_or(|asked| asked.contains(product)) && !self.except_products.contains(product)
     }
@@ -39,66 +39,66 @@ impl Claim {
 /// The answer to a claim.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Claimed {
-    /// What the factory holds under this nonce. A dry run shows here what was granted before, and grants nothing.
-    pub granted: Vec<Granted>,
-    /// Jobs that wait for a seat, of all products that the token covers.
+pub struct ClaimResponse {
+    /// Jobs that the factory holds under this nonce. A dry run lists earlier grants and grants nothing.
+    pub granted: Vec<GrantedJob>,
+    /// Number of jobs waiting for a seat, over all products of the token.
     pub waiting: u64,
-    /// What would be granted: only in the answer to a dry run.
+    /// Jobs that would be granted. Only in a dry run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub would_grant: Vec<WouldGrant>,
-    /// What would not be granted, and why: only in the answer to a dry run.
+    /// Jobs that would not be granted, and why. Only in a dry run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<NotGranted>,
 }
 
-/// A job that was claimed: the same as the answer to an accept.
+/// A claimed job, equal to the answer to an accept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Granted {
-    /// The dispatch that the claim made and accepted in one write.
+pub struct GrantedJob {
+    /// The dispatch that the claim created and accepted in one write.
     pub dispatch_seq: DispatchSeq,
-    /// The lease, and everything needed to work.
+    /// The lease and the assignment.
     #[serde(flatten)]
-    pub accepted: Accepted,
+    pub accepted: AcceptResponse,
 }
 
-/// A job that a claim would be given.
+/// A job that a claim would get.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WouldGrant {
     /// The job.
     pub job_id: JobId,
-    /// Whose it is.
+    /// The product that owns the job.
     pub product_id: ProductId,
-    /// The engine whose seat it would take.
+    /// The engine whose seat it would use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
-    /// How well the factory suits it.
+    /// The factory's score for the job.
     pub score: f64,
 }
 
-/// A job that a claim would not be given.
+/// A job that a claim would not get.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NotGranted {
-    /// The job: the first of those that need the same; absent if it is about the factory itself.
+    /// The first job of its shape; absent if the reason concerns the factory itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// Why, in words.
+    /// The reason.
     pub why: String,
 }
 
-/// What became of the queue since it was last asked about.
+/// Whether the queue changed since the last poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum QueueNews {
-    /// Nothing.
+pub enum QueueVersion {
+    /// Unchanged.
     Same,
-    /// It has moved.
+    /// Changed.
     Moved {
-        /// What stands for this answer: to be shown when asking again.
+        /// The version tag for the next poll.
         tag: String,
-        /// By product.
+        /// Queue state by product.
         products: Vec<QueueState>,
     },
 }

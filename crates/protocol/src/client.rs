@@ -1,4 +1,4 @@
-//! The HTTP client that every program of ours talks to a coordinator with.
+//! HTTP client for a coordinator.
 
 mod modes;
 
@@ -14,105 +14,107 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::API_PREFIX;
+use crate::http::{
+    HttpTransport, HyperTransport, IdentityCheck, RequestBody, ResponseBody, TransportError, TransportErrorKind,
+};
 use crate::jobs::RunList;
-use crate::network::{Answer, Fault, FaultKind, Hyper, Network, Outgoing, Proof};
 use crate::problem::Problem;
 use crate::sse::{SseEvent, SseParser};
 
-/// No answer of ours is longer; a longer one is not from a coordinator.
+/// Maximum length of a response; a coordinator never sends more.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// The largest page that a coordinator gives.
+/// Maximum page size of a coordinator.
 const PAGE_MAX: u16 = 1_000;
 
-/// How long an ordinary request may take. Long enough for a coordinator that is starting up or flushing to a slow disk.
+/// Timeout of a request. Covers a coordinator that is starting or flushing to a slow disk.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A held-open stream that is silent for longer has lost its other end: coordinators send a comment every 15 seconds.
+/// Idle timeout of a stream. Coordinators send a comment every 15 seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(50);
 
-/// Where a coordinator is, and who we are to it.
+/// Address and credentials for a coordinator.
 #[derive(Clone)]
 pub struct Endpoint {
     /// Its base address, such as `http://127.0.0.1:7878`.
     pub base: String,
     /// The bearer token.
     pub token: String,
-    /// The product that requests are about, where they do not say.
+    /// Default product of requests.
     pub product: Option<ProductId>,
-    /// Whose certificates are believed.
+    /// The accepted certificates.
     pub trust: Trust,
 }
 
-/// Whose certificates are believed.
+/// The accepted certificates.
 #[derive(Clone, Default)]
 pub enum Trust {
-    /// The public authorities.
+    /// Certificates of public authorities.
     #[default]
     Public,
-    /// This authority (DER), for a coordinator with a certificate of its own. A coordinator that shows this very
-    /// certificate is believed too.
+    /// Certificates of this authority (DER), for a coordinator with its own certificate. The authority's certificate
+    /// itself is accepted too.
     Authority(Vec<u8>),
-    /// The one certificate with this SHA-256, whatever its name.
+    /// The certificate with this SHA-256, whatever its name.
     Pinned([u8; 32]),
 }
 
 /// A connection pool to one coordinator. Clones share it.
 #[derive(Clone)]
 pub struct Client {
-    network: Arc<dyn Network>,
+    network: Arc<dyn HttpTransport>,
     base: String,
     authorization: HeaderValue,
     product: Option<ProductId>,
 }
 
-/// Why a request did not work.
+/// An error of a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The coordinator refused it, and says why.
+    /// The coordinator rejected the request.
     #[error("{0}")]
     Refused(Box<Problem>),
-    /// Nobody answered: it is not known whether the request was carried out.
+    /// No response: the outcome of the request is unknown.
     #[error("no answer from {base}: {why}")]
     NoAnswer {
-        /// Who was asked.
+        /// Address of the coordinator.
         base: String,
-        /// What happened instead.
+        /// The transport error.
         why: String,
     },
-    /// TLS does not work with the other end.
+    /// The TLS handshake failed.
     #[error("cannot connect to {base}: {why}")]
     Tls {
-        /// Who was asked.
+        /// Address of the coordinator.
         base: String,
-        /// What is wrong.
+        /// The TLS error.
         why: String,
-        /// What to do about it.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// What answers there did not prove that it issued the token.
+    /// The server did not prove that it issued the token.
     #[error("{base} is not the coordinator that issued this token: {why}; the token was not sent")]
     Unproven {
-        /// Who was asked.
+        /// Address of the coordinator.
         base: String,
-        /// What it did instead.
+        /// What the server did instead.
         why: String,
     },
-    /// The answer makes no sense.
+    /// The response cannot be parsed.
     #[error("the answer from {base} is not a coordinator's: {why}")]
     Garbled {
-        /// Who was asked.
+        /// Address of the coordinator.
         base: String,
-        /// What is wrong with it.
+        /// The parse error.
         why: String,
     },
-    /// The address or the token cannot be used.
+    /// The address or the token is invalid.
     #[error("{0}")]
     Unusable(String),
 }
 
 impl ClientError {
-    /// The stable code of a refusal.
+    /// The stable code of a rejection.
     pub fn code(&self) -> Option<&str> {
         match self {
             Self::Refused(problem) => Some(&problem.code),
@@ -124,7 +126,7 @@ impl ClientError {
         }
     }
 
-    /// Whether the coordinator has decided: asking again gives the same answer. Otherwise nothing is known.
+    /// Whether a retry gives the same answer. Otherwise the outcome is unknown.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Refused(problem) => problem.status < 500 && problem.status != 429,
@@ -135,29 +137,29 @@ impl ClientError {
 }
 
 impl Client {
-    /// A client for a coordinator on the real network. Nothing is sent yet. The token is sent only on connections whose
-    /// other end has proven that it issued it.
+    /// A client over the network. Sends nothing yet. It sends the token only on connections whose server proved that it
+    /// issued the token.
     pub fn new(endpoint: Endpoint) -> Result<Self, ClientError> {
         let secret = endpoint.token.clone();
         Self::proving(endpoint, &secret)
     }
 
-    /// A client that sends `secret` in the body of a request, as an enrolment does, and no token of its own: the other end
-    /// has to prove that it issued the secret.
+    /// A client without a token that sends `secret` in the request body, for enrolment. The server has to prove that it
+    /// issued the secret.
     pub fn enrolling(endpoint: Endpoint, secret: &str) -> Result<Self, ClientError> {
         Self::proving(Endpoint { token: String::new(), ..endpoint }, secret)
     }
 
-    /// Where there is no secret there is nothing to prove.
+    /// Without a secret no proof is required.
     fn proving(endpoint: Endpoint, secret: &str) -> Result<Self, ClientError> {
         let base = endpoint.base.trim_end_matches('/');
-        let proof = (!secret.is_empty()).then(|| Proof::new(secret, base));
-        let network = Hyper::to_coordinator(&endpoint.trust, proof).map_err(unusable)?;
+        let proof = (!secret.is_empty()).then(|| IdentityCheck::new(secret, base));
+        let network = HyperTransport::to_coordinator(&endpoint.trust, proof).map_err(unusable)?;
         Self::over(Arc::new(network), endpoint)
     }
 
-    /// A client for a coordinator on any network. Nothing is sent yet.
-    pub fn over(network: Arc<dyn Network>, endpoint: Endpoint) -> Result<Self, ClientError> {
+    /// A client over any transport. Sends nothing yet.
+    pub fn over(network: Arc<dyn HttpTransport>, endpoint: Endpoint) -> Result<Self, ClientError> {
         let base = endpoint.base.trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| unusable(format!("`{base}` is not an address")))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
@@ -169,7 +171,7 @@ impl Client {
         Ok(Self { network, base, authorization, product: endpoint.product })
     }
 
-    /// The address that requests go to.
+    /// The base address.
     pub fn base(&self) -> &str {
         &self.base
     }
@@ -179,7 +181,7 @@ impl Client {
         self.call(Method::GET, path, None::<&()>).await
     }
 
-    /// All runs of a job, oldest first, a page at a time.
+    /// All runs of a job, oldest first. Reads all pages.
     pub async fn runs(&self, job: JobId) -> Result<Vec<Run>, ClientError> {
         let mut runs = Vec::new();
         let mut cursor = None;
@@ -215,7 +217,7 @@ impl Client {
             None => Vec::new(),
         };
         let answer = self.send(method, path, "application/json", body.into()).await?;
-        // 204 No Content: there is nothing to say beyond that it is done.
+        // 204 No Content.
         let answer = if answer.is_empty() { &b"null"[..] } else { &answer };
         serde_json::from_slice(answer).map_err(|error| self.garbled(&error))
     }
@@ -232,7 +234,7 @@ impl Client {
         String::from_utf8(answer.into()).map_err(|error| self.garbled(&error))
     }
 
-    /// Opens a held-open stream of events; `after` resumes behind an event seen before.
+    /// Opens an event stream; `after` resumes after an earlier event.
     pub async fn events(&self, path: &str, after: Option<&str>) -> Result<EventStream, ClientError> {
         let mut request = self.request(Method::GET, path, "application/json", Bytes::new())?;
         if let Some(id) = after
@@ -244,7 +246,7 @@ impl Client {
         Ok(EventStream { body, base: self.base.clone(), parser: SseParser::default(), ready: VecDeque::new() })
     }
 
-    /// Opens a held-open stream of raw bytes.
+    /// Opens a stream of raw bytes.
     pub async fn bytes(&self, path: &str) -> Result<LogStream, ClientError> {
         let request = self.request(Method::GET, path, "application/json", Bytes::new())?;
         Ok(LogStream { body: self.open(request).await?, base: self.base.clone() })
@@ -265,10 +267,10 @@ impl Client {
         }
     }
 
-    /// Sends a long body and reads the answer.
+    /// Uploads a long body and parses the response.
     pub(crate) async fn uploaded<A: DeserializeOwned>(
         &self,
-        request: Request<Outgoing>,
+        request: Request<RequestBody>,
         time_max: Duration,
     ) -> Result<A, ClientError> {
         let exchange = async {
@@ -276,25 +278,25 @@ impl Client {
             self.read(response).await
         };
         let answer = tokio::time::timeout(time_max, exchange).await;
-        let answer = answer.map_err(|_| self.no_answer(&Fault::new("it takes too long")))??;
+        let answer = answer.map_err(|_| self.no_answer(&TransportError::new("it takes too long")))??;
         serde_json::from_slice(&answer).map_err(|error| self.garbled(&error))
     }
 
-    /// The body of an answer, piece by piece.
-    pub(crate) fn stream(&self, body: Answer) -> LogStream {
+    /// The response body as a stream.
+    pub(crate) fn stream(&self, body: ResponseBody) -> LogStream {
         LogStream { body, base: self.base.clone() }
     }
 
-    async fn open(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
+    async fn open(&self, request: Request<Full<Bytes>>) -> Result<ResponseBody, ClientError> {
         self.opened(request, REQUEST_TIME_MAX).await.map(Response::into_body)
     }
 
-    /// Sends a request and waits for the head of a good answer.
+    /// Sends a request and waits for the head of a successful response.
     pub(crate) async fn opened(
         &self,
         request: Request<Full<Bytes>>,
         time_max: Duration,
-    ) -> Result<Response<Answer>, ClientError> {
+    ) -> Result<Response<ResponseBody>, ClientError> {
         let opening = tokio::time::timeout(time_max, self.network.exchange(request));
         let response = match opening.await {
             Ok(response) => response.map_err(|fault| self.no_answer(&fault))?,
@@ -330,12 +332,12 @@ impl Client {
         request.body(Full::new(body)).map_err(|error| unusable(format!("`{path}` is not a path: {error}")))
     }
 
-    async fn read(&self, response: Response<Answer>) -> Result<Bytes, ClientError> {
+    async fn read(&self, response: Response<ResponseBody>) -> Result<Bytes, ClientError> {
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_LEN_MAX)
             .collect()
             .await
-            .map_err(|error| self.no_answer(&Fault::from(error)))?
+            .map_err(|error| self.no_answer(&TransportError::from(error)))?
             .to_bytes();
         if status.is_success() {
             return Ok(body);
@@ -347,13 +349,13 @@ impl Client {
         }
     }
 
-    fn no_answer(&self, fault: &Fault) -> ClientError {
+    fn no_answer(&self, fault: &TransportError) -> ClientError {
         let (base, why) = (self.base.clone(), fault.to_string());
         match fault.kind() {
-            FaultKind::Unreachable => ClientError::NoAnswer { base, why },
-            FaultKind::Tls(remedy) => ClientError::Tls { base, why, remedy },
-            FaultKind::Unproven => ClientError::Unproven { base, why },
-            FaultKind::Refused(problem) => ClientError::Refused(problem.clone()),
+            TransportErrorKind::Unreachable => ClientError::NoAnswer { base, why },
+            TransportErrorKind::Tls(remedy) => ClientError::Tls { base, why, remedy },
+            TransportErrorKind::Unproven => ClientError::Unproven { base, why },
+            TransportErrorKind::Refused(problem) => ClientError::Refused(problem.clone()),
         }
     }
 
@@ -362,16 +364,16 @@ impl Client {
     }
 }
 
-/// A held-open stream of events.
+/// An open event stream.
 pub struct EventStream {
-    body: Answer,
+    body: ResponseBody,
     base: String,
     parser: SseParser,
     ready: VecDeque<SseEvent>,
 }
 
 impl EventStream {
-    /// The next event; `None` when the coordinator ended the stream. A stream that falls silent is an error.
+    /// The next event; `None` when the coordinator closed the stream. An idle timeout is an error.
     pub async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -384,9 +386,9 @@ impl EventStream {
     }
 }
 
-/// A held-open stream of raw bytes.
+/// An open stream of raw bytes.
 pub struct LogStream {
-    body: Answer,
+    body: ResponseBody,
     base: String,
 }
 
@@ -397,7 +399,7 @@ impl LogStream {
     }
 }
 
-async fn next_chunk(body: &mut Answer, base: &str) -> Result<Option<Bytes>, ClientError> {
+async fn next_chunk(body: &mut ResponseBody, base: &str) -> Result<Option<Bytes>, ClientError> {
     loop {
         let no_answer = |why: String| ClientError::NoAnswer { base: base.to_owned(), why };
         let frame = tokio::time::timeout(SILENCE_MAX, body.frame())

@@ -1,70 +1,70 @@
-//! What backs the claim that a run is done, beyond what its report carries [B4].
+//! Evidence of a run beyond its report [B4].
 
-use domain::{CommitSha, EngineName, Epoch, Evidence, Insights, RunOutcome};
+use domain::{CommitSha, EngineName, Epoch, Evidence, RunInsights, RunOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The change of one run that is kept; a larger one is read in the repository. Each byte can travel as six, and a report
-/// may have 4 MiB.
+/// Maximum size of a stored diff; a larger one is truncated. JSON may escape a byte into six, and a report is limited
+/// to 4 MiB.
 pub const DIFF_BYTES_MAX: usize = 512 * 1024;
 
-/// What a holder shows for its run. The last one sent for a run counts; what is too long is cut, and said to be.
+/// Evidence of a run, sent by its holder. The last one per run counts; long fields are truncated and marked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct EvidenceWork {
-    /// The fence: the epoch of the run, also after its completion.
+pub struct EvidenceReport {
+    /// The epoch of the run, also after its completion.
     pub lease_epoch: Epoch,
-    /// The change as a patch, from the base to the run's commit.
+    /// The diff from the base to the run's commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Whether the patch was cut.
+    /// Whether the diff is truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub diff_cut: bool,
     /// The commits, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<CommitLine>,
-    /// The engine's own last words.
+    /// The engine's final message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
-    /// Tool calls that the agent was refused.
+    /// Tool calls that were denied to the agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// Branches that the agent left commits on, beside the work.
+    /// Further branches with commits of the agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_branches: Vec<LeftBranch>,
 }
 
-/// A branch that an agent left commits on which are not part of its work.
+/// A branch with commits of the agent that are not part of its work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftBranch {
-    /// What the agent called it.
+    /// The agent's name for the branch.
     pub name: String,
     /// Its last commit.
     pub sha: CommitSha,
-    /// The branch of the remote that keeps the commit.
+    /// The remote branch that keeps the commit.
     pub git_ref: String,
 }
 
-/// One commit, in a line.
+/// One commit of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitLine {
     /// The commit.
     pub sha: CommitSha,
-    /// Its first line.
+    /// The first line of its message.
     pub subject: String,
 }
 
 /// The answer to evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EvidenceKept {
-    /// How much of it is kept, in bytes.
+pub struct EvidenceResponse {
+    /// Stored size in bytes.
     pub length: u64,
 }
 
-/// Everything that backs one run.
+/// All evidence of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunEvidence {
@@ -75,31 +75,31 @@ pub struct RunEvidence {
     /// The engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
-    /// How it ended; absent while it goes on.
+    /// The outcome; absent while the run is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RunOutcome>,
-    /// The commit that it produced.
+    /// The resulting commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha: Option<CommitSha>,
-    /// The verify commands and what came of them.
+    /// The verify commands with their results.
     pub verify: Vec<Evidence>,
-    /// The change as a patch.
+    /// The diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Whether the patch was cut.
+    /// Whether the diff is truncated.
     #[serde(default)]
     pub diff_cut: bool,
     /// The commits, oldest first.
     pub commits: Vec<CommitLine>,
-    /// The engine's own last words.
+    /// The engine's final message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
-    /// Tool calls that the agent was refused.
+    /// Tool calls that were denied to the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
-    /// Branches that the agent left commits on, beside the work.
+    /// Further branches with commits of the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_branches: Vec<LeftBranch>,
-    /// What it cost and what it changed.
-    pub insights: Insights,
+    /// Cost and size of the change.
+    pub insights: RunInsights,
 }

@@ -1,88 +1,88 @@
-//! Factories as they register and as people see them.
+//! Registration and status of factories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Capability, ClaimNonce, EngineHealth, EngineName, FactoryId, Flags, InstanceId, JobId, RepoIdentity, RepoName,
-    Timestamp, UnavailableRepo,
+    Capability, ClaimNonce, DispatchModes, EngineHealth, EngineName, FactoryId, InstanceId, JobId, RepoIdentity,
+    RepoName, Timestamp, UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::work::Directive;
 
-/// Trades a one-time join token for a factory's own.
+/// Exchanges a join token for a factory token.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Enroll {
+pub struct EnrolRequest {
     /// The one-time token.
     pub join_token: String,
-    /// The name that the factory takes.
+    /// The name of the new factory.
     pub factory_id: FactoryId,
-    /// Random per enrolment: the same nonce gives the same token, so that a lost answer can be asked for again.
+    /// Random per enrolment. A repeated request with the same nonce gets the same token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<ClaimNonce>,
 }
 
-/// A factory's own token: shown once.
+/// The token of a factory: shown once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Enrolled {
+pub struct EnrolResponse {
     /// The factory.
     pub factory_id: FactoryId,
     /// Its token.
     pub token: String,
 }
 
-/// A new token for a factory; the old one works for a while longer.
+/// A new token for a factory; the old one stays valid for a while.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TokenRotated {
+pub struct RotateTokenResponse {
     /// The new token: shown once.
     pub token: String,
-    /// Until when the old one works.
+    /// When the old token expires.
     pub old_until: Timestamp,
 }
 
-/// A sign of life with what the factory is.
+/// A heartbeat with the factory's registration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
     /// The process. The newest registration wins.
     pub instance: InstanceId,
-    /// What it can do.
+    /// The capabilities.
     pub capabilities: BTreeSet<Capability>,
-    /// Repositories that are there.
+    /// Cloned repositories.
     #[serde(default)]
     pub repos: BTreeSet<RepoName>,
-    /// Whether it can fetch others.
+    /// Whether it can clone further repositories.
     #[serde(default)]
     pub clones: bool,
-    /// Repositories that it is configured with and cannot use for now. None of them is among `repos`.
+    /// Configured repositories that it cannot use at the moment. None of them is in `repos`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unavailable_repos: BTreeMap<RepoName, UnavailableRepo>,
-    /// Which repository each of `repos` is: the normalised URL of its remote. Work that was saved in one repository goes
-    /// only to factories that have the same one.
+    /// Identity of each of `repos`: the normalised URL of its remote. Saved work goes only to factories with the same
+    /// identity.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repo_identities: BTreeMap<RepoName, RepoIdentity>,
-    /// Jobs at one time.
+    /// Maximum number of concurrent jobs.
     pub seat_limit: u32,
-    /// By engine, where fewer.
+    /// Maximum by engine, where lower.
     #[serde(default)]
     pub engine_seats: BTreeMap<EngineName, u32>,
-    /// By repository, where fewer.
+    /// Maximum by repository, where lower.
     #[serde(default)]
     pub repo_seats: BTreeMap<RepoName, u32>,
     /// Relative cost of a seat, 0 to 100.
     #[serde(default)]
     pub cost: u8,
-    /// How busy the machine is: 1 is all it can do.
+    /// Load of the machine: 1 is full capacity.
     #[serde(default)]
     pub load: f64,
-    /// Free space where worktrees live.
+    /// Free disk space for worktrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_free_bytes: Option<u64>,
-    /// Its engines, by name and login, as far as it could verify them. One that is offered and not listed counts as usable.
+    /// Health of its engines, by name and credential. An engine that is not listed counts as usable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineHealth>,
     /// The program's version.
@@ -91,85 +91,85 @@ pub struct Heartbeat {
     /// The wire protocol's version.
     #[serde(default)]
     pub protocol: u32,
-    /// The last sign of life: the process is stopping, and takes nothing more.
+    /// The last heartbeat: the process shuts down and accepts nothing more.
     #[serde(default)]
     pub leaving: bool,
 }
 
-/// The answer to a sign of life.
+/// The answer to a heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct HeartbeatAnswer {
+pub struct HeartbeatResponse {
     /// The factory that the token names.
     pub factory_id: FactoryId,
-    /// How often to renew and to give a sign of life.
+    /// Interval of renewals and heartbeats.
     pub renew_every_ms: u64,
-    /// How long leases last.
+    /// Duration of leases.
     pub lease_ttl_ms: u64,
-    /// What the factory should do.
+    /// Directives for the factory.
     pub directives: Vec<Directive>,
     /// Whether a newer process of this factory has registered: this one should stop.
     pub superseded: bool,
-    /// How work reaches the factory: what it has to ask for.
+    /// The dispatch modes: they decide which products the factory polls for.
     #[serde(default)]
-    pub modes: Flags,
+    pub modes: DispatchModes,
 }
 
-/// A factory.
+/// A factory and its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FactoryView {
     /// Its name.
     pub id: FactoryId,
-    /// Whether it is there.
+    /// Whether the factory is connected.
     pub presence: Presence,
-    /// When it last gave a sign of life.
+    /// Time of the last heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_at: Option<Timestamp>,
-    /// What it can do.
+    /// The capabilities.
     pub capabilities: BTreeSet<Capability>,
-    /// Its engines, by name and login. `windowUntil` is what the fleet knows, not only the factory.
+    /// Its engines, by name and credential. `windowUntil` includes reports of other factories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineHealth>,
-    /// Repositories that are there.
+    /// Cloned repositories.
     pub repos: BTreeSet<RepoName>,
-    /// Which repository each of them is: the normalised URL of its remote.
+    /// Identity of each repository: the normalised URL of its remote.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repo_identities: BTreeMap<RepoName, RepoIdentity>,
-    /// Jobs at one time.
+    /// Maximum number of concurrent jobs.
     pub seat_limit: u32,
-    /// What its seats are used for.
+    /// The seats in use.
     pub seats: Vec<SeatsInUse>,
-    /// How busy the machine is.
+    /// Load of the machine: 1 is full capacity.
     pub load: f64,
-    /// How well its runs have gone lately: 1 is faultless.
+    /// Success rate of recent runs: 1 is the best.
     pub health: f64,
-    /// Free space where worktrees live.
+    /// Free disk space for worktrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_free_bytes: Option<u64>,
-    /// Takes nothing new.
+    /// A draining factory gets no new jobs.
     pub draining: bool,
-    /// Whether its inbox is open.
+    /// Whether its inbox stream is open.
     pub connected: bool,
     /// The program's version.
     pub version: String,
-    /// When it joined.
+    /// When the factory enrolled.
     pub joined_at: Timestamp,
 }
 
-/// Whether a factory is there.
+/// Whether a factory is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
-    /// The coordinator has just started and has not heard of it yet.
+    /// No heartbeat since the coordinator started.
     Warming,
-    /// It gave a sign of life.
+    /// The last heartbeat is recent.
     Live,
-    /// Its inbox stream closed: it gets no offers until it connects again. Its leases continue until they expire.
+    /// The inbox stream closed: the factory gets no offers until it reconnects. Its leases continue until they expire.
     Disconnected,
-    /// It has been silent for too long.
+    /// The last heartbeat is too old.
     Stale,
-    /// It was stopped: it signed off, and gets no work until it is started again.
+    /// The factory shut down and gets no work until it is started again.
     Stopped,
 }
 
@@ -177,12 +177,12 @@ pub enum Presence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SeatsInUse {
-    /// The job; absent for a caller whose token does not cover its product.
+    /// The job; absent if the caller's token does not cover its product.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
     /// Its title.
     pub title: String,
-    /// Whether it is only offered so far.
+    /// Whether it is only offered, not yet accepted.
     pub dispatched_only: bool,
 }
 
@@ -190,15 +190,15 @@ pub struct SeatsInUse {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FactoryList {
-    /// In order of name.
+    /// Ordered by name.
     pub items: Vec<FactoryView>,
 }
 
-/// Takes a factory out of service, or back in.
+/// Drains a factory, or resumes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Drain {
-    /// `true` takes nothing new.
+pub struct DrainRequest {
+    /// `true` drains the factory: it gets no new jobs.
     #[serde(default = "yes")]
     pub draining: bool,
 }
@@ -207,10 +207,10 @@ fn yes() -> bool {
     true
 }
 
-/// Factories that were forgotten.
+/// Factories that were removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Pruned {
+pub struct PruneResponse {
     /// Their names.
     pub factories: Vec<FactoryId>,
 }

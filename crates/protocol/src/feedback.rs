@@ -1,52 +1,52 @@
-//! What a factory sees on a pull request, and what the coordinator makes of it [B5].
+//! Reports of factories about pull requests, and the coordinator's response [B5].
 
 use domain::{CommitSha, JobId, ProductId, RepoName, StageName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A pull request to look at.
+/// Directs a factory to poll a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LookOrder {
+pub struct PollPullRequest {
     /// The job.
     pub job_id: JobId,
-    /// Whose it is.
+    /// The product that owns the job.
     pub product_id: ProductId,
     /// The repository.
     pub repo: RepoName,
     /// The number of its pull request.
     pub number: u64,
-    /// The commit that the branch was moved to.
+    /// The promoted commit.
     pub sha: CommitSha,
 }
 
-/// What a factory saw on a pull request.
+/// A factory's report about a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Sighting {
+pub struct PullRequestReport {
     /// Its number.
     pub number: u64,
-    /// How it stands.
-    pub standing: Standing,
-    /// The commit that its branch shows.
+    /// Its state.
+    pub pull_request: PullRequestState,
+    /// The commit at the head of its branch.
     pub head: CommitSha,
-    /// What somebody or something says about it, oldest first.
+    /// Failed checks and comments, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remarks: Vec<Remark>,
+    pub comments: Vec<ReviewComment>,
 }
 
-/// How a pull request stands.
+/// The state of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", tag = "is")]
-pub enum Standing {
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum PullRequestState {
     /// Neither merged nor closed.
     Open,
     /// Merged.
     Merged {
-        /// The commit of the base branch that brought it in.
+        /// The merge commit on the base branch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         merge: Option<CommitSha>,
-        /// Who merged it.
+        /// The user who merged it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
@@ -57,37 +57,37 @@ pub enum Standing {
 /// One failed check, or one comment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Remark {
-    /// Names it for ever, such as `check:17`.
+pub struct ReviewComment {
+    /// A stable id, such as `check:17`.
     pub id: String,
-    /// What it is.
-    pub kind: RemarkKind,
-    /// The check's name, or who wrote the comment.
+    /// Check or comment.
+    pub kind: ReviewCommentKind,
+    /// The check's name, or the comment's author.
     pub from: String,
-    /// The place in the code that it is about.
+    /// The location in the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// What a remark is.
+/// The kind of a review comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum RemarkKind {
+pub enum ReviewCommentKind {
     /// A check that failed.
     Check,
     /// A reviewer's comment.
     Comment,
 }
 
-/// What the coordinator makes of a sighting.
+/// The coordinator's answer to a pull request report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SightingAnswer {
-    /// Where the job is now.
+pub struct PullRequestReportResponse {
+    /// The job's stage.
     pub stage: StageName,
-    /// What to say on the pull request, if anything.
+    /// A comment to post on the pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }

@@ -1,8 +1,8 @@
-//! How a coordinator proves that it issued a token, before a client sends the token.
+//! Proof that a coordinator issued a token, before a client sends the token.
 //!
-//! The store keeps the SHA-256 of every token and nothing else of it. That digest is the key of the proof: the coordinator
-//! finds it in its store, the client computes it from the token. A process without the store cannot answer, and learns from
-//! the challenge nothing that it could use.
+//! The store keeps only the SHA-256 of each token. That digest is the key of the proof: the coordinator reads it from
+//! its store, the client computes it from the token. A process without the store cannot answer, and the challenge
+//! reveals nothing useful to it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
-/// Separates the proof from everything else that a digest of a token may ever be the key of.
+/// Domain separation of the proof from other uses of the digest as a key.
 const PROOF_PURPOSE: &[u8] = b"gigafactory coordinator identity v1";
 
-/// The same for the name that a digest is looked up by.
+/// Domain separation of the lookup name.
 const LOOKUP_PURPOSE: &[u8] = b"gigafactory token lookup v1";
 
-/// The bytes of a lookup name: enough that no two tokens share one.
+/// Length of a lookup name: long enough to be unique.
 const LOOKUP_LEN: usize = 16;
 
 /// Asks a coordinator to prove that it issued a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IdentityChallenge {
-    /// Random: an old proof is worthless.
+    /// Random, to prevent replay.
     pub nonce: String,
-    /// Which token: a name derived from it, never the token.
+    /// Lookup name of the token, derived from it; never the token itself.
     pub token: String,
-    /// The address that the client dialled. A coordinator proves nothing for an address that is not its own.
+    /// The address that the client dialled. A coordinator gives a proof only for its own addresses.
     pub address: String,
 }
 
@@ -40,7 +40,7 @@ pub struct IdentityProof {
     pub proof: String,
 }
 
-/// The SHA-256 of a token: what its coordinator stores, and the key of the proof.
+/// The SHA-256 of a token: stored by the coordinator, and the key of the proof.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenDigest([u8; 32]);
 
@@ -50,29 +50,29 @@ impl TokenDigest {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// A digest as [`TokenDigest::to_text`] writes it.
+    /// Parses a digest written by [`TokenDigest::to_text`].
     pub fn from_text(text: &str) -> Option<Self> {
         URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok().map(Self)
     }
 
-    /// The digest in the form that stores keep it in.
+    /// The digest as stored.
     pub fn to_text(&self) -> String {
         URL_SAFE_NO_PAD.encode(self.0)
     }
 
-    /// The name that a challenge calls this token by.
+    /// The lookup name of this token in a challenge.
     pub fn lookup(&self) -> String {
         let name = self.mac(LOOKUP_PURPOSE, &[]).finalize().into_bytes();
         URL_SAFE_NO_PAD.encode(&name[..LOOKUP_LEN])
     }
 
-    /// The coordinator's answer to a challenge.
+    /// Computes the proof for a challenge.
     pub fn prove(&self, challenge: &IdentityChallenge) -> IdentityProof {
         let proof = self.answer(challenge).finalize().into_bytes();
         IdentityProof { proof: URL_SAFE_NO_PAD.encode(proof) }
     }
 
-    /// Whether an answer is from a process that has this digest.
+    /// Whether a proof is valid for this digest.
     pub fn is_proven(&self, challenge: &IdentityChallenge, answer: &IdentityProof) -> bool {
         URL_SAFE_NO_PAD.decode(&answer.proof).is_ok_and(|proof| self.answer(challenge).verify_slice(&proof).is_ok())
     }
@@ -81,7 +81,7 @@ impl TokenDigest {
         self.mac(PROOF_PURPOSE, &[&challenge.nonce, &challenge.address])
     }
 
-    /// Each part with its length, so that no two lists of parts read the same.
+    /// Each part with its length, so that different parts never give the same input.
     fn mac(&self, purpose: &[u8], parts: &[&str]) -> Hmac<Sha256> {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             unreachable!("HMAC takes keys of any length");
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_reads_back_and_its_lookup_name_is_not_part_of_it() {
+    fn a_digest_round_trips_and_its_lookup_does_not_leak_it() {
         let ours = TokenDigest::of("giga_adm_a");
 
         assert_eq!(TokenDigest::from_text(&ours.to_text()), Some(ours.clone()));

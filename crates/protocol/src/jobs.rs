@@ -1,9 +1,9 @@
-//! Jobs as people and programs see them.
+//! Jobs in the API.
 
 use domain::{
-    BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq, FactoryId,
-    FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Obstacle, Priority, ProductId, PullRequest,
-    RepoName, Revision, Run, Spec, Spent, Stage, StageName, Tag, Timestamp,
+    BlockedOn, BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq,
+    FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Priority, ProductId, PullRequest,
+    RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -16,16 +16,16 @@ use crate::progress::Progress;
 /// One job to submit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Submit {
+pub struct SubmitRequest {
     /// The manifest: Markdown with YAML front matter.
     pub body_md: String,
-    /// The same key gives back the same job.
+    /// Idempotency key: a repeated submit with it returns the same job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The product, where the manifest names none.
+    /// The product, if the manifest names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product_id: Option<ProductId>,
-    /// Unknown keys are errors.
+    /// Whether unknown keys are errors.
     #[serde(default)]
     pub strict: bool,
 }
@@ -33,48 +33,48 @@ pub struct Submit {
 /// The answer to a submit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Submitted {
-    /// The job as it was written down.
+pub struct SubmitResponse {
+    /// The job as stored.
     pub job: JobView,
-    /// Whether this call wrote it; `false` when the idempotency key had done so before, or on a dry run.
+    /// Whether this call created the job; `false` if the idempotency key already existed, or on a dry run.
     pub created: bool,
-    /// What the manifest might have meant otherwise.
+    /// Warnings about the manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<domain::Finding>,
-    /// Where it can run, at once [I9].
+    /// Where the job can run now [I9].
     pub forecast: Explanation,
 }
 
-/// Many jobs to submit, each with its own outcome.
+/// Jobs to submit, each with its own outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Batch {
+pub struct BatchRequest {
     /// At most 1,000.
-    pub jobs: Vec<Submit>,
+    pub jobs: Vec<SubmitRequest>,
 }
 
 /// The outcomes, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct BatchAnswer {
-    /// One for each job.
+pub struct BatchResponse {
+    /// One outcome per job.
     pub outcomes: Vec<BatchOutcome>,
 }
 
-/// What became of one job of a batch.
+/// The outcome of one job of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchOutcome {
-    /// The job's id, when it was taken.
+    /// The job's id, if it was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<JobId>,
     /// Its stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<StageName>,
-    /// Whether this call wrote it.
+    /// Whether this call created the job.
     #[serde(default)]
     pub created: bool,
-    /// Why it was refused.
+    /// Why the job was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
 }
@@ -85,58 +85,58 @@ pub struct BatchOutcome {
 pub struct JobView {
     /// Its id.
     pub id: JobId,
-    /// Whose it is.
+    /// The product that owns the job.
     pub product_id: ProductId,
-    /// One line for people.
+    /// Title.
     pub title: String,
-    /// Where it is.
+    /// The current stage.
     pub stage: StageName,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<FailureReason>,
-    /// The latest word on why it is where it is.
+    /// The latest status message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What its agent wants to know: it waits for a person's answer.
+    /// The question of the agent that the job is blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// How urgent it is.
+    /// The current priority.
     pub priority: Priority,
-    /// Whether it is work itself or follows its children.
+    /// Task or composite.
     pub kind: Kind,
     /// The repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoName>,
-    /// The branch it starts from.
+    /// The base branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
-    /// What it needs.
+    /// Required capabilities.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
-    /// Engines that may run it.
+    /// Acceptable engines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineName>,
-    /// The jobs it waits for.
+    /// The dependencies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deps: Vec<JobId>,
     /// Labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
-    /// The revision: what `If-Match` compares.
+    /// The revision, for `If-Match`.
     pub rev: Revision,
-    /// The fence.
+    /// The current epoch: writes with another one are fenced.
     pub lease_epoch: Epoch,
-    /// Who holds it.
+    /// The factory that holds the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_factory_id: Option<FactoryId>,
-    /// To whom it was offered.
+    /// The factory that the job is offered to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_factory_id: Option<FactoryId>,
-    /// The number of its latest dispatch.
+    /// Number of the latest dispatch.
     pub dispatch_seq: DispatchSeq,
-    /// Failed attempts that counted.
+    /// Failed attempts that count towards the retry limit. A failure that is final is not one, and `requeue` resets it.
     pub attempts: u32,
-    /// Leases that expired under it.
+    /// Number of expired leases.
     pub lost_leases: u32,
     /// The end of the backoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,69 +150,69 @@ pub struct JobView {
     /// Whether verify commands ran on the completed work, and passed.
     #[serde(default)]
     pub verified: bool,
-    /// The promotion or merge that failed.
+    /// The last failed promotion or merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge_failure: Option<MergeFailure>,
-    /// What a queued job, or one that is blocked on its dependencies, waits for.
+    /// What a queued job, or one blocked on dependencies, waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<JobWait>,
-    /// The dependency that failed and that a blocked job waits for all the same.
+    /// The failed dependency that the job stays blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_dependency: Option<JobId>,
-    /// A dead letter that a person took off the list.
+    /// Whether an operator dismissed the dead letter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dismissed: bool,
-    /// The commit that the pull request's branch shows.
+    /// The commit that the pull request's branch points at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted_sha: Option<CommitSha>,
     /// Its pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequest>,
-    /// The promotion or merge that is open.
+    /// The open promotion or merge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<ErrandKind>,
-    /// The one factory that may run it.
+    /// The factory that the job is pinned to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<FactoryId>,
-    /// The run that is going on.
+    /// The run in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
-    /// How many runs it had.
+    /// Number of runs.
     pub runs: u32,
-    /// What those that ended have cost together.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    pub spent: Spent,
-    /// The key it was submitted under.
+    /// Total cost of the ended runs.
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
+    pub spent: TotalSpend,
+    /// The idempotency key of the submit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// The number of its latest event.
+    /// Sequence number of the latest event.
     pub seq: EventSeq,
-    /// Who submitted it.
+    /// Name of the submitter.
     pub created_by: String,
-    /// When.
+    /// Time of the submit.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
 }
 
-/// What a job waits for before a factory gets it.
+/// What a job waits for before a factory gets it, or its promotion or merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobWait {
-    /// A stable word for programs: `dependencies`, or the code of the scheduler's reason.
+    /// A stable code: `dependencies`, or the code of the scheduler's reason.
     pub code: String,
-    /// In words, with the remedy.
+    /// The reason with its remedy.
     pub text: String,
-    /// Whether a person has to act: no seat that becomes free, and no retry, will help.
+    /// Whether an operator has to act: neither a free seat nor a retry will help.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unplaceable: bool,
-    /// When what it waits for is tried again, where that is known.
+    /// Time of the next retry, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
 }
 
 impl JobView {
-    /// Its short id and its title, for messages.
+    /// Short id and title, for messages.
     pub fn label(&self) -> JobLabel<'_> {
         self.id.titled(&self.title)
     }
@@ -231,7 +231,7 @@ impl JobView {
             },
             message: job.message().map(str::to_owned),
             question: match job.stage() {
-                Stage::Blocked { on: Obstacle::Question(question) } => Some(question.clone()),
+                Stage::Blocked { on: BlockedOn::Question(question) } => Some(question.clone()),
                 _ => None,
             },
             priority: job.priority(),
@@ -282,15 +282,15 @@ pub struct JobDetail {
     pub job: JobView,
     /// The manifest, byte for byte.
     pub body_md: String,
-    /// The manifest as it was understood.
+    /// The parsed manifest.
     pub manifest_snapshot: Spec,
-    /// Dependencies that are not met yet.
+    /// Unmet dependencies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<JobId>,
-    /// When the lease expires unless it is renewed.
+    /// When the lease expires without a renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// What its agent is doing now, as last heard.
+    /// The last reported progress of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
 }
@@ -301,7 +301,7 @@ pub struct JobDetail {
 pub struct JobList {
     /// The jobs, newest first.
     pub items: Vec<JobView>,
-    /// What to pass as `cursor` for the next page.
+    /// The `cursor` of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -312,7 +312,7 @@ pub struct JobList {
 pub struct EventList {
     /// The events, oldest first.
     pub items: Vec<JobEvent>,
-    /// What to pass as `after` for the next page.
+    /// The `after` of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -321,69 +321,69 @@ pub struct EventList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunList {
-    /// The runs, oldest first; the last may still be going on.
+    /// The runs, oldest first; the last may be in progress.
     pub items: Vec<Run>,
-    /// What to pass as `cursor` for the next page.
+    /// The `cursor` of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
 
-/// Why a job is where it is [S4].
+/// Why a job is in its stage [S4].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Explained {
+pub struct JobExplanation {
     /// The job.
     pub job: JobView,
     /// In one sentence.
     pub summary: String,
-    /// Every factory, as things are now.
+    /// Every factory's current eligibility.
     pub now: Explanation,
-    /// Whether the factory that holds it is there.
+    /// Whether the factory that holds the lease is connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_presence: Option<Presence>,
-    /// The decision as it was taken, for a job that was dispatched.
+    /// The recorded decision, for a dispatched job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<JobEvent>,
 }
 
-/// Who holds a job.
+/// The lease of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseView {
-    /// The fence.
+    /// The current epoch: writes with another one are fenced.
     pub lease_epoch: Epoch,
-    /// Who holds it.
+    /// The factory that holds the lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_factory_id: Option<FactoryId>,
-    /// Until when, unless it is renewed.
+    /// When the lease expires without a renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
-/// What a person can do to a job [J10].
+/// An action of a user on a job [J10].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Merge it.
     Ship,
-    /// Send it round again.
+    /// Requeue it.
     Requeue,
-    /// Say no.
+    /// Reject it.
     Reject,
-    /// Stop it.
+    /// Cancel it.
     Cancel,
-    /// Send it round again from its saved work.
+    /// Requeue it and resume from its saved work.
     RetryFromCheckpoint,
-    /// Send work in review or under test back to be changed.
+    /// Send work in review or testing back for changes.
     RequestChanges,
-    /// Change how urgent it is.
+    /// Change the priority.
     Priority,
-    /// Tie it to a factory, or let it go.
+    /// Pin it to a factory, or remove the pin.
     Pin,
 }
 
 impl Action {
-    /// The word in paths and logs.
+    /// The name in paths and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ship => "ship",
@@ -398,33 +398,33 @@ impl Action {
     }
 }
 
-/// The particulars of an action.
+/// Parameters of an action.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionRequest {
-    /// Why, for the record.
+    /// The reason, recorded in the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The new priority, for `priority`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// The factory, for `pin`; none lets the job go.
+    /// The factory, for `pin`; absent removes the pin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
-    /// Throw saved work away, for `requeue`.
+    /// Whether to discard saved work, for `requeue`.
     pub fresh: bool,
 }
 
-/// A job with everything it waits for and everything that waits for it.
+/// A job with its transitive dependencies and dependents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
-    /// The jobs, in order of their ids.
+    /// The jobs, ordered by id.
     pub nodes: Vec<DagNode>,
-    /// Whether jobs were left out because the graph has more than `limit`; those nearest to the job are there.
+    /// Whether the graph was truncated to `limit` jobs; those nearest to the job are included.
     #[serde(default)]
     pub truncated: bool,
-    /// How many jobs one answer holds at most.
+    /// Maximum number of jobs in one answer.
     #[serde(default)]
     pub limit: u32,
 }
@@ -435,10 +435,10 @@ pub struct Dag {
 pub struct DagNode {
     /// The job.
     pub id: JobId,
-    /// One line for people.
+    /// Title.
     pub title: String,
-    /// Where it is.
+    /// The current stage.
     pub stage: StageName,
-    /// The jobs it waits for.
+    /// The dependencies.
     pub deps: Vec<JobId>,
 }

@@ -1,57 +1,61 @@
-//! What travels: requests, answers, streamed events, and the client that sends them.
+//! The wire protocol: requests, responses, streamed events, and the client.
 
-mod archive;
+mod backup;
 mod claims;
 mod client;
 mod evidence;
 mod factories;
 mod feedback;
+mod http;
 mod identity;
 mod jobs;
-mod network;
 mod operations;
 mod problem;
 mod progress;
+mod public_resolver;
 mod quota;
-mod reach;
 mod sse;
 mod transfer;
 mod work;
 
-pub use archive::{REPLACE_EVERYTHING, Restored, SUMMARY_HEADER};
-pub use claims::{Claim, Claimed, Granted, NotGranted, QueueNews, WouldGrant};
+pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
+pub use claims::{ClaimRequest, ClaimResponse, GrantedJob, NotGranted, QueueVersion, WouldGrant};
 pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
-pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceKept, EvidenceWork, LeftBranch, RunEvidence};
+pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
 pub use factories::{
-    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Presence, Pruned, SeatsInUse,
-    TokenRotated,
+    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, Presence,
+    PruneResponse, RotateTokenResponse, SeatsInUse,
 };
-pub use feedback::{LookOrder, Remark, RemarkKind, Sighting, SightingAnswer, Standing};
+pub use feedback::{
+    PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
+};
+pub use http::{
+    HttpTransport, IDLE_TIME_MAX, RequestBody, ResponseBody, TransportError, fingerprint, is_publicly_trusted,
+    public_network, real_network,
+};
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest};
 pub use jobs::{
-    Action, ActionRequest, Batch, BatchAnswer, BatchOutcome, Dag, DagNode, EventList, Explained, JobDetail, JobList,
-    JobView, JobWait, LeaseView, RunList, Submit, Submitted,
-};
-pub use network::{
-    Answer, Fault, IDLE_TIME_MAX, Network, Outgoing, fingerprint, is_publicly_trusted, public_network, real_network,
+    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobDetail,
+    JobExplanation, JobList, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
 };
 pub use operations::{
-    Alert, AlertCode, AlertList, CoordinatorAddress, DeadLetter, DeadLetterList, Health, Metrics, NewToken,
-    ProductList, ProductSettings, QueueState, TokenList, TokenMade, TokenView,
+    Alert, AlertCode, AlertList, CoordinatorAddress, CreateTokenRequest, CreateTokenResponse, DeadLetter,
+    DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
 pub use problem::Problem;
-pub use progress::{Holding, Progress, ProgressEvent, ResetReason, StreamEvent};
-pub use quota::{CredentialList, CredentialView, QuotaAnswer, QuotaWork, ResumeCredential};
+pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
+pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
 pub use sse::{SseEvent, SseParser};
 pub use transfer::Download;
 pub use work::{
-    Accept, Accepted, AskWork, Assignment, CompleteWork, Completed, Decline, DeclineReason, Directive, ErrandOutcome,
-    ErrandReport, FailWork, Failed, Held, InboxEvent, LogAppended, Patch, PromoteOrder, ReleaseWork, Renew, Renewed,
-    StageAnswer, StartWork, Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult,
+    AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
+    DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, Patch,
+    PromoteOrder, QuestionReport, ReleaseReport, RenewRequest, RenewResponse, StageResponse, StartReport,
+    WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult,
 };
 
-/// The version of the wire protocol. A coordinator serves factories of this version and of the one before.
+/// The version of the wire protocol. A coordinator serves factories of this version and the previous one.
 pub const PROTOCOL_VERSION: u32 = 1;
 
-/// The path that the API lives under.
+/// The path prefix of the API.
 pub const API_PREFIX: &str = "/api/fleet";

@@ -1,38 +1,38 @@
-//! Running the fleet: alerts, dead letters, products, tokens, health.
+//! Operations: alerts, dead letters, products, tokens, health.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    FactoryId, FailureReason, Generation, Grant, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId,
+    FactoryId, FailureReason, Generation, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId, TokenScope,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::jobs::JobView;
 
-/// Something that a person should know.
+/// An alert for operators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Alert {
-    /// What kind.
+    /// The kind of alert.
     pub code: AlertCode,
-    /// In words, with the remedy.
+    /// The alert with its remedy.
     pub message: String,
     /// Since when.
     pub since: Timestamp,
-    /// The job it is about.
+    /// The affected job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// The title of that job.
+    /// The title of the affected job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_title: Option<String>,
-    /// The factory it is about.
+    /// The affected factory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
-    /// How many jobs it is about.
+    /// Number of affected jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u64>,
-    /// When what it is about is tried again by itself, where that is known.
+    /// Time of the next automatic retry, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
 }
@@ -43,51 +43,53 @@ pub struct Alert {
 pub enum AlertCode {
     /// A job has waited too long for a seat.
     QueueStarvation,
-    /// There is work and no factory.
+    /// Jobs are waiting and no factory is live.
     NoLiveFactory,
-    /// No live factory can run a job.
+    /// No live factory is eligible for a job.
     Unplaceable,
-    /// A factory has gone silent.
+    /// No recent heartbeat from a factory.
     StaleFactory,
     /// A connected factory leaves offers unanswered, or declines them.
     UnresponsiveFactory,
-    /// A job is in the dead letters.
+    /// A job is dead-lettered.
     DeadLetter,
+    /// Jobs of a product failed in the last 24 hours.
+    JobsFailed,
     /// Dispatching takes too long.
     DispatchLag,
-    /// A broker called a new dispatch a duplicate.
+    /// The broker deduplicated a new dispatch.
     DuplicateDispatch,
-    /// A pull request has sent its job back too often.
+    /// A pull request used up its feedback rounds.
     ChangesExhausted,
-    /// A job waits for a person's answer.
+    /// A job waits for an answer to its question.
     Question,
     /// A factory cannot reach the remote of a repository.
     RemoteUnavailable,
-    /// A job is done and its promotion or merge was given up.
+    /// The coordinator stopped retrying a promotion or merge.
     MergeFailed,
-    /// A job is blocked on a dependency that failed.
+    /// A job is blocked on a failed dependency.
     DependencyFailed,
-    /// The state disk of a factory is too full for work, or the coordinator's disk has no space left.
+    /// The state disk of a factory is too full for jobs, or the coordinator's disk is full.
     DiskFull,
-    /// Jobs wait for an engine whose provider is not available; its factory tries it again by itself.
+    /// Jobs wait for an engine whose provider has an outage. The factory retries.
     EnginePaused,
-    /// The account behind a credential has no credit left.
+    /// The account of a credential has no credit left.
     CredentialExhausted,
-    /// A budget is nearly used up.
+    /// A budget is nearly exhausted.
     BudgetWarning,
     /// A product is paused by its budget.
     BudgetPaused,
-    /// A check found the store damaged.
+    /// An integrity check found the store damaged.
     StoreDamaged,
-    /// A stored document cannot be read and is passed over.
+    /// A stored document is unreadable and was skipped.
     UnreadableDocument,
 }
 
-/// What a person should know.
+/// The open alerts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AlertList {
-    /// By kind, then oldest first.
+    /// Ordered by kind, then oldest first.
     pub items: Vec<Alert>,
 }
 
@@ -107,30 +109,30 @@ pub struct DeadLetter {
 pub struct DeadLetterList {
     /// The jobs, newest first.
     pub items: Vec<DeadLetter>,
-    /// What to pass as `cursor` for the next page.
+    /// The `cursor` of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-    /// What the broker's own dead-letter channel shows.
+    /// Messages in the broker's dead-letter queue.
     pub mirrored: Vec<Message>,
 }
 
-/// What can be set about a product.
+/// Settings of a product.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProductSettings {
     /// The repositories it owns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repos: Option<BTreeSet<RepoName>>,
-    /// Starts nothing new.
+    /// Whether the product is paused: it starts no new runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Ships by itself.
+    /// Whether promoted jobs are shipped without a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_ship: Option<bool>,
     /// Its share of the seats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Jobs at one time by repository.
+    /// Maximum number of concurrent jobs by repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo_seats: Option<BTreeMap<RepoName, u32>>,
 }
@@ -139,31 +141,31 @@ pub struct ProductSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProductList {
-    /// In order of name.
+    /// Ordered by name.
     pub items: Vec<Product>,
 }
 
-/// What waits, by product; the version rises with every change [D1].
+/// Queue state of a product; the version rises with every change [D1].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueState {
     /// The product.
     pub product_id: ProductId,
-    /// Rises on job create and every stage change.
+    /// Rises on every submit and stage change.
     pub version: u64,
-    /// Jobs that wait for a seat.
+    /// Number of jobs waiting for a seat.
     pub pending_count: u64,
 }
 
-/// A token to make.
+/// A token to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NewToken {
-    /// For people: whose it is.
+pub struct CreateTokenRequest {
+    /// Name of the owner.
     pub name: String,
     /// What it allows.
-    pub grant: Grant,
-    /// How long it lives, in seconds; for ever when absent, one hour for a join token.
+    pub grant: TokenScope,
+    /// Lifetime in seconds. Absent: never expires, or one hour for a join token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
 }
@@ -171,12 +173,12 @@ pub struct NewToken {
 /// A new token: the secret is shown once.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct TokenMade {
-    /// What is known about it.
+pub struct CreateTokenResponse {
+    /// The token's metadata.
     pub token: TokenView,
     /// The secret.
     pub secret: String,
-    /// Of a join token: how another machine reaches this coordinator.
+    /// For a join token: how another machine reaches this coordinator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<CoordinatorAddress>,
 }
@@ -185,26 +187,26 @@ pub struct TokenMade {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoordinatorAddress {
-    /// Base addresses, the best first; none where only programs of its own machine reach it.
+    /// Base addresses, the preferred one first; empty if only local programs can reach the coordinator.
     pub addresses: Vec<String>,
-    /// `sha256:` and the fingerprint of its certificate, where no public authority vouches for it.
+    /// `sha256:` and the fingerprint of its certificate, unless a public authority issued it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
 }
 
-/// What is known about a token.
+/// Metadata of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenView {
-    /// Its public name.
+    /// Its public id.
     pub id: TokenId,
-    /// Whose it is.
+    /// Name of the owner.
     pub name: String,
     /// What it allows.
-    pub grant: Grant,
-    /// When it was made.
+    pub grant: TokenScope,
+    /// When the token was created.
     pub created_at: Timestamp,
-    /// When it ends.
+    /// When the token expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
@@ -217,44 +219,44 @@ pub struct TokenList {
     pub items: Vec<TokenView>,
 }
 
-/// Whether the coordinator can serve.
+/// Health of the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
-    /// `ok`, or what is wrong.
+    /// `ok`, or the error.
     pub status: String,
     /// The program's version.
     pub version: String,
     /// The wire protocol's version.
     pub protocol: u32,
-    /// How often the store was put back from a backup.
+    /// The generation of the store.
     #[serde(default)]
     pub generation: Generation,
 }
 
-/// The figures of the fleet [D4].
+/// Metrics of the fleet [D4].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Metrics {
     /// Jobs by stage.
     pub jobs: BTreeMap<String, u64>,
-    /// Jobs that wait for a seat.
+    /// Number of jobs waiting for a seat.
     pub waiting: u64,
-    /// Messages that are out and not accepted.
+    /// Number of published messages that are not accepted.
     pub depth: u64,
     /// Seats in use.
     pub seats_used: u64,
-    /// Seats in all.
+    /// Total number of seats.
     pub seats: u64,
-    /// How long the last dispatched job had waited since it became dispatchable, in milliseconds.
+    /// Time from dispatchable to dispatched of the last dispatched job, in milliseconds.
     pub dispatch_lag_ms: u64,
-    /// Claims and writes that were refused as fenced or superseded.
+    /// Number of claims and writes refused as fenced or superseded.
     pub conflicts: u64,
-    /// Jobs in the dead letters.
+    /// Number of dead-lettered jobs.
     pub dead_letters: u64,
     /// Store operations by kind, since the start.
     pub store_operations: BTreeMap<String, u64>,
-    /// Request keys and query parameters of workers that this release does not know, since the start: they were ignored.
+    /// Unknown request keys and query parameters of workers since the start. They were ignored.
     #[serde(default)]
     pub ignored_request_keys: u64,
 }

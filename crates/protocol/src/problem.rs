@@ -1,23 +1,23 @@
-//! Errors as they travel: RFC 9457 problem details with a stable code.
+//! Errors in the API: RFC 9457 problem details with a stable code.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What went wrong, why, and what to do about it.
+/// An error with its remedy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// A URI for the kind of problem: `urn:gigafactory:problem:<code>`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The kind in words.
+    /// Title of the kind.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What happened here.
+    /// What happened, and the remedy.
     pub detail: String,
-    /// The stable name that programs match on.
+    /// The stable code for programs.
     pub code: String,
-    /// More about it: the manifest's findings, the allowed moves, the known products.
+    /// Further members: the manifest's findings, the allowed moves, the known products.
     #[serde(default, skip_serializing_if = "serde_json::Value::is_null")]
     pub more: serde_json::Value,
 }

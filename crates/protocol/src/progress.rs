@@ -1,98 +1,98 @@
-//! What an agent is doing now, while it does it.
+//! Live progress of an agent.
 
 use domain::{Epoch, JobEvent, JobId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::work::Held;
+use crate::work::HeldJob;
 
-/// What an agent is doing now. A figure that is not known is absent, never 0.
+/// Progress of an agent. An unknown value is absent, never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Progress {
-    /// In a few words: the tool it uses and on what.
+    /// A short description: the current tool and its target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doing: Option<String>,
-    /// Tools it has used so far.
+    /// Number of tool calls so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u32>,
-    /// Files it has touched, the latest last; the earlier ones may be left out.
+    /// Changed files, the latest last; earlier ones may be omitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// Tokens read by the model so far.
+    /// Input tokens so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_in: Option<u64>,
-    /// Tokens written by the model so far.
+    /// Output tokens so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_out: Option<u64>,
-    /// US dollars so far.
+    /// Cost in US dollars so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Turns of the conversation so far.
+    /// Turns of the agent so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
-    /// The engine's own session.
+    /// The engine's session id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
 
-/// One job that a process holds, as it renews it.
+/// One held job in a renewal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Holding {
-    /// What is held.
+pub struct HeldJobProgress {
+    /// The job and its epoch.
     #[serde(flatten)]
-    pub held: Held,
-    /// What the agent is doing, when that changed since the last renewal.
+    pub held: HeldJob,
+    /// The agent's progress, if it changed since the last renewal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
 }
 
-impl From<Held> for Holding {
-    fn from(held: Held) -> Self {
+impl From<HeldJob> for HeldJobProgress {
+    fn from(held: HeldJob) -> Self {
         Self { held, progress: None }
     }
 }
 
-/// What the agent of a job is doing now: the event `progress` of the event streams. It has no position and is kept nowhere.
+/// Progress of a job's agent: the event `progress` of the event streams. It has no position and is not stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressEvent {
     /// The job.
     pub job_id: JobId,
-    /// The run.
+    /// The epoch of the run.
     pub lease_epoch: Epoch,
-    /// What it is doing.
+    /// The agent's progress.
     pub progress: Progress,
 }
 
-/// What comes through the event streams of the fleet and of one job: the name of the event, and its data as JSON.
+/// An event in the stream of the fleet or of one job: the event's name, and its data as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", tag = "event", content = "data")]
 pub enum StreamEvent {
-    /// The stream is open. The event's `id` is where it begins, unless the client resumes.
+    /// The stream is open. The event's `id` is its start, unless the client resumes.
     Hello {},
-    /// Something happened to a job. The event's `id` is its place in the log.
+    /// An event of a job. The event's `id` is its position in the log.
     Job(JobEvent),
-    /// What the agent of a job is doing now; it has no `id`.
+    /// Progress of a job's agent; without an `id`.
     Progress(ProgressEvent),
-    /// Events were missed: read the state again. The stream goes on from the event's `id`.
+    /// Events were missed: reload the state. The stream continues at the event's `id`.
     Reset {
-        /// Why.
+        /// The reason.
         reason: ResetReason,
     },
 }
 
-/// Why a reader of an event stream has to read the state again.
+/// Why a subscriber has to reload the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ResetReason {
-    /// It is too far behind.
+    /// The subscriber is too far behind.
     Behind,
-    /// The store was restored from a backup: some events never happened.
+    /// The store was restored from a backup: events after the backup are lost.
     Restored,
-    /// Its place is not in this log.
+    /// The subscriber's position is not in this log.
     Unknown,
-    /// It reads too slowly; the stream ends.
+    /// The subscriber reads too slowly; the stream ends.
     Slow,
 }

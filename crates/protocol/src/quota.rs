@@ -1,95 +1,96 @@
-//! Usage windows: an engine's limit belongs to a login, not to a job or a machine [B1].
+//! Usage windows: an engine's limit belongs to a credential, not to a job or a factory [B1].
 
-use domain::{Checkpoint, EngineName, Epoch, FactoryId, Insights, JobId, StageName, Timestamp};
+use domain::{Checkpoint, EngineName, Epoch, FactoryId, JobId, RunInsights, StageName, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Says that the engine's usage window is used up. The job goes back to the queue, and no attempt is counted.
+/// Reports an exhausted usage window. The job is requeued, and no attempt is counted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct QuotaWork {
-    /// The fence.
+pub struct QuotaReport {
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
     /// The engine.
     pub engine: EngineName,
-    /// The login's opaque id, as the factory's signs of life name it; empty for an engine that they do not name.
+    /// Opaque id of the credential as in the factory's heartbeats; empty if they do not name it.
     #[serde(default)]
     pub credential: String,
-    /// What the engine calls the window: `five_hour`, `seven_day`.
+    /// The engine's name for the window: `five_hour`, `seven_day`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
-    /// When the window begins anew; absent when the engine did not say, which is waited out by growing pauses.
+    /// When the window resets. Absent if the engine did not report it: the coordinator then retries with a growing
+    /// backoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_at: Option<Timestamp>,
-    /// Whether the credential's account has no credit left: it gets no work until an operator resumes it, or its key or
+    /// Whether the credential's account has no credit left. It gets no work until an operator resumes it, or its key or
     /// login changes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exhausted: bool,
-    /// In words.
+    /// Details for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Work saved on the way out.
+    /// Saved work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// What the run cost until then.
+    /// Cost of the run.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
-/// The answer to a usage window that is used up.
+/// The answer to a quota report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct QuotaAnswer {
-    /// Where the job is now.
+pub struct QuotaResponse {
+    /// The job's stage.
     pub stage: StageName,
-    /// Until when the login gets no work; absent when a person has to let it go on.
+    /// When the credential becomes available; absent if an operator has to resume it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// A login whose usage window is used up.
+/// A credential with an exhausted usage window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialView {
-    /// The login's opaque id.
+    /// Opaque id of the credential.
     pub credential: String,
-    /// The engine that said so.
+    /// The engine that reported it.
     pub engine: EngineName,
-    /// What the engine calls the window.
+    /// The engine's name for the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
     /// Since when.
     pub since: Timestamp,
-    /// When its engines get work again; absent when a person has to let them go on.
+    /// When its engines become available; absent if an operator has to resume it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// Whether the account has no credit left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exhausted: bool,
-    /// How often in a row it was used up.
+    /// Number of consecutive exhaustions.
     pub hits: u32,
-    /// The job that found out; not told to those who see only some products.
+    /// The job that reported it; omitted for principals limited to some products.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,
-    /// The factories that use the login.
+    /// The factories that use the credential.
     pub factories: Vec<FactoryId>,
-    /// The engine's own words; not told to those who see only some products.
+    /// The engine's message; omitted for principals limited to some products.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// Every login whose usage window is used up.
+/// All credentials with an exhausted usage window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialList {
-    /// In order of their ids.
+    /// Ordered by id.
     pub items: Vec<CredentialView>,
 }
 
-/// Lets a login go on before its usage window begins anew.
+/// Resumes a credential before its usage window resets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResumeCredential {
-    /// The login's opaque id.
+    /// Opaque id of the credential.
     pub credential: String,
 }

@@ -1,17 +1,17 @@
-//! Server-sent events, as they arrive in pieces.
+//! Incremental parser for server-sent events.
 
 /// One event of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// What `Last-Event-ID` resumes after.
+    /// The id for `Last-Event-ID`.
     pub id: Option<String>,
-    /// Its name; `message` when the stream gave none.
+    /// The event's name; `message` if the stream gives none.
     pub event: String,
     /// Its data.
     pub data: String,
 }
 
-/// Turns the bytes of a stream into events, wherever the bytes are cut.
+/// Parses a byte stream into events, independent of chunk boundaries.
 #[derive(Debug, Default)]
 pub struct SseParser {
     line: Vec<u8>,
@@ -20,11 +20,11 @@ pub struct SseParser {
     data: Option<String>,
 }
 
-/// A line longer than this is not one of ours.
+/// Maximum length of a line; a coordinator never sends more.
 const LINE_LEN_MAX: usize = 4 * 1024 * 1024;
 
 impl SseParser {
-    /// Takes the next bytes and hands every event that they complete to `emit`.
+    /// Parses the next bytes and passes each complete event to `emit`.
     pub fn feed(&mut self, bytes: &[u8], mut emit: impl FnMut(SseEvent)) {
         for &byte in bytes {
             if byte == b'\n' {
@@ -57,7 +57,7 @@ impl SseParser {
                 }
                 None => self.data = Some(value.to_owned()),
             },
-            // A comment (empty field) keeps the connection alive; unknown fields are ignored by the standard.
+            // A comment (empty field) is a keep-alive; the standard ignores unknown fields.
             _ => {}
         }
         None
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_survive_being_cut_anywhere() {
+    fn events_are_parsed_across_any_chunk_boundaries() {
         let stream = b": hello\n\nid: 7\nevent: job\ndata: {\"a\":1}\n\ndata: x\ndata: y\n\n";
         let expected = vec![
             SseEvent { id: Some("7".into()), event: "job".into(), data: "{\"a\":1}".into() },

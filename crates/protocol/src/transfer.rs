@@ -1,4 +1,4 @@
-//! Files that are too long for memory, to and from a coordinator.
+//! Streamed downloads and uploads of large files.
 
 use std::time::Duration;
 
@@ -12,27 +12,27 @@ use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
 use crate::client::{Client, ClientError, LogStream};
-use crate::network::Fault;
+use crate::http::TransportError;
 
-/// How long a coordinator may take before the first byte: it copies its whole store first.
+/// Timeout until the first byte: the coordinator copies its whole store first.
 const OPENING_TIME_MAX: Duration = Duration::from_mins(30);
 
-/// How long a file may take to arrive and to be checked.
+/// Timeout of an upload, including its verification.
 const UPLOAD_TIME_MAX: Duration = Duration::from_hours(2);
 
-/// How much of a file is in memory at one time.
+/// Bytes of a file in memory at one time.
 const CHUNK_LEN: usize = 256 * 1024;
 
-/// A file on its way from a coordinator.
+/// A download in progress.
 pub struct Download {
-    /// What the coordinator says about it, in the header that was asked for.
+    /// The value of the requested response header.
     pub told: Option<String>,
-    /// Its bytes as they arrive.
+    /// The bytes as they arrive.
     pub bytes: LogStream,
 }
 
 impl Client {
-    /// Opens a file under the API, with what one header says about it.
+    /// Downloads a file under the API, with the value of one response header.
     pub async fn download(&self, path: &str, about: &str) -> Result<Download, ClientError> {
         let request = self.request(Method::GET, path, "application/json", Bytes::new())?;
         let response = self.opened(request, OPENING_TIME_MAX).await?;
@@ -40,7 +40,7 @@ impl Client {
         Ok(Download { told, bytes: self.stream(response.into_body()) })
     }
 
-    /// `POST` a file of `len` bytes to a path under the API.
+    /// Uploads a file of `len` bytes with `POST`.
     pub async fn upload<A: DeserializeOwned>(
         &self,
         path: &str,
@@ -49,7 +49,7 @@ impl Client {
         len: u64,
     ) -> Result<A, ClientError> {
         let chunks = ReaderStream::with_capacity(file, CHUNK_LEN);
-        let frames = chunks.map_ok(Frame::data).map_err(|error| Fault::new(error.to_string()));
+        let frames = chunks.map_ok(Frame::data).map_err(|error| TransportError::new(error.to_string()));
         let (mut head, _) = self.request(Method::POST, path, kind, Bytes::new())?.into_parts();
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));
         let request = Request::from_parts(head, StreamBody::new(frames).boxed_unsync());

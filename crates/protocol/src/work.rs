@@ -1,14 +1,14 @@
-//! What a factory says and hears about the jobs it works on.
+//! Requests and responses of factories about their jobs.
 
 mod accept;
 mod batch;
 mod renew;
 mod report;
 
-pub use accept::{Accept, Accepted, Assignment, Decline, DeclineReason, PromoteOrder};
-pub use batch::{Work, WorkAnswer, WorkOperation, WorkOutcome, WorkResult};
-pub use renew::{Directive, Held, InboxEvent, Renew, Renewed};
+pub use accept::{AcceptRequest, AcceptResponse, Assignment, DeclineReason, DeclineRequest, PromoteOrder};
+pub use batch::{WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult};
+pub use renew::{Directive, HeldJob, InboxEvent, RenewRequest, RenewResponse};
 pub use report::{
-    AskWork, CompleteWork, Completed, ErrandOutcome, ErrandReport, FailWork, Failed, LogAppended, Patch, ReleaseWork,
-    StageAnswer, StartWork,
+    AppendLogResponse, CompletionReport, CompletionResponse, ErrandOutcome, ErrandReport, FailureReport,
+    FailureResponse, Patch, QuestionReport, ReleaseReport, StageResponse, StartReport,
 };

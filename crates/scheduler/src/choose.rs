@@ -1,17 +1,17 @@
-//! The choice of a factory for a job: the filter and the score, over groups of factories that are alike.
+//! Selects a factory for a job: filter and score over groups of similar factories.
 
 use std::collections::BTreeSet;
 
 use domain::{EngineName, FactoryId, JobId};
 
-use crate::draft::{Alike, Draft};
-use crate::fleet::{Kind, Load, Member, Rank, Standing};
-use crate::gate::{Candidate, Gate, RepoFit};
-use crate::needs::{EnginePick, Needs};
+use crate::constraints::{Constraints, EnginePick};
+use crate::filter::{Candidate, FilterCondition, RepoFit};
+use crate::fleet::{Availability, CapabilityClass, IndexedFactory, Load, LoadRank};
+use crate::overlay::{FactoryGroup, FleetOverlay};
 use crate::plan::Placement;
 use crate::score::{Score, Terms};
 
-/// A factory for a job.
+/// A candidate factory for a job, with its score.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Choice<'d> {
     pub(crate) factory: &'d FactoryId,
@@ -32,27 +32,27 @@ impl Choice<'_> {
     }
 }
 
-impl Draft<'_> {
-    /// The factory that a job should go to. One to avoid is taken only if nobody else will do.
-    pub(crate) fn choose<'d>(&'d self, needs: &Needs<'d>) -> Option<Choice<'d>> {
+impl FleetOverlay<'_> {
+    /// Selects the factory for a job. The avoided factory is the last resort.
+    pub(crate) fn choose<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         if let Some(pin) = &needs.shape.pin {
             return self.consider(pin, needs);
         }
         self.best(needs).or_else(|| self.consider(needs.avoid?, needs))
     }
 
-    /// The best of all factories but the one to avoid.
-    pub(crate) fn best<'d>(&'d self, needs: &Needs<'d>) -> Option<Choice<'d>> {
+    /// The best factory, except the avoided one.
+    pub(crate) fn best<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         let mut best: Option<Choice> = None;
         if needs.unknown || needs.paused || needs.repo_full || needs.shape.pin.is_some() {
             return best;
         }
         for (id, kind) in self.view.fleet.kinds().offering(&needs.tokens) {
             for alike in self.ready(id, kind) {
-                // Which repositories are there differs from member to member, and is looked at last.
+                // The repositories differ between members, so they are checked last.
                 let standing = alike.standing;
                 let candidate = Candidate { kind, standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
-                if Gate::stopping(&candidate, needs).is_some()
+                if FilterCondition::stopping(&candidate, needs).is_some()
                     || best.is_some_and(|best| self.trails(&alike, needs, &best))
                 {
                     continue;
@@ -69,41 +69,44 @@ impl Draft<'_> {
         best
     }
 
-    /// Whether not even the least loaded of several factories could win against `best`, with the repository or not.
-    fn trails(&self, alike: &Alike, needs: &Needs, best: &Choice) -> bool {
+    /// Whether even the least loaded factory of the group scores below `best`, with or without the repository.
+    fn trails(&self, alike: &FactoryGroup, needs: &Constraints, best: &Choice) -> bool {
         let Some(rank) = alike.cohort.by_load.first() else { return true };
         let bound = self.score(alike.kind, alike.standing, rank.load, needs.repo.is_some(), needs);
         bound.total < best.score.total
     }
 
-    /// One factory, if the job may go there.
-    pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, needs: &Needs<'d>) -> Option<Choice<'d>> {
+    /// One factory, if it is eligible.
+    pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, needs: &Constraints<'d>) -> Option<Choice<'d>> {
         let member = self.view.fleet.member(factory)?;
-        match Gate::stopping(&self.candidate(member, needs), needs) {
+        match FilterCondition::stopping(&self.candidate(member, needs), needs) {
             None => Some(self.assess(member, needs)),
             Some(_) => None,
         }
     }
 
-    /// One factory, with the score that it has whether the job may go there or not.
-    pub(crate) fn assess<'d>(&'d self, member: &'d Member, needs: &Needs<'d>) -> Choice<'d> {
+    /// One factory with its score, eligible or not.
+    pub(crate) fn assess<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints<'d>) -> Choice<'d> {
         let Candidate { kind, standing, .. } = self.candidate(member, needs);
         let has_repo = needs.repo.is_some_and(|repo| member.repos.contains(&repo));
         self.choice(kind, standing, self.rank(member), has_repo, needs)
     }
 
-    /// How far the foremost of several factories gets with the repositories; `None` if all of them have moved.
+    /// The member of a group that passes the most repository conditions; `None` if all members moved to the overlay.
     ///
-    /// Only for factories of which none was chosen: one that may not work on the repository once more is as good a
-    /// reason as any other.
-    pub(crate) fn foremost<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> Option<(RepoFit, &'d Rank)> {
-        let Alike { kind, cohort, .. } = *alike;
-        let stayed = |rank: &&Rank| !self.moved(alike, rank);
+    /// Only for groups without an eligible member: a repository at its limit is a valid reason too.
+    pub(crate) fn foremost<'d>(
+        &self,
+        alike: &FactoryGroup<'d>,
+        needs: &Constraints,
+    ) -> Option<(RepoFit, &'d LoadRank)> {
+        let FactoryGroup { kind, cohort, .. } = *alike;
+        let stayed = |rank: &&LoadRank| !self.moved(alike, rank);
         let wanted = needs.held.iter().chain(&needs.repo);
         let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten().filter(stayed);
-        // Those that have none of what is wanted get equally far.
+        // Members without any of the repositories pass equally many conditions.
         let other = cohort.by_load.iter().find(stayed);
-        let mut foremost: Option<(RepoFit, &Rank)> = None;
+        let mut foremost: Option<(RepoFit, &LoadRank)> = None;
         for rank in holders.chain(other) {
             let fit = self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo));
             if foremost.is_none_or(|(furthest, _)| fit > furthest) {
@@ -116,15 +119,15 @@ impl Draft<'_> {
         foremost
     }
 
-    /// The least loaded of those that have the job's repository, and of all if the others can fetch it.
-    fn least_loaded<'d>(&self, alike: &Alike<'d>, needs: &Needs) -> [Option<&'d Rank>; 2] {
-        let Alike { kind, cohort, .. } = *alike;
-        let fits = |rank: &&Rank| {
+    /// The least loaded member with the job's repository, or of all members if they can clone it.
+    fn least_loaded<'d>(&self, alike: &FactoryGroup<'d>, needs: &Constraints) -> [Option<&'d LoadRank>; 2] {
+        let FactoryGroup { kind, cohort, .. } = *alike;
+        let fits = |rank: &&LoadRank| {
             needs.avoid != Some(&rank.factory)
                 && !self.moved(alike, rank)
                 && self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo)) == RepoFit::WHOLE
         };
-        let first = |ranks: Option<&'d BTreeSet<Rank>>| ranks.and_then(|ranks| ranks.iter().find(fits));
+        let first = |ranks: Option<&'d BTreeSet<LoadRank>>| ranks.and_then(|ranks| ranks.iter().find(fits));
         let all = match needs.held.first() {
             Some(repo) => cohort.holders.get(repo),
             None => Some(&cohort.by_load),
@@ -136,11 +139,11 @@ impl Draft<'_> {
 
     fn choice<'d>(
         &self,
-        kind: &'d Kind,
-        standing: &Standing,
-        rank: &'d Rank,
+        kind: &'d CapabilityClass,
+        standing: &Availability,
+        rank: &'d LoadRank,
         has_repo: bool,
-        needs: &Needs<'d>,
+        needs: &Constraints<'d>,
     ) -> Choice<'d> {
         let engine = match needs.engine(kind, standing) {
             EnginePick::One(engine) => Some(engine),
@@ -150,7 +153,14 @@ impl Draft<'_> {
         Choice { factory: &rank.factory, engine, score, load: rank.load }
     }
 
-    fn score(&self, kind: &Kind, standing: &Standing, load: Load, has_repo: bool, needs: &Needs) -> Score {
+    fn score(
+        &self,
+        kind: &CapabilityClass,
+        standing: &Availability,
+        load: Load,
+        has_repo: bool,
+        needs: &Constraints,
+    ) -> Score {
         let terms = Terms {
             spare: self.view.fleet.kinds().spare(kind, &needs.asked),
             has_repo,

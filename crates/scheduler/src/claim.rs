@@ -1,38 +1,38 @@
-//! Which job for this factory.
+//! Selects jobs for a factory that polls.
 
 use domain::{FactoryId, JobId, ProductId};
 
-use crate::draft::Draft;
+use crate::fair_share::{FairShare, ServiceOutcome};
+use crate::ineligible::Ineligible;
+use crate::overlay::FleetOverlay;
 use crate::plan::Placement;
-use crate::turn::{Service, Turns};
-use crate::unfit::Unfit;
 use crate::view::FleetView;
 
-/// A waiting job that a factory that asks is not given.
+/// A waiting job that a polling factory does not get.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct SkippedJob {
     /// The job: the first of its shape.
     pub job: JobId,
-    /// Everything that is in the way, the gravest first. Empty if it only waits for somebody whom it does not avoid.
-    pub unfit: Vec<Unfit>,
+    /// All reasons, the most severe first. Empty if the job only prefers another factory.
+    pub unfit: Vec<Ineligible>,
 }
 
-/// The job that a factory gets when it asks for one of some products: the first in the order of service that it may take
-/// [S3].
+/// The job for a factory that polls for work of some products: the first in the order of service that it is eligible
+/// for [S3].
 ///
-/// A job that avoids the factory is passed over while anybody else can take it.
+/// A job that avoids the factory is skipped while another factory is eligible.
 pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId) -> bool) -> Option<Placement> {
     if !view.fleet.member(factory)?.standing.is_ready() {
         return None;
     }
-    let draft = Draft::of(view);
+    let draft = FleetOverlay::of(view);
     let mut claimed = None;
-    Turns::asked(view, is_asked).serve(|next, _| {
+    FairShare::asked(view, is_asked).serve(|next, _| {
         let waiting = view.queue.get(&next.job)?;
         let needs = draft.needs(waiting.demand());
-        let Some(choice) = draft.consider(factory, &needs) else { return Some(Service::SkipShape) };
+        let Some(choice) = draft.consider(factory, &needs) else { return Some(ServiceOutcome::SkipShape) };
         if needs.avoid == Some(factory) && draft.best(&needs).is_some() {
-            return Some(Service::SkipJob);
+            return Some(ServiceOutcome::SkipJob);
         }
         claimed = Some(choice.placement(next.job));
         None
@@ -40,29 +40,29 @@ pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId
     claimed
 }
 
-/// The first job of each shape of some products that a factory is not given, in the order of service, `limit` at most. For
-/// people, not for decisions.
+/// The first job of each shape that a factory does not get, in the order of service, at most `limit`. For explanations,
+/// not for decisions.
 pub fn passed_over(
     view: &FleetView,
     factory: &FactoryId,
     is_asked: impl Fn(&ProductId) -> bool,
     limit: usize,
-) -> Vec<PassedOver> {
+) -> Vec<SkippedJob> {
     let Some(member) = view.fleet.member(factory) else { return Vec::new() };
-    let draft = Draft::of(view);
+    let draft = FleetOverlay::of(view);
     let mut passed = Vec::new();
-    Turns::asked_or_paused(view, is_asked).serve(|next, _| {
+    FairShare::asked_or_paused(view, is_asked).serve(|next, _| {
         if passed.len() >= limit {
             return None;
         }
         let waiting = view.queue.get(&next.job)?;
         let needs = draft.needs(waiting.demand());
-        let unfit = Unfit::all(member, &draft.candidate(member, &needs), &needs);
+        let unfit = Ineligible::all(member, &draft.candidate(member, &needs), &needs);
         let is_avoided = needs.avoid == Some(factory) && draft.best(&needs).is_some();
         if !unfit.is_empty() || is_avoided {
-            passed.push(PassedOver { job: next.job, unfit });
+            passed.push(SkippedJob { job: next.job, unfit });
         }
-        Some(Service::SkipShape)
+        Some(ServiceOutcome::SkipShape)
     });
     passed
 }

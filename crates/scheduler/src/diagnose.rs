@@ -1,23 +1,23 @@
-//! Why nobody can have a job now.
+//! Diagnoses why no factory is eligible for a job.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use domain::{Capability, EngineName, FactoryId, RepoName};
 
-use crate::draft::Draft;
-use crate::fleet::{Member, OfferPause, Presence, repo_of_token};
-use crate::gate::{Candidate, Gate, RepoFit};
-use crate::needs::{Needs, soonest};
-use crate::rest::Rest;
-use crate::unfit::{Unfit, missing};
-use crate::unplaced::{Nearest, Unplaced};
+use crate::constraints::{Constraints, soonest};
+use crate::engine_unavailable::EngineUnavailable;
+use crate::filter::{Candidate, FilterCondition, RepoFit};
+use crate::fleet::{IndexedFactory, OfferPause, Presence, repo_of_token};
+use crate::ineligible::{Ineligible, missing};
+use crate::overlay::FleetOverlay;
+use crate::unplaced::{ClosestMatch, Unplaced};
 
-/// Repositories of one name that a reason lists.
+/// Maximum number of repository identities in a reason.
 const IDENTITIES_MAX: usize = 3;
 
-/// Why `choose` found no factory: the gate that stopped the factory that got furthest.
-pub(crate) fn diagnose(draft: &Draft, needs: &Needs) -> Unplaced {
+/// Why `choose` found no factory: the condition that rejected the closest factory.
+pub(crate) fn diagnose(draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
     let shape = needs.shape;
     if needs.paused {
         return Unplaced::ProductPaused { product: shape.product.clone() };
@@ -34,74 +34,90 @@ pub(crate) fn diagnose(draft: &Draft, needs: &Needs) -> Unplaced {
     }
 }
 
-fn pinned(draft: &Draft, needs: &Needs, member: &Member) -> Unplaced {
+fn pinned(draft: &FleetOverlay, needs: &Constraints, member: &IndexedFactory) -> Unplaced {
     let candidate = draft.candidate(member, needs);
     let factory = &member.rank.factory;
-    let gate = Gate::stopping(&candidate, needs).unwrap_or(Gate::Seats);
+    let gate = FilterCondition::stopping(&candidate, needs).unwrap_or(FilterCondition::Seats);
     let why = because(gate, factory, draft, needs);
     if why.is_unplaceable() {
-        return Unplaced::PinnedToUnfit { factory: factory.clone(), why: Unfit::all(member, &candidate, needs) };
+        return Unplaced::PinnedToUnfit { factory: factory.clone(), why: Ineligible::all(member, &candidate, needs) };
     }
     why
 }
 
-/// The gate that stopped the factory that got furthest, and that factory: of several the one with the lowest id, where
-/// the reason names one.
-fn furthest<'d>(draft: &'d Draft, needs: &Needs) -> Option<(Gate, &'d FactoryId)> {
-    let mut furthest: Option<(Gate, Reverse<&FactoryId>)> = None;
+/// The last condition reached and the factory that reached it; of several the one with the lowest id, if the reason
+/// names one.
+fn furthest<'d>(draft: &'d FleetOverlay, needs: &Constraints) -> Option<(FilterCondition, &'d FactoryId)> {
+    let mut furthest: Option<(FilterCondition, Reverse<&FactoryId>)> = None;
     for (id, kind) in draft.view.fleet.kinds().iter() {
         for alike in draft.alike(id, kind) {
             let whole = Candidate { kind, standing: alike.standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
-            let bound = Gate::stopping(&whole, needs).unwrap_or(Gate::FleetRepoSeats);
-            let gains = |(gate, _): (Gate, _)| bound > gate || (bound == gate && names_factory(gate));
+            let bound = FilterCondition::stopping(&whole, needs).unwrap_or(FilterCondition::FleetRepoSeats);
+            let gains = |(gate, _): (FilterCondition, _)| bound > gate || (bound == gate && names_factory(gate));
             if !furthest.is_none_or(gains) {
                 continue;
             }
             let Some((repo, rank)) = draft.foremost(&alike, needs) else { continue };
-            let gate = Gate::stopping(&Candidate { repo, ..whole }, needs).unwrap_or(Gate::Seats);
+            let gate = FilterCondition::stopping(&Candidate { repo, ..whole }, needs).unwrap_or(FilterCondition::Seats);
             furthest = furthest.max(Some((gate, Reverse(&rank.factory))));
         }
     }
     furthest.map(|(gate, Reverse(factory))| (gate, factory))
 }
 
-/// Whether the reason that a gate gives names a factory.
-fn names_factory(gate: Gate) -> bool {
-    matches!(gate, Gate::There | Gate::Open | Gate::Disk | Gate::Responsive | Gate::EngineAwake)
+/// Whether the reason of a condition names a factory.
+fn names_factory(gate: FilterCondition) -> bool {
+    matches!(
+        gate,
+        FilterCondition::There
+            | FilterCondition::Open
+            | FilterCondition::Disk
+            | FilterCondition::Responsive
+            | FilterCondition::EngineAwake
+    )
 }
 
-fn because(gate: Gate, factory: &FactoryId, draft: &Draft, needs: &Needs) -> Unplaced {
+fn because(gate: FilterCondition, factory: &FactoryId, draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
     let shape = needs.shape;
     let factory = factory.clone();
     match (gate, &shape.repo) {
-        (Gate::Product, _) => Unplaced::ProductPaused { product: shape.product.clone() },
-        (Gate::Capabilities, _) => no_factory_offers(draft, needs),
-        (Gate::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
-        (Gate::Repo, Some(repo)) => no_factory_has(draft, needs, repo),
-        (Gate::Scope, _) => Unplaced::OutOfScope { product: shape.product.clone() },
-        (Gate::There, _) => {
+        (FilterCondition::Product, _) => Unplaced::ProductPaused { product: shape.product.clone() },
+        (FilterCondition::Capabilities, _) => no_factory_offers(draft, needs),
+        (FilterCondition::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
+        (FilterCondition::Repo, Some(repo)) => no_factory_has(draft, needs, repo),
+        (FilterCondition::Scope, _) => Unplaced::OutOfScope { product: shape.product.clone() },
+        (FilterCondition::There, _) => {
             let presence = draft.view.fleet.member(&factory).map_or(Presence::Down, |member| member.state.presence);
             Unplaced::Away { factory, presence }
         }
-        (Gate::Heard, _) => Unplaced::Warming,
-        (Gate::Open, _) => Unplaced::Draining { factory },
-        (Gate::Disk, _) => Unplaced::DiskLow { factory },
-        (Gate::Responsive, _) => {
+        (FilterCondition::Heard, _) => Unplaced::Warming,
+        (FilterCondition::Open, _) => Unplaced::Draining { factory },
+        (FilterCondition::Disk, _) => Unplaced::DiskLow { factory },
+        (FilterCondition::Responsive, _) => {
             let member = draft.view.fleet.member(&factory);
             match member.and_then(|member| member.state.unresponsive.clone()) {
                 Some(OfferPause { problem, is_busy: false }) => Unplaced::Unresponsive { factory, problem },
                 _ => Unplaced::AllBusy,
             }
         }
-        (Gate::EngineAwake, _) => engines_rest(draft, needs),
-        (Gate::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
-        (Gate::RepoSeats | Gate::FleetRepoSeats, Some(repo)) => Unplaced::RepoBusy { repo: repo.clone() },
-        (Gate::Seats | Gate::Pin | Gate::Repo | Gate::RepoSeats | Gate::FleetRepoSeats, _) => Unplaced::AllBusy,
+        (FilterCondition::EngineAwake, _) => engines_rest(draft, needs),
+        (FilterCondition::EngineSeats, _) => Unplaced::EngineBusy { engines: shape.engines.clone() },
+        (FilterCondition::RepoSeats | FilterCondition::FleetRepoSeats, Some(repo)) => {
+            Unplaced::RepoBusy { repo: repo.clone() }
+        }
+        (
+            FilterCondition::Seats
+            | FilterCondition::Pin
+            | FilterCondition::Repo
+            | FilterCondition::RepoSeats
+            | FilterCondition::FleetRepoSeats,
+            _,
+        ) => Unplaced::AllBusy,
     }
 }
 
-/// No factory has the repository, or those that are configured with it cannot reach its remote.
-fn no_factory_has(draft: &Draft, needs: &Needs, repo: &RepoName) -> Unplaced {
+/// No factory has the repository, or those configured with it cannot reach its remote.
+fn no_factory_has(draft: &FleetOverlay, needs: &Constraints, repo: &RepoName) -> Unplaced {
     let (product, identity) = (&needs.shape.product, needs.shape.identity.as_ref());
     let serving = draft.view.fleet.iter().filter(|state| state.products.is_empty() || state.products.contains(product));
     let unavailable = serving.into_iter().find_map(|state| {
@@ -124,12 +140,12 @@ fn no_factory_has(draft: &Draft, needs: &Needs, repo: &RepoName) -> Unplaced {
     }
 }
 
-/// Of all factories that nothing graver stops than the rest of their engines, the one whose rest is over first.
-fn engines_rest(draft: &Draft, needs: &Needs) -> Unplaced {
+/// Of the factories rejected only for unavailable engines, the one with the earliest retry.
+fn engines_rest(draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
     let fleet = draft.view.fleet;
-    let mut first: Option<(Rest, EngineName, FactoryId)> = None;
+    let mut first: Option<(EngineUnavailable, EngineName, FactoryId)> = None;
     let mut weigh = |candidate: &Candidate, factory: &FactoryId| {
-        if Gate::stopping(candidate, needs) != Some(Gate::EngineAwake) {
+        if FilterCondition::stopping(candidate, needs) != Some(FilterCondition::EngineAwake) {
             return;
         }
         for (rest, engine) in needs.rests(candidate.kind, candidate.standing) {
@@ -150,16 +166,18 @@ fn engines_rest(draft: &Draft, needs: &Needs) -> Unplaced {
         }
     }
     match first {
-        Some((Rest::Window(window), ..)) => Unplaced::UsageWindow { window },
-        Some((Rest::Paused { until, problem }, engine, factory)) => {
+        Some((EngineUnavailable::Window(window), ..)) => Unplaced::UsageWindow { window },
+        Some((EngineUnavailable::Paused { until, problem }, engine, factory)) => {
             Unplaced::EnginePaused { factory, engine, problem, until }
         }
-        Some((Rest::Unusable { problem }, engine, factory)) => Unplaced::EngineUnusable { factory, engine, problem },
+        Some((EngineUnavailable::Unusable { problem }, engine, factory)) => {
+            Unplaced::EngineUnusable { factory, engine, problem }
+        }
         None => Unplaced::AllBusy,
     }
 }
 
-fn no_factory_offers(draft: &Draft, needs: &Needs) -> Unplaced {
+fn no_factory_offers(draft: &FleetOverlay, needs: &Constraints) -> Unplaced {
     let nearest = nearest(draft, needs);
     let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
     let offered = |token: &Capability| match repo_of_token(token) {
@@ -173,9 +191,9 @@ fn no_factory_offers(draft: &Draft, needs: &Needs) -> Unplaced {
     Unplaced::NoFactoryOffers { missing: nowhere, nearest }
 }
 
-/// The factory that lacks the fewest tokens; of several a live one, then by id. Factories of other products are not named:
-/// the submitter may not know of them [T3].
-fn nearest(draft: &Draft, needs: &Needs) -> Option<Nearest> {
+/// The factory that lacks the fewest capabilities; of several a live one, then by id. Factories of other products are
+/// not named: the submitter must not see them [T3].
+fn nearest(draft: &FleetOverlay, needs: &Constraints) -> Option<ClosestMatch> {
     let fleet = draft.view.fleet;
     let serving = fleet.kinds().iter().filter(|(_, kind)| kind.covers(&needs.shape.product));
     let groups = serving.flat_map(|(id, kind)| draft.alike(id, kind));
@@ -187,5 +205,5 @@ fn nearest(draft: &Draft, needs: &Needs) -> Option<Nearest> {
         let lacks = missing(fleet.member(&rank.factory)?, alike.kind, needs);
         Some((lacks.len(), alike.standing.presence, &rank.factory, lacks))
     });
-    lacking.min().map(|(.., factory, missing)| Nearest { factory: factory.clone(), missing })
+    lacking.min().map(|(.., factory, missing)| ClosestMatch { factory: factory.clone(), missing })
 }

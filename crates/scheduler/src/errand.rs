@@ -1,19 +1,18 @@
-//! Who does short work that takes no seat.
+//! Selects a factory for an errand.
 
 use domain::{FactoryId, ProductId, Shape};
 
-use crate::fleet::{Cohort, Kind, Presence, Rank, RepoId, Standing};
+use crate::fleet::{Availability, CapabilityClass, LoadBucket, LoadRank, Presence, RepoId};
 use crate::view::FleetView;
 
-/// A live factory for a short piece of work on a repository, such as moving a branch [F5].
+/// A live factory for an errand on a repository, such as a promotion [F5].
 ///
-/// It takes no seat, so a full factory will do. One that has the repository is preferred to one that would have to
-/// clone it, then the least loaded; `avoid` is taken only if no other factory can do it. Work that was pushed to one
-/// repository goes only to factories whose repository of that name is the same. `None` also for a job without a
-/// repository.
+/// An errand uses no seat, so a full factory is eligible. A factory with the repository is preferred to one that has to
+/// clone it, then the least loaded; `avoid` is the last resort. Pushed work goes only to factories with the same
+/// repository identity. `None` for a job without a repository.
 pub fn errand(view: &FleetView, shape: &Shape, avoid: Option<&FactoryId>) -> Option<FactoryId> {
     let repo = view.fleet.repo(shape.repo.as_ref()?, shape.identity.as_ref());
-    let least = |allowed: &dyn Fn(&Rank) -> bool| {
+    let least = |allowed: &dyn Fn(&LoadRank) -> bool| {
         let offers =
             groups(view, &shape.product).flat_map(|group| group.offers(repo, shape.identity.is_none(), allowed));
         offers.min().map(|(_, rank)| rank.factory.clone())
@@ -21,37 +20,37 @@ pub fn errand(view: &FleetView, shape: &Shape, avoid: Option<&FactoryId>) -> Opt
     least(&|rank| Some(&rank.factory) != avoid).or_else(|| least(&|_| true))
 }
 
-/// Who has to do what before the work can begin. The order is the order of preference.
+/// What the factory has to do first. Ordered by preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Effort {
     Nothing,
     Clone,
 }
 
-struct Group<'a> {
-    kind: &'a Kind,
-    standing: &'a Standing,
-    cohort: &'a Cohort,
+struct EffortGroup<'a> {
+    kind: &'a CapabilityClass,
+    standing: &'a Availability,
+    cohort: &'a LoadBucket,
 }
 
-fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item = Group<'a>> {
+fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item = EffortGroup<'a>> {
     let kinds = view.fleet.kinds().iter().map(|(_, kind)| kind).filter(|kind| kind.covers(product));
-    let groups =
-        kinds.flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| Group { kind, standing, cohort }));
+    let groups = kinds
+        .flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| EffortGroup { kind, standing, cohort }));
     groups.filter(|group| {
         group.standing.presence == Presence::Live && !group.standing.draining && !group.standing.unresponsive
     })
 }
 
-impl<'a> Group<'a> {
-    /// The least loaded that has the repository, and the least loaded that could clone it.
+impl<'a> EffortGroup<'a> {
+    /// The least loaded factory with the repository, and the least loaded one that can clone it.
     fn offers(
         &self,
         repo: Option<RepoId>,
         any_clone: bool,
-        allowed: &dyn Fn(&Rank) -> bool,
-    ) -> impl Iterator<Item = (Effort, &'a Rank)> + use<'a> {
-        let first = |mut ranks: std::collections::btree_set::Iter<'a, Rank>| ranks.find(|rank| allowed(rank));
+        allowed: &dyn Fn(&LoadRank) -> bool,
+    ) -> impl Iterator<Item = (Effort, &'a LoadRank)> + use<'a> {
+        let first = |mut ranks: std::collections::btree_set::Iter<'a, LoadRank>| ranks.find(|rank| allowed(rank));
         let holder = repo.and_then(|repo| self.cohort.holders.get(&repo)).and_then(|ranks| first(ranks.iter()));
         let clones = any_clone && self.kind.clones() && !self.standing.disk_low;
         let cloner = if clones { first(self.cohort.by_load.iter()) } else { None };

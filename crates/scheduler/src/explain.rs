@@ -1,119 +1,119 @@
-//! Why a job would go where it would go, or nowhere [S4].
+//! Explains where a job would be placed and why [S4].
 
 use domain::{EngineName, FactoryId, Shape};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::constraints::Constraints;
 use crate::diagnose::diagnose;
-use crate::draft::Draft;
-use crate::fleet::{Load, Member};
-use crate::needs::Needs;
+use crate::fleet::{IndexedFactory, Load};
+use crate::ineligible::Ineligible;
+use crate::overlay::FleetOverlay;
 use crate::score::{Score, Weights};
-use crate::unfit::Unfit;
 use crate::unplaced::Unplaced;
 use crate::view::{Demand, FleetView};
 
-/// Where a job would go if its turn were now, and what speaks for and against every factory.
+/// Where a job would be placed now, with every factory's eligibility and score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// What the job needs.
+    /// The job's constraints.
     pub shape: Shape,
-    /// Where it would go, or why it waits.
-    pub answer: Answer,
-    /// The answer for people.
+    /// The placement, or why the job waits.
+    pub answer: ExplainedOutcome,
+    /// The outcome in one sentence.
     pub text: String,
-    /// What counts how much.
+    /// The weights of the score.
     pub weights: Weights,
-    /// Every factory, by id; none in the answer to a submit, which only says where the job goes.
+    /// Every factory, by id. Empty in the answer to a submit.
     pub factories: Vec<FactoryFit>,
 }
 
-/// Where a job would go.
+/// The outcome of a placement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "outcome")]
-pub enum Answer {
-    /// To this factory.
+pub enum ExplainedOutcome {
+    /// The job would run on this factory.
     Goes {
         /// The factory.
         factory: FactoryId,
-        /// The engine whose seat it would take.
+        /// The engine whose seat it would use.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         engine: Option<EngineName>,
     },
-    /// Nowhere, for now.
+    /// No factory is eligible now.
     Waits {
-        /// Why.
+        /// The reason.
         why: Unplaced,
-        /// Whether somebody has to act, because no seat that becomes free will help.
+        /// Whether an operator has to act: a free seat will not help.
         unplaceable: bool,
     },
 }
 
-/// What speaks for and against one factory.
+/// Eligibility and score of one factory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FactoryFit {
     /// The factory.
     pub factory: FactoryId,
-    /// Whether the job may go there.
+    /// Whether the factory is eligible.
     pub eligible: bool,
-    /// Whether it gets the job only if nobody else can take it.
+    /// Whether the factory is the last resort, because the job avoids it.
     pub avoided: bool,
-    /// Everything that is in the way, the gravest first.
-    pub unfit: Vec<Unfit>,
-    /// How well it suits, in the way or not.
+    /// Reasons against the factory, the most severe first.
+    pub unfit: Vec<Ineligible>,
+    /// The score, eligible or not.
     pub score: Score,
-    /// Its place among the eligible ones, from 1.
+    /// Rank among the eligible factories, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
 }
 
 impl Explanation {
-    /// A job that goes to a factory already.
+    /// The explanation of a job that is already placed.
     pub fn goes(shape: Shape, factory: FactoryId, engine: Option<EngineName>, weights: &Weights) -> Self {
-        Self::of(shape, Answer::Goes { factory, engine }, weights, Vec::new())
+        Self::of(shape, ExplainedOutcome::Goes { factory, engine }, weights, Vec::new())
     }
 
-    fn of(shape: Shape, answer: Answer, weights: &Weights, factories: Vec<FactoryFit>) -> Self {
+    fn of(shape: Shape, answer: ExplainedOutcome, weights: &Weights, factories: Vec<FactoryFit>) -> Self {
         let text = match &answer {
-            Answer::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
-            Answer::Goes { factory, engine: None } => format!("goes to `{factory}`"),
-            Answer::Waits { why, .. } => why.to_string(),
+            ExplainedOutcome::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
+            ExplainedOutcome::Goes { factory, engine: None } => format!("goes to `{factory}`"),
+            ExplainedOutcome::Waits { why, .. } => why.to_string(),
         };
         Self { shape, answer, text, weights: *weights, factories }
     }
 }
 
-/// Says where a job would go if its turn were now, from the indexes alone: as fast as the decision itself.
+/// Where a job would be placed now, computed from the indexes only: as fast as the decision itself.
 pub fn forecast(view: &FleetView, demand: Demand) -> Explanation {
-    told(&Draft::of(view), demand, Vec::new())
+    told(&FleetOverlay::of(view), demand, Vec::new())
 }
 
-/// Explains where a job would go if its turn were now. Looks at every factory: for people, not for decisions.
+/// Explains where a job would be placed now. Visits every factory: for people, not for decisions.
 pub fn explain(view: &FleetView, demand: Demand) -> Explanation {
-    let draft = Draft::of(view);
+    let draft = FleetOverlay::of(view);
     let needs = draft.needs(demand);
     let mut rows: Vec<(Load, FactoryFit)> = view.fleet.members().map(|member| row(&draft, &needs, member)).collect();
     rank(&mut rows);
     told(&draft, demand, rows.into_iter().map(|(_, fit)| fit).collect())
 }
 
-fn told(draft: &Draft, demand: Demand, factories: Vec<FactoryFit>) -> Explanation {
+fn told(draft: &FleetOverlay, demand: Demand, factories: Vec<FactoryFit>) -> Explanation {
     let needs = draft.needs(demand);
     let answer = match draft.choose(&needs) {
-        Some(choice) => Answer::Goes { factory: choice.factory.clone(), engine: choice.engine.cloned() },
+        Some(choice) => ExplainedOutcome::Goes { factory: choice.factory.clone(), engine: choice.engine.cloned() },
         None => {
             let why = diagnose(draft, &needs);
-            Answer::Waits { unplaceable: why.is_unplaceable(), why }
+            ExplainedOutcome::Waits { unplaceable: why.is_unplaceable(), why }
         }
     };
     Explanation::of(demand.shape.clone(), answer, draft.view.weights, factories)
 }
 
-fn row(draft: &Draft, needs: &Needs, member: &Member) -> (Load, FactoryFit) {
+fn row(draft: &FleetOverlay, needs: &Constraints, member: &IndexedFactory) -> (Load, FactoryFit) {
     let factory = member.rank.factory.clone();
-    let unfit = Unfit::all(member, &draft.candidate(member, needs), needs);
+    let unfit = Ineligible::all(member, &draft.candidate(member, needs), needs);
     let fit = FactoryFit {
         eligible: unfit.is_empty(),
         avoided: needs.avoid == Some(&factory),
@@ -125,7 +125,7 @@ fn row(draft: &Draft, needs: &Needs, member: &Member) -> (Load, FactoryFit) {
     (draft.rank(member).load, fit)
 }
 
-/// The order in which the choice is made: avoided ones last, the higher score, the lower load, the id.
+/// Orders factories as the decision does: avoided last, then higher score, lower load, id.
 fn rank(rows: &mut [(Load, FactoryFit)]) {
     let mut eligible: Vec<&mut (Load, FactoryFit)> = rows.iter_mut().filter(|(_, fit)| fit.eligible).collect();
     eligible.sort_by(|(left_load, left), (right_load, right)| {

@@ -1,37 +1,36 @@
-//! Which job goes to which factory, and why: a pure function over values [S1].
+//! Placement of jobs on factories: a pure function over values [S1].
 //!
-//! What the answer may depend on comes in with the [`FleetView`]: there is no clock, no chance and no I/O in here. Two
-//! indexes are kept up to date by their owner, so that a decision does not look at every factory or every job [S8]:
-//! [`Fleet`] keeps factories that are alike together, ordered by load, and [`Queue`] keeps jobs of one shape together,
-//! in the order of service.
+//! All inputs are in the [`FleetView`]: no clock, no randomness, no I/O. The owner maintains two indexes, so that a
+//! decision visits neither every factory nor every job [S8]: [`Fleet`] groups similar factories by load, and [`Queue`]
+//! groups jobs of one shape in the order of service.
 
 mod choose;
 mod claim;
+mod constraints;
 mod diagnose;
-mod draft;
+mod engine_unavailable;
 mod errand;
 mod explain;
+mod fair_share;
+mod filter;
 mod fleet;
-mod gate;
-mod names;
-mod needs;
+mod ineligible;
+mod list_fmt;
+mod overlay;
 mod plan;
 mod queue;
-mod rest;
 mod score;
-mod turn;
-mod unfit;
 mod unplaced;
 mod view;
 
-pub use claim::{PassedOver, claim, passed_over};
+pub use claim::{SkippedJob, claim, passed_over};
+pub use engine_unavailable::EngineUnavailable;
 pub use errand::errand;
-pub use explain::{Answer, Explanation, FactoryFit, explain, forecast};
+pub use explain::{ExplainedOutcome, Explanation, FactoryFit, explain, forecast};
 pub use fleet::{FactoryState, Fleet, OfferPause, Presence, Seat};
+pub use ineligible::Ineligible;
 pub use plan::{Placement, Plan, UnplacedShape, plan};
-pub use queue::{AGEING_STEP, Queue, Waiting};
-pub use rest::Rest;
+pub use queue::{AGEING_STEP, Queue, WaitingJob};
 pub use score::{Score, Weights};
-pub use unfit::Unfit;
-pub use unplaced::{Nearest, Unplaced};
+pub use unplaced::{ClosestMatch, Unplaced};
 pub use view::{Demand, FleetView};

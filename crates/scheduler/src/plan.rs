@@ -1,61 +1,61 @@
-//! What goes where next.
+//! Plans placements.
 
 use std::sync::Arc;
 
 use domain::{EngineName, FactoryId, JobId, Shape, Timestamp};
 
 use crate::diagnose::diagnose;
-use crate::draft::Draft;
-use crate::queue::Place;
+use crate::fair_share::{FairShare, ServiceOutcome};
+use crate::overlay::FleetOverlay;
+use crate::queue::QueuePosition;
 use crate::score::Score;
-use crate::turn::{Service, Turns};
 use crate::unplaced::Unplaced;
 use crate::view::FleetView;
 
-/// A proposal: the coordinator turns each placement into a commit that may lose its race, and plans again.
+/// A proposal. The coordinator commits each placement, which may conflict, and plans again.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// What goes where, in the order of service.
+    /// The placements, in the order of service.
     pub placements: Vec<Placement>,
-    /// The shapes that were looked at and have jobs left waiting. Those behind the limit were not looked at.
+    /// Shapes with jobs left waiting. Shapes beyond the limit are not included.
     pub unplaced: Vec<UnplacedShape>,
 }
 
-/// One job for one factory.
+/// The placement of one job on one factory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     /// The job.
     pub job: JobId,
-    /// Where it goes.
+    /// The target factory.
     pub factory: FactoryId,
-    /// The engine whose seat it takes; `None` if the job names none and the factory offers none.
+    /// The engine whose seat it uses; `None` if the job names none and the factory has none.
     pub engine: Option<EngineName>,
-    /// The score that won.
+    /// The winning score.
     pub score: Score,
 }
 
-/// Jobs of one shape that are left waiting.
+/// Waiting jobs of one shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnplacedShape {
-    /// What they need.
+    /// Their constraints.
     pub shape: Arc<Shape>,
     /// Why they wait.
     pub why: Unplaced,
-    /// How many they are.
+    /// Number of jobs.
     pub jobs: usize,
-    /// The one that has waited longest.
+    /// The job that has waited longest.
     pub oldest: JobId,
-    /// Since when it waits.
+    /// When it started to wait.
     pub since: Timestamp,
 }
 
-/// Gives the waiting jobs of products that are pushed to factories, never beyond a seat, in the order of [S7].
+/// Places waiting jobs of products in push mode within the seat limits, in the order of [S7].
 ///
 /// Equal views give equal plans. Of two factories with equal scores the less loaded one wins, then the lower id.
 pub fn plan(view: &FleetView) -> Plan {
     let mut plan = Plan::default();
-    let mut draft = Draft::of(view);
-    Turns::pushed(view).serve(|next, turn| {
+    let mut draft = FleetOverlay::of(view);
+    FairShare::pushed(view).serve(|next, turn| {
         if plan.placements.len() >= view.limit {
             return None;
         }
@@ -67,11 +67,11 @@ pub fn plan(view: &FleetView) -> Plan {
                 draft.occupy(&placement, &next.shape);
             }
             plan.placements.push(placement);
-            return Some(Service::Placed);
+            return Some(ServiceOutcome::Placed);
         }
         let why = diagnose(&draft, &needs);
         plan.unplaced.extend(unplaced(&next.shape, why, turn.left(&next.shape)));
-        Some(Service::SkipShape)
+        Some(ServiceOutcome::SkipShape)
     });
     plan.unplaced.extend(paused(view));
     plan
@@ -87,7 +87,11 @@ fn paused<'a>(view: &'a FleetView) -> impl Iterator<Item = UnplacedShape> + 'a {
     })
 }
 
-fn unplaced(shape: &Arc<Shape>, why: Unplaced, (jobs, oldest): (usize, Option<Place>)) -> Option<UnplacedShape> {
+fn unplaced(
+    shape: &Arc<Shape>,
+    why: Unplaced,
+    (jobs, oldest): (usize, Option<QueuePosition>),
+) -> Option<UnplacedShape> {
     let (since, oldest) = oldest?;
     Some(UnplacedShape { shape: Arc::clone(shape), why, jobs, oldest, since })
 }

@@ -1,31 +1,31 @@
-//! How well a factory suits a job [S3].
+//! The score of a factory for a job [S3].
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A job that waited this long is not held back any more.
+/// After this waiting time the starvation penalty is zero.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
-/// The cost at which a seat is the dearest.
+/// The cost of the most expensive seat.
 const COST_MAX: f64 = 100.0;
 
-/// What counts how much. A weight below zero counts as zero.
+/// Weights of the score's terms. Negative weights count as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Weights {
-    /// Of a factory that offers little beyond what is asked for.
+    /// Weight of few unused capabilities.
     pub capability_fit: f64,
-    /// Of having the repository.
+    /// Weight of having the repository.
     pub affinity: f64,
-    /// Of being idle.
+    /// Weight of low load.
     pub idleness: f64,
-    /// Of being cheap.
+    /// Weight of low cost.
     pub cost_fit: f64,
-    /// Of runs that end well.
+    /// Weight of successful runs.
     pub health: f64,
-    /// Against jobs that have only just begun to wait.
+    /// Weight of the penalty for jobs that started to wait recently.
     pub starvation_penalty: f64,
 }
 
@@ -35,30 +35,30 @@ impl Default for Weights {
     }
 }
 
-/// How well a factory suits a job: each term from 0 to 1, and their weighted sum.
+/// The score of a factory for a job: terms from 0 to 1, and their weighted sum.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Score {
-    /// 1 ÷ (1 + rarity of what it offers and the job does not ask for). A token's rarity is the share of live
-    /// factories that do not offer it, so what few have is kept for the jobs that need it.
+    /// 1 ÷ (1 + rarity of the capabilities that the job does not use). The rarity of a capability is the share of live
+    /// factories without it: rare capabilities stay free for the jobs that need them.
     pub capability_fit: f64,
     /// 1 if the factory has the repository.
     pub affinity: f64,
-    /// 1 ÷ (1 + load), where the load is the reported one or the share of taken seats, whichever is more.
+    /// 1 ÷ (1 + load), where the load is the reported one or the share of used seats, whichever is higher.
     pub idleness: f64,
     /// 1 − cost ÷ 100.
     pub cost_fit: f64,
-    /// How well its runs end.
+    /// Success rate of its runs.
     pub health: f64,
-    /// max(0, 1 − age ÷ 30 minutes): the same for every factory.
+    /// max(0, 1 − age ÷ 30 minutes): equal for all factories.
     pub starvation_penalty: f64,
-    /// The weighted sum. The penalty is taken off.
+    /// The weighted sum, minus the penalty.
     pub total: f64,
 }
 
-/// What a score is made of.
+/// Inputs of a score.
 pub(crate) struct Terms {
-    /// Rarity of what is offered and not asked for.
+    /// Rarity of the unused capabilities.
     pub(crate) spare: f64,
     pub(crate) has_repo: bool,
     pub(crate) load: f64,
@@ -85,7 +85,7 @@ impl Score {
     }
 }
 
-/// The weighted term. Weights below zero would turn the order by load around, on which the index rests.
+/// The weighted term. A negative weight would reverse the order by load that the index relies on.
 fn weigh(weight: f64, term: f64) -> f64 {
     if weight > 0.0 { weight * term } else { 0.0 }
 }

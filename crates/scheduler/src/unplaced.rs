@@ -1,4 +1,4 @@
-//! Why a job is left waiting, and what would help [I9].
+//! Why a job waits, with the remedy [I9].
 
 use std::fmt;
 
@@ -7,97 +7,97 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::fleet::Presence;
-use crate::names::Names;
-use crate::unfit::Unfit;
+use crate::ineligible::Ineligible;
+use crate::list_fmt::NameList;
 
-/// Why a job is left waiting. Shown, it says what is missing and what would help.
+/// Why a job waits. `Display` names the obstacle and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case", rename_all_fields = "camelCase", tag = "code")]
 pub enum Unplaced {
-    /// There is no factory.
+    /// The fleet has no factory.
     NoFactories,
-    /// No factory advertises every token that is needed.
+    /// No factory has all required capabilities.
     NoFactoryOffers {
-        /// Tokens that no factory advertises; those that the nearest lacks if each is advertised by somebody.
+        /// Capabilities that no factory has; if each exists somewhere, those that the closest match lacks.
         missing: Vec<Capability>,
         /// The factory that lacks the fewest.
-        nearest: Option<Nearest>,
+        nearest: Option<ClosestMatch>,
     },
-    /// Of those that would fit, none offers one of the engines.
+    /// No otherwise eligible factory has an acceptable engine.
     NoFactoryRunsEngine {
-        /// The engines that would do.
+        /// The acceptable engines.
         engines: Vec<EngineName>,
     },
-    /// Of those that would fit, none has the repository or may clone it.
+    /// No otherwise eligible factory has the repository or can clone it.
     NoFactoryHasRepo {
         /// The repository.
         repo: RepoName,
     },
-    /// Work of the job is saved in one repository, and the factories that would fit have another one of that name.
+    /// The saved work is in one repository, and the otherwise eligible factories have another one of that name.
     RepoDiffers {
         /// The repository's name.
         repo: RepoName,
-        /// The repository that the work is saved in.
+        /// The repository with the saved work.
         identity: RepoIdentity,
-        /// The repositories of that name that factories offer, as far as they report that.
+        /// The repositories of that name on factories, if they report an identity.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         found: Vec<RepoIdentity>,
     },
-    /// Of those that would fit, none can reach the repository's remote.
+    /// No otherwise eligible factory can reach the repository's remote.
     RemoteUnavailable {
         /// The repository.
         repo: RepoName,
-        /// A factory that is configured with it.
+        /// A factory configured with it.
         factory: FactoryId,
-        /// What the remote answered there.
+        /// The remote's error there.
         message: String,
     },
-    /// Of those that would fit, none has a token that covers the product.
+    /// No otherwise eligible factory has a token that covers the product.
     OutOfScope {
         /// The product.
         product: ProductId,
     },
-    /// Those that would fit are disconnected, stale or down.
+    /// The otherwise eligible factories are disconnected, stale or down.
     Away {
         /// One of them.
         factory: FactoryId,
-        /// How it is away.
+        /// Its presence.
         presence: Presence,
     },
-    /// Those that would fit take nothing new.
+    /// The otherwise eligible factories are draining.
     Draining {
         /// One of them.
         factory: FactoryId,
     },
-    /// Those that would fit are short of disk space.
+    /// The otherwise eligible factories are low on disk space.
     DiskLow {
         /// One of them.
         factory: FactoryId,
     },
-    /// Those that would fit do not answer offers, or decline them.
+    /// The otherwise eligible factories do not answer offers, or decline them.
     Unresponsive {
         /// One of them.
         factory: FactoryId,
         /// What happened.
         problem: String,
     },
-    /// Those that would fit have an engine for it, whose usage window is used up: the one that resets first.
+    /// The otherwise eligible factories have an engine whose usage window is exhausted: the one that resets first.
     UsageWindow {
-        /// Which.
+        /// The window.
         window: UsageWindow,
     },
-    /// Those that would fit have an engine for it whose provider is not available: the one that is tried again first.
+    /// The otherwise eligible factories have an engine whose provider has an outage: the one with the earliest retry.
     EnginePaused {
         /// Its factory.
         factory: FactoryId,
         /// The engine.
         engine: EngineName,
-        /// What is wrong.
+        /// The error.
         problem: String,
-        /// When its factory tries it again.
+        /// Time of the next retry.
         until: Timestamp,
     },
-    /// Those that would fit have an engine for it that cannot be used.
+    /// The otherwise eligible factories have an unusable engine.
     EngineUnusable {
         /// One of them.
         factory: FactoryId,
@@ -106,51 +106,51 @@ pub enum Unplaced {
         /// The reason.
         problem: String,
     },
-    /// It is pinned to a factory that is not in the fleet.
+    /// The job is pinned to a factory that is not in the fleet.
     PinnedToAbsent {
         /// The factory.
         factory: FactoryId,
     },
-    /// It is pinned to a factory that cannot run it.
+    /// The job is pinned to an ineligible factory.
     PinnedToUnfit {
         /// The factory.
         factory: FactoryId,
-        /// What is in the way.
-        why: Vec<Unfit>,
+        /// The reasons.
+        why: Vec<Ineligible>,
     },
-    /// Those that would fit have not been heard of since the coordinator started.
+    /// No heartbeat from the otherwise eligible factories since the coordinator started.
     Warming,
-    /// The product starts nothing new.
+    /// The product is paused.
     ProductPaused {
         /// The product.
         product: ProductId,
     },
-    /// Those that would fit have no free seat.
+    /// The otherwise eligible factories have no free seat.
     AllBusy,
-    /// Those that would fit have no free seat for one of the engines.
+    /// The otherwise eligible factories have no free seat for an acceptable engine.
     EngineBusy {
-        /// The engines that would do; all when empty.
+        /// The acceptable engines; all when empty.
         engines: Vec<EngineName>,
     },
-    /// As many jobs work on the repository as are allowed.
+    /// The repository's limit is reached.
     RepoBusy {
         /// The repository.
         repo: RepoName,
     },
 }
 
-/// The factory that comes nearest to what a job needs.
+/// The factory closest to the job's constraints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Nearest {
+pub struct ClosestMatch {
     /// The factory.
     pub factory: FactoryId,
-    /// The tokens that it lacks.
+    /// The missing capabilities.
     pub missing: Vec<Capability>,
 }
 
 impl Unplaced {
-    /// A stable word for programs; the same that the JSON has.
+    /// A stable code for programs, equal to the one in JSON.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoFactories => "no_factories",
@@ -177,7 +177,7 @@ impl Unplaced {
         }
     }
 
-    /// When what it waits for is tried again, where that is known.
+    /// Time of the next retry, if known.
     pub fn retry_at(&self) -> Option<Timestamp> {
         match self {
             Self::UsageWindow { window } => window.until,
@@ -194,7 +194,7 @@ impl Unplaced {
         }
     }
 
-    /// Whether nobody can run it as things are: no seat that becomes free will help, somebody has to act.
+    /// Whether no factory can run the job: a free seat will not help, an operator has to act.
     pub fn is_unplaceable(&self) -> bool {
         match self {
             Self::NoFactories
@@ -234,7 +234,7 @@ impl fmt::Display for Unplaced {
             Self::NoFactoryRunsEngine { engines } => write!(
                 f,
                 "no factory that fits runs {}: set the engine up on one, or allow another engine",
-                Names::any(engines)
+                NameList::any(engines)
             ),
             Self::NoFactoryHasRepo { repo } => write!(
                 f,
@@ -244,7 +244,7 @@ impl fmt::Display for Unplaced {
                 write!(f, "the saved work of this job is in {identity}, and the `{repo}` of every eligible factory is ")?;
                 match found.as_slice() {
                     [] => f.write_str("another repository")?,
-                    found => write!(f, "{}", Names::any(found))?,
+                    found => write!(f, "{}", NameList::any(found))?,
                 }
                 write!(f, ": connect a factory whose `{repo}` is {identity}, or discard the work and start over")
             }
@@ -289,7 +289,7 @@ impl fmt::Display for Unplaced {
                 write!(f, "it is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
             }
             Self::PinnedToUnfit { factory, why } => {
-                write!(f, "it is pinned to `{factory}`, which {}: mend that, or unpin the job", Reasons(why))
+                write!(f, "it is pinned to `{factory}`, which {}: mend that, or unpin the job", ReasonList(why))
             }
             Self::Warming => f.write_str("the coordinator has just started and waits to hear from the factories"),
             Self::ProductPaused { product } => {
@@ -300,7 +300,7 @@ impl fmt::Display for Unplaced {
                 f.write_str("every seat for an engine is taken: it starts when one is free")
             }
             Self::EngineBusy { engines } => {
-                write!(f, "every seat for {} is taken: it starts when one is free", Names::any(engines))
+                write!(f, "every seat for {} is taken: it starts when one is free", NameList::any(engines))
             }
             Self::RepoBusy { repo } => {
                 write!(f, "as many jobs work on `{repo}` as are allowed: it starts when one of them ends")
@@ -309,26 +309,26 @@ impl fmt::Display for Unplaced {
     }
 }
 
-fn show_offers(f: &mut fmt::Formatter<'_>, missing: &[Capability], nearest: Option<&Nearest>) -> fmt::Result {
+fn show_offers(f: &mut fmt::Formatter<'_>, missing: &[Capability], nearest: Option<&ClosestMatch>) -> fmt::Result {
     let missing = match nearest {
-        Some(Nearest { factory, missing }) => {
-            let lacks = Names::all(missing);
+        Some(ClosestMatch { factory, missing }) => {
+            let lacks = NameList::all(missing);
             write!(f, "no factory offers all that is needed; `{factory}` comes nearest and lacks {lacks}")?;
             missing
         }
         None => {
-            write!(f, "no factory offers {}", Names::all(missing))?;
+            write!(f, "no factory offers {}", NameList::all(missing))?;
             missing
         }
     };
     let them = if missing.len() == 1 { "it" } else { "them" };
-    write!(f, ": add {} to a factory, or drop {them} from the job", Names::all(missing))
+    write!(f, ": add {} to a factory, or drop {them} from the job", NameList::all(missing))
 }
 
 /// "lacks `a`, is draining and is short of disk space".
-struct Reasons<'a>(&'a [Unfit]);
+struct ReasonList<'a>(&'a [Ineligible]);
 
-impl fmt::Display for Reasons<'_> {
+impl fmt::Display for ReasonList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, reason) in self.0.iter().enumerate() {
             match at {

@@ -1,45 +1,45 @@
-//! Everything that a decision may depend on.
+//! The inputs of a decision.
 
 use std::collections::BTreeMap;
 
-use domain::{FactoryId, Flags, Mode, Product, ProductId, RepoName, Shape, Timestamp};
+use domain::{DispatchModes, FactoryId, Mode, Product, ProductId, RepoName, Shape, Timestamp};
 
 use crate::fleet::Fleet;
 use crate::queue::Queue;
 use crate::score::Weights;
 
-/// Everything that a decision may depend on, at one moment.
+/// The inputs of a decision at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct FleetView<'a> {
     /// The time, by the coordinator's clock.
     pub now: Timestamp,
-    /// The factories and the seats that are taken.
+    /// Factories and used seats.
     pub fleet: &'a Fleet,
-    /// The jobs that could be dispatched.
+    /// Dispatchable jobs.
     pub queue: &'a Queue,
-    /// The products. One that is not here has weight 1, no limits, and is not paused.
+    /// The products. A missing one has weight 1, no limits, and is not paused.
     pub products: &'a BTreeMap<ProductId, Product>,
-    /// How work reaches factories: a plan places only what is pushed, a claim takes whatever waits.
-    pub flags: &'a Flags,
-    /// What counts how much.
+    /// The dispatch modes. A plan places only products in push mode; a claim takes any waiting job.
+    pub flags: &'a DispatchModes,
+    /// Weights of the score.
     pub weights: &'a Weights,
-    /// Placements at most.
+    /// Maximum number of placements.
     pub limit: usize,
 }
 
-/// What one job asks of the fleet.
+/// The demand of one job.
 #[derive(Debug, Clone, Copy)]
 pub struct Demand<'a> {
-    /// What decides where it can run.
+    /// The constraints of the job.
     pub shape: &'a Shape,
-    /// When it began to wait.
+    /// When it started to wait.
     pub since: Timestamp,
-    /// A factory that gets it only if nobody else can take it.
+    /// A factory that gets the job only as a last resort.
     pub avoid: Option<&'a FactoryId>,
 }
 
 impl FleetView<'_> {
-    /// Whether the coordinator offers a product's jobs; otherwise factories ask for them.
+    /// Whether the product is in push mode; otherwise factories poll.
     pub(crate) fn pushes(&self, product: &ProductId) -> bool {
         self.flags.mode_of(product) == Mode::Push
     }
@@ -48,12 +48,12 @@ impl FleetView<'_> {
         self.products.get(product).is_some_and(|product| product.paused)
     }
 
-    /// A product's share of the seats. At least 1: a product that may not work is paused, not weightless.
+    /// A product's share of the seats. At least 1: a product without seats is paused instead.
     pub(crate) fn weight(&self, product: &ProductId) -> u32 {
         self.products.get(product).map_or(1, |product| product.weight.max(1))
     }
 
-    /// Jobs at one time on a repository in the whole fleet, where that is limited.
+    /// Maximum number of concurrent jobs on a repository in the fleet, if limited.
     pub(crate) fn repo_limit(&self, product: &ProductId, repo: &RepoName) -> Option<u32> {
         self.products.get(product)?.repo_seats.get(repo).copied()
     }

@@ -1,15 +1,15 @@
-//! The handlers, by what they are about. Each translates a request, asks the coordinator, and translates the answer.
+//! The handlers, by resource. Each translates a request, calls the coordinator and translates the answer.
 
-pub(crate) mod archive;
+pub(crate) mod backup;
+pub(crate) mod batch;
 pub(crate) mod credentials;
+pub(crate) mod events;
 pub(crate) mod factories;
 pub(crate) mod history;
 pub(crate) mod identity;
 pub(crate) mod inbox;
 pub(crate) mod jobs;
-pub(crate) mod live;
 pub(crate) mod logs;
-pub(crate) mod many;
 pub(crate) mod modes;
 pub(crate) mod operations;
 pub(crate) mod products;

@@ -1,4 +1,4 @@
-//! What every handler shares.
+//! The state shared by all handlers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use protocol::{CoordinatorAddress, Metrics};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::auth_rate_limit::AuthRateLimit;
+use crate::backup_service::BackupService;
 use crate::body_budget::BodyBudget;
-use crate::failures::WrongTokens;
-use crate::hosts::Hosts;
+use crate::host_check::AllowedHosts;
 use crate::openapi;
 use crate::options::{Limits, Options};
 use crate::problem::Problem;
 use crate::request_schema::RequestSchemas;
 use crate::streams::Streams;
-use crate::vault::Vault;
 use crate::webhook_body::WebhookBodies;
 use crate::webhook_secret::WebhookSecret;
 
-/// What every handler shares. Clones are the same.
+/// The state shared by all handlers. Clones share it.
 #[derive(Clone)]
 pub(crate) struct App {
     shared: Arc<Shared>,
@@ -33,88 +33,88 @@ pub(crate) struct Shared {
     pub(crate) coordinator: Arc<Coordinator>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) limits: Limits,
-    pub(crate) hosts: Hosts,
-    pub(crate) wrong_tokens: WrongTokens,
+    pub(crate) hosts: AllowedHosts,
+    pub(crate) wrong_tokens: AuthRateLimit,
     pub(crate) streams: Arc<Streams>,
-    /// What the bodies of requests may take in memory.
+    /// The memory budget of request bodies.
     pub(crate) body_budget: BodyBudget,
-    /// What the bodies of webhooks may take.
+    /// The memory budget of webhook bodies.
     pub(crate) webhook_bodies: WebhookBodies,
-    /// Changes and copies that were asked for: each is finished, whoever hangs up.
+    /// Changes and backups in progress: each is finished, even if its client disconnects.
     pub(crate) changes: TaskTracker,
     pub(crate) proxy: Proxy,
-    /// How other machines reach the server.
+    /// The address for other machines.
     pub(crate) reached_at: CoordinatorAddress,
     /// Whether only this machine can reach the server.
-    pub(crate) reach: Reach,
-    /// The description as it is served.
+    pub(crate) reach: Exposure,
+    /// The OpenAPI document as served.
     pub(crate) openapi: Bytes,
-    /// The description as requests are held to it.
+    /// The OpenAPI document compiled for request validation.
     pub(crate) request_schemas: RequestSchemas,
-    vault: Option<Arc<dyn Vault>>,
+    vault: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
 }
 
 impl Shared {
-    /// The metrics of the fleet, with what only the server counts.
+    /// The metrics of the fleet, with the server's own counters.
     pub(crate) async fn metrics(&self, who: &Principal) -> Result<Metrics, Problem> {
         let metrics = self.coordinator.metrics(who).await?;
         Ok(Metrics { ignored_request_keys: self.request_schemas.ignored(), ..metrics })
     }
 
-    /// What GitHub signs its messages with.
+    /// The secret that GitHub signs its webhooks with.
     pub(crate) fn webhook_secret(&self) -> Option<&WebhookSecret> {
         self.webhook_secret.as_ref()
     }
 
-    /// Where whole copies of the store come from and go to.
-    pub(crate) fn vault(&self) -> Result<&Arc<dyn Vault>, Problem> {
+    /// The service that makes and restores backups.
+    pub(crate) fn vault(&self) -> Result<&Arc<dyn BackupService>, Problem> {
         self.vault.as_ref().ok_or_else(Problem::no_vault)
     }
 }
 
-/// Whether requests come through a proxy of ours.
+/// Whether requests come through a trusted proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proxy {
-    /// The other end of a connection is the client.
+    /// The peer of a connection is the client.
     None,
     /// The last entry of `X-Forwarded-For` is the client.
     Trusted,
 }
 
-/// Who can reach the server.
+/// The network that can reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Programs of this machine.
+pub(crate) enum Exposure {
+    /// Only programs of this machine.
     Local,
-    /// Others too.
+    /// Other machines too.
     Network,
 }
 
 impl App {
-    /// What handlers share, for a server that listens on `bound` until `closing`.
+    /// The shared state of a server that listens on `bound` until `closing`.
     pub(crate) fn new(
         coordinator: Arc<Coordinator>,
         options: &Options,
         bound: std::net::SocketAddr,
         reached_at: CoordinatorAddress,
         closing: CancellationToken,
-        vault: Option<Arc<dyn Vault>>,
+        vault: Option<Arc<dyn BackupService>>,
     ) -> Self {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
         let is_local = bound.ip().is_loopback() && !options.behind_proxy;
         let document = openapi::document();
         let shared = Shared {
-            hosts: Hosts::new(bound.ip(), &options.allowed_hosts),
-            wrong_tokens: WrongTokens::new(Arc::clone(&clock), &limits),
+            hosts: AllowedHosts::new(bound.ip(), &options.allowed_hosts),
+            wrong_tokens: AuthRateLimit::new(Arc::clone(&clock), &limits),
             streams: Arc::new(Streams::new(limits.streams_per_token_max, closing)),
             body_budget: BodyBudget::default(),
             webhook_bodies: WebhookBodies::default(),
             changes: TaskTracker::new(),
             proxy: if options.behind_proxy { Proxy::Trusted } else { Proxy::None },
             reached_at,
-            reach: if is_local { Reach::Local } else { Reach::Network },
+            reach: if is_local { Exposure::Local } else { Exposure::Network },
             openapi: serde_json::to_vec_pretty(&document).unwrap_or_default().into(),
             request_schemas: RequestSchemas::of(&document),
             coordinator,

@@ -1,4 +1,4 @@
-//! What the bodies of requests may take in memory while they arrive: a share for each sender, and a limit for all.
+//! The memory budget of request bodies: a share per sender, and a limit for all.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,19 +8,19 @@ use axum::extract::Request;
 use http::header;
 use parking_lot::Mutex;
 
-use crate::caller::Ends;
+use crate::auth::ConnectionAddresses;
 use crate::problem::Problem;
 
-/// What all bodies take together: an eighth of the memory of a small machine.
+/// The limit of all bodies: an eighth of the memory of a small machine.
 const TOTAL_LEN_MAX: usize = 256 * 1024 * 1024;
 
-/// What the bodies of one sender take: four of the longest batches.
+/// The limit of one sender's bodies: four of the longest batches.
 const SENDER_LEN_MAX: usize = 128 * 1024 * 1024;
 
-/// The beginning of each body is not counted, so that ordinary requests take no lock.
+/// The first bytes of each body are not counted, so that ordinary requests take no lock.
 const UNCOUNTED_LEN: usize = 16 * 1024;
 
-/// The memory that bodies take while they arrive.
+/// The memory that arriving bodies use.
 pub(crate) struct BodyBudget {
     usage: Arc<Mutex<Usage>>,
     hasher: RandomState,
@@ -32,7 +32,7 @@ struct Usage {
     by_sender: HashMap<u64, usize>,
 }
 
-/// The part of the budget that one body has taken; given back when dropped.
+/// One body's part of the budget; released when dropped.
 pub(crate) struct Reservation {
     usage: Arc<Mutex<Usage>>,
     sender: u64,
@@ -46,18 +46,18 @@ impl Default for BodyBudget {
 }
 
 impl BodyBudget {
-    /// Nothing yet, for the sender of a request: the owner of its token, or its address where it shows none.
+    /// An empty reservation for the sender of a request: the owner of its token, or its address without one.
     pub(crate) fn reserve(&self, request: &Request) -> Reservation {
         let sender = match request.headers().get(header::AUTHORIZATION) {
             Some(token) => self.hasher.hash_one(token.as_bytes()),
-            None => self.hasher.hash_one(request.extensions().get::<Ends>().map(|ends| ends.peer)),
+            None => self.hasher.hash_one(request.extensions().get::<ConnectionAddresses>().map(|ends| ends.peer)),
         };
         Reservation { usage: Arc::clone(&self.usage), sender, len: 0 }
     }
 }
 
 impl Reservation {
-    /// Takes what a body of `len` bytes needs, or refuses it.
+    /// Reserves memory for a body of `len` bytes, or rejects it.
     pub(crate) fn grow_to(&mut self, len: usize) -> Result<(), Problem> {
         let more = len.saturating_sub(UNCOUNTED_LEN).saturating_sub(self.len);
         if more == 0 {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_body_took_comes_back_with_its_end() {
+    fn a_dropped_body_releases_its_budget() {
         let budget = BodyBudget::default();
         for _ in 0..20 {
             assert!(of(&budget, "a").grow_to(BATCH).is_ok());

@@ -18,29 +18,29 @@ use tower::ServiceExt;
 use tracing::debug;
 
 use crate::app::App;
-use crate::caller::Ends;
-use crate::connections::{Answering, Seat};
-use crate::patience::Patient;
+use crate::auth::ConnectionAddresses;
+use crate::connections::{ConnectionSlot, GuardedBody};
+use crate::write_timeout::WriteTimeout;
 
-/// A request's head is at most this long; about as much waits to be written at any time.
+/// The longest head of a request; the write buffer has about the same size.
 const BUFFER_LEN_MAX: usize = 64 * 1024;
 
-/// Everything that connections share.
+/// The state shared by all connections.
 #[derive(Clone)]
-pub(crate) struct Host {
+pub(crate) struct ConnectionContext {
     pub(crate) app: App,
     pub(crate) router: Router,
     pub(crate) tls: Option<TlsAcceptor>,
-    /// No further requests.
+    /// Stops new requests.
     pub(crate) closing: CancellationToken,
     /// The time for finishing is over.
     pub(crate) killed: CancellationToken,
 }
 
-/// What a plain HTTP request is answered with where TLS is spoken.
+/// The answer to a plain HTTP request on a TLS port.
 const PLAIN_HTTP: &str = r#"{"type":"urn:gigafactory:problem:tls_required","title":"tls required","status":400,"detail":"this coordinator speaks TLS: use https:// in its address","code":"tls_required"}"#;
 
-/// How long a client that speaks plain HTTP has to finish its request, and how much of it is read.
+/// How long a client that sends plain HTTP has to finish its request, and how much of it is read.
 const PLAIN_TIME_MAX: Duration = Duration::from_secs(2);
 const PLAIN_LEN_MAX: u64 = 64 * 1024;
 
@@ -51,7 +51,7 @@ async fn is_plain_http(stream: &TcpStream, time_max: Duration) -> bool {
     matches!(peeked, Ok(Ok(1))) && first[0].is_ascii_uppercase()
 }
 
-/// Says what is wrong in the client's own protocol: otherwise it sees nothing but a closed connection.
+/// Reports the error in the client's own protocol: otherwise it sees only a closed connection.
 async fn refuse_plain_http(mut stream: TcpStream) {
     let answer = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\n\
@@ -61,15 +61,15 @@ async fn refuse_plain_http(mut stream: TcpStream) {
     let exchange = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        // A connection that is closed with something unread takes the answer along.
+        // Closing a connection with unread data would discard the answer.
         tokio::io::copy(&mut stream.take(PLAIN_LEN_MAX), &mut tokio::io::sink()).await
     };
     let _ = tokio::time::timeout(PLAIN_TIME_MAX, exchange).await;
 }
 
-impl Host {
+impl ConnectionContext {
     /// Serves one connection until it ends.
-    pub(crate) async fn serve(self, stream: TcpStream, seat: Arc<Seat>) {
+    pub(crate) async fn serve(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
         let killed = self.killed.clone();
         tokio::select! {
             () = self.talk(stream, seat) => {}
@@ -77,11 +77,11 @@ impl Host {
         }
     }
 
-    async fn talk(self, stream: TcpStream, seat: Arc<Seat>) {
-        // An answer should leave at once: it is not followed by anything that could travel with it.
+    async fn talk(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
+        // Answers are sent at once: nothing follows that could share a packet.
         let _ = stream.set_nodelay(true);
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
-        let ends = Ends { peer: peer.ip(), local: local.ip() };
+        let ends = ConnectionAddresses { peer: peer.ip(), local: local.ip() };
         let Some(tls) = self.tls.clone() else { return self.answer(stream, ends, seat).await };
         if is_plain_http(&stream, self.app.limits.header_time_max).await {
             return refuse_plain_http(stream).await;
@@ -98,9 +98,14 @@ impl Host {
         }
     }
 
-    async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S, ends: Ends, seat: Arc<Seat>) {
+    async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self,
+        stream: S,
+        ends: ConnectionAddresses,
+        seat: Arc<ConnectionSlot>,
+    ) {
         let limits = &self.app.limits;
-        let stream = Patient::new(stream, self.app.clock.clone(), limits.write_stall_max);
+        let stream = WriteTimeout::new(stream, self.app.clock.clone(), limits.write_stall_max);
         let router = self.router;
         let service = service_fn({
             let seat = Arc::clone(&seat);
@@ -108,7 +113,7 @@ impl Host {
                 let in_progress = seat.begin();
                 request.extensions_mut().insert(ends);
                 let answer = router.clone().oneshot(request);
-                async move { answer.await.map(|answer| answer.map(|body| Answering::new(body, in_progress))) }
+                async move { answer.await.map(|answer| answer.map(|body| GuardedBody::new(body, in_progress))) }
             }
         });
         let connection = http1::Builder::new()

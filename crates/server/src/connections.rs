@@ -1,5 +1,5 @@
-//! The connections that are open. When there are too many, one without a request in progress makes room for a new one, so
-//! that idle clients cannot lock others out.
+//! The open connections. When there are too many, an idle one is closed for a new one, so that idle clients cannot lock
+//! others out.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// When another idle connection is closed if the one before has not gone: it may have begun a request just then.
+/// When another idle connection is closed if the one before has not ended: it may have just begun a request.
 const NEXT_AFTER: Duration = Duration::from_millis(100);
 
-/// The connections that are open.
+/// The open connections.
 pub(crate) struct Connections {
     seats: Arc<Semaphore>,
     clock: Arc<dyn Clock>,
@@ -25,32 +25,32 @@ pub(crate) struct Connections {
     became_idle: Notify,
 }
 
-/// Connections without a request in progress, by when they became so.
+/// Connections without a request in progress, by idle time.
 #[derive(Default)]
 struct Idle {
     next: u64,
     by_age: BTreeMap<u64, CancellationToken>,
 }
 
-/// One open connection's place among the others; given back when dropped.
-pub(crate) struct Seat {
+/// One open connection's slot; released when dropped.
+pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     close: CancellationToken,
     idle_since: Mutex<Option<u64>>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// A request that is in progress on a connection, until its answer is sent.
-pub(crate) struct InProgress(Arc<Seat>);
+/// A request in progress on a connection, until its answer is sent.
+pub(crate) struct RequestGuard(Arc<ConnectionSlot>);
 
 impl Connections {
-    /// No connections yet, and `max` of them at most.
+    /// No connections yet, and at most `max`.
     pub(crate) fn new(max: usize, clock: Arc<dyn Clock>) -> Self {
         Self { seats: Arc::new(Semaphore::new(max)), clock, idle: Mutex::default(), became_idle: Notify::new() }
     }
 
-    /// A place for a new connection. Where there is none, the connection that has been idle for the longest is closed.
-    pub(crate) async fn admit(self: &Arc<Self>) -> Arc<Seat> {
+    /// A slot for a new connection. If there is none, the connection that has been idle the longest is closed.
+    pub(crate) async fn admit(self: &Arc<Self>) -> Arc<ConnectionSlot> {
         loop {
             if let Ok(permit) = Arc::clone(&self.seats).try_acquire_owned() {
                 return self.seat(permit);
@@ -65,8 +65,8 @@ impl Connections {
         }
     }
 
-    fn seat(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Arc<Seat> {
-        let seat = Seat {
+    fn seat(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Arc<ConnectionSlot> {
+        let seat = ConnectionSlot {
             connections: Arc::clone(self),
             close: CancellationToken::new(),
             idle_since: Mutex::new(None),
@@ -76,23 +76,23 @@ impl Connections {
         Arc::new(seat)
     }
 
-    /// Whether there was one to close.
+    /// Returns whether there was one to close.
     fn close_oldest_idle(&self) -> bool {
         let oldest = self.idle.lock().by_age.pop_first();
         oldest.inspect(|(_, close)| close.cancel()).is_some()
     }
 }
 
-impl Seat {
-    /// Resolves when the connection has to make room.
+impl ConnectionSlot {
+    /// Resolves when the connection has to close.
     pub(crate) async fn closed(&self) {
         self.close.cancelled().await;
     }
 
-    /// A request has come in.
-    pub(crate) fn begin(self: &Arc<Self>) -> InProgress {
+    /// A request begins.
+    pub(crate) fn begin(self: &Arc<Self>) -> RequestGuard {
         self.leave_idle();
-        InProgress(Arc::clone(self))
+        RequestGuard(Arc::clone(self))
     }
 
     fn rest(&self) {
@@ -113,32 +113,32 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.leave_idle();
     }
 }
 
-impl Drop for InProgress {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.rest();
     }
 }
 
-/// The body of an answer, with the request in progress for as long as it is sent.
-pub(crate) struct Answering {
+/// The body of an answer; the request is in progress until it is sent.
+pub(crate) struct GuardedBody {
     body: axum::body::Body,
-    _request: InProgress,
+    _request: RequestGuard,
 }
 
-impl Answering {
-    /// `body`, until whose end `request` is in progress.
-    pub(crate) fn new(body: axum::body::Body, request: InProgress) -> Self {
+impl GuardedBody {
+    /// `body`, with `request` in progress until its end.
+    pub(crate) fn new(body: axum::body::Body, request: RequestGuard) -> Self {
         Self { body, _request: request }
     }
 }
 
-impl Body for Answering {
+impl Body for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -160,7 +160,7 @@ impl Body for Answering {
 
 #[cfg(test)]
 mod tests {
-    use ambient::ManualClock;
+    use clock::ManualClock;
 
     use super::*;
 
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_connection_that_is_idle_for_longest_makes_room() {
+    async fn the_longest_idle_connection_is_closed_first() {
         let connections = two();
         let (first, second) = (connections.admit().await, connections.admit().await);
         drop(first.begin());

@@ -1,4 +1,4 @@
-//! Entity tags: what a client has, and what it wants to change.
+//! Entity tags for conditional requests.
 
 use coordinator::Error;
 use domain::{Generation, Revision};
@@ -6,7 +6,7 @@ use http::{HeaderMap, header};
 
 use crate::problem::Problem;
 
-/// What stands for a revision. It is counted again after a restore, and stands for something else then.
+/// The tag of a revision. Revisions restart after a restore, so the tag includes the generation.
 pub(crate) fn of_revision(generation: Generation, revision: Revision) -> String {
     match generation {
         Generation(0) => format!("\"{revision}\""),
@@ -14,15 +14,15 @@ pub(crate) fn of_revision(generation: Generation, revision: Revision) -> String 
     }
 }
 
-/// Whether the client has what `tag` stands for. Tags are compared weakly, as the standard has it for this header.
+/// Whether the client has the version of `tag`. Compared weakly, as the standard requires for `If-None-Match`.
 pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
     known.split(',').any(|known| known.trim() == "*" || bare(known) == bare(tag))
 }
 
-/// The revision that a change is for, by `If-Match`; `None` where any will do. A tag that we did not give out in this
-/// generation, or a weak one, matches nothing.
+/// The revision that a change expects, from `If-Match`; `None` for any. A tag of another generation, or a weak one,
+/// matches nothing.
 pub(crate) fn expected(headers: &HeaderMap, generation: Generation) -> Result<Option<Revision>, Problem> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let tag = value.to_str().unwrap_or_default().trim();
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_is_read_back_as_the_revision_it_stands_for() {
+    fn a_tag_parses_to_its_revision() {
         for generation in [0, 3] {
             let tag = of_revision(Generation(generation), Revision(7));
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_is_not_ours_matches_nothing() {
+    fn a_foreign_tag_matches_nothing() {
         assert_eq!(expected_by("*", 0), Ok(None));
         for tag in ["7", "W/\"7\"", "\"seven\"", "\"\"", "\""] {
             assert_eq!(expected_by(tag, 0), Err(412), "{tag}");

@@ -1,16 +1,16 @@
-//! The figures in the text format that Prometheus reads.
+//! The metrics in the Prometheus text format.
 
 use std::fmt::{Display, Write};
 
-use coordinator::Figures;
+use coordinator::MetricsSnapshot;
 use protocol::Metrics;
 
-/// The kind of text that [`render`] writes.
+/// The content type of [`render`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Everything that is counted, one line each.
-pub(crate) fn render(metrics: &Metrics, figures: &Figures, streams: usize) -> String {
-    let mut page = Page::default();
+/// All metrics, one line each.
+pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usize) -> String {
+    let mut page = TextPage::default();
     page.family("giga_jobs", "gauge", "Jobs by stage.");
     for (stage, count) in &metrics.jobs {
         page.labelled("giga_jobs", "stage", stage, count);
@@ -42,11 +42,11 @@ pub(crate) fn render(metrics: &Metrics, figures: &Figures, streams: usize) -> St
 }
 
 #[derive(Default)]
-struct Page {
+struct TextPage {
     text: String,
 }
 
-impl Page {
+impl TextPage {
     fn family(&mut self, name: &str, kind: &str, about: &str) {
         self.line(format_args!("# HELP {name} {about}\n# TYPE {name} {kind}"));
     }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_figure_has_its_kind_and_its_line() {
+    fn every_metric_has_a_type_and_a_line() {
         let metrics = Metrics {
             ignored_request_keys: 11,
             jobs: BTreeMap::from([("queued".to_owned(), 3)]),
@@ -87,8 +87,14 @@ mod tests {
             dead_letters: 0,
             store_operations: BTreeMap::from([("job_reads".to_owned(), 7)]),
         };
-        let figures =
-            Figures { submitted: 9, dispatched: 8, completed: 7, failed: 6, conflicts: 5, dispatch_lag_ms: 1_500 };
+        let figures = MetricsSnapshot {
+            submitted: 9,
+            dispatched: 8,
+            completed: 7,
+            failed: 6,
+            conflicts: 5,
+            dispatch_lag_ms: 1_500,
+        };
 
         let text = render(&metrics, &figures, 2);
 

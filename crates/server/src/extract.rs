@@ -1,4 +1,4 @@
-//! What a handler takes out of a request: parsed once, here, or refused as a problem.
+//! Extractors: they parse the parts of a request, or reject it with a problem.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use domain::ProductId;
 use http::request::Parts;
 use http::{HeaderMap, Method, header};
 use http_body_util::BodyExt;
-use protocol::{Action, Submit};
+use protocol::{Action, SubmitRequest};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 
@@ -24,26 +24,26 @@ pub(crate) const ORDINARY_LEN_MAX: usize = 256 * 1024;
 /// One manifest: the parser takes 1 MiB, and JSON may escape every other byte of it.
 pub(crate) const MANIFEST_LEN_MAX: usize = 2 * 1024 * 1024;
 
-/// A final report: evidence of a hundred verify commands, which factories cut long before this.
+/// A final report: evidence of a hundred verify commands, which factories truncate long before this.
 pub(crate) const REPORT_LEN_MAX: usize = 4 * 1024 * 1024;
 
 /// A thousand manifests or operations of ordinary size.
 pub(crate) const BATCH_LEN_MAX: usize = 32 * 1024 * 1024;
 
-/// One chunk of a log, as the coordinator takes it.
+/// One chunk of a log: the coordinator's limit.
 pub(crate) const CHUNK_LEN_MAX: usize = 1024 * 1024;
 
 /// An idempotency key, in a header as in a body.
 const KEY_LEN_MAX: usize = 190;
 
-/// How much of a body that is too long is read and thrown away, so that its sender gets to read the refusal instead of
-/// a broken connection.
+/// How much of a body that is too long is read and discarded, so that its sender gets the error instead of a closed
+/// connection.
 const SKIPPED_LEN_MAX: u64 = 16 * 1024 * 1024;
 
-/// A JSON body of at most `LEN_MAX` bytes. No body at all stands for `{}`.
-pub(crate) struct Sent<T, const LEN_MAX: usize = ORDINARY_LEN_MAX>(pub(crate) T);
+/// A JSON body of at most `LEN_MAX` bytes. An empty body means `{}`.
+pub(crate) struct JsonBody<T, const LEN_MAX: usize = ORDINARY_LEN_MAX>(pub(crate) T);
 
-impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for Sent<T, LEN_MAX> {
+impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for JsonBody<T, LEN_MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -58,10 +58,10 @@ impl<T: DeserializeOwned, const LEN_MAX: usize> FromRequest<App> for Sent<T, LEN
     }
 }
 
-/// A body of at most `LEN_MAX` bytes, as it is.
-pub(crate) struct SentBytes<const LEN_MAX: usize>(pub(crate) Bytes);
+/// A raw body of at most `LEN_MAX` bytes.
+pub(crate) struct RawBody<const LEN_MAX: usize>(pub(crate) Bytes);
 
-impl<const LEN_MAX: usize> FromRequest<App> for SentBytes<LEN_MAX> {
+impl<const LEN_MAX: usize> FromRequest<App> for RawBody<LEN_MAX> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -70,9 +70,9 @@ impl<const LEN_MAX: usize> FromRequest<App> for SentBytes<LEN_MAX> {
 }
 
 /// One job to submit: JSON, or the manifest itself with the rest in headers.
-pub(crate) struct SentJob(pub(crate) Submit);
+pub(crate) struct SubmitBody(pub(crate) SubmitRequest);
 
-impl FromRequest<App> for SentJob {
+impl FromRequest<App> for SubmitBody {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
@@ -86,11 +86,11 @@ impl FromRequest<App> for SentJob {
         let target = Target::of(&request);
         let body = read(request, app, MANIFEST_LEN_MAX).await?;
         let mut submit = if is_json(&kind) {
-            target.parse::<Submit>(&body.bytes, app)?
+            target.parse::<SubmitRequest>(&body.bytes, app)?
         } else if matches!(kind.as_str(), "text/markdown" | "text/x-markdown") {
             let body_md = String::from_utf8(body.bytes.into())
                 .map_err(|error| Problem::invalid(format!("the manifest is not UTF-8: {error}")))?;
-            Submit { body_md, ..Submit::default() }
+            SubmitRequest { body_md, ..SubmitRequest::default() }
         } else {
             return Err(Problem::content_type("application/json or text/markdown"));
         };
@@ -142,10 +142,10 @@ impl<S: Send + Sync> FromRequestParts<S> for RunNumber {
     }
 }
 
-/// What stands behind the `?`.
-pub(crate) struct Asked<T>(pub(crate) T);
+/// The query parameters.
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -156,7 +156,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// The product of `x-product-id`: what a request is about where it does not say.
+/// The product of `x-product-id`: the default of a request without one.
 pub(crate) struct DefaultProduct(pub(crate) Option<ProductId>);
 
 impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
@@ -167,7 +167,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
     }
 }
 
-/// The names in a list with commas; an absent list has none.
+/// The names in a comma-separated list; an absent list has none.
 pub(crate) fn names<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
 where
     T: FromStr,
@@ -185,18 +185,18 @@ async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> 
     found.ok_or_else(|| Problem::no_such_route(parts.uri.path()))
 }
 
-/// A body that has arrived, with its part of the budget until it is parsed.
-struct Received {
+/// A received body, with its part of the budget until it is parsed.
+struct BufferedBody {
     bytes: Bytes,
     _reserved: Reservation,
 }
 
-async fn read(request: Request, app: &App, len_max: usize) -> Result<Received, Problem> {
+async fn read(request: Request, app: &App, len_max: usize) -> Result<BufferedBody, Problem> {
     let mut reserved = app.body_budget.reserve(&request);
     let mut body = request.into_body();
     let time_max = app.limits.body_time_max;
     match tokio::time::timeout(time_max, read_all(&mut body, len_max, &mut reserved)).await {
-        Ok(read) => read.map(|bytes| Received { bytes, _reserved: reserved }),
+        Ok(read) => read.map(|bytes| BufferedBody { bytes, _reserved: reserved }),
         Err(_) => {
             let seconds = time_max.as_secs_f32();
             Err(Problem::unfinished_body(format!("the body did not arrive within {seconds} seconds")))
@@ -250,7 +250,7 @@ async fn skip(body: &mut Body, len_min: u64) {
     }
 }
 
-/// The operation that a request is for: what the description says of its body is checked before it is read.
+/// The operation of a request: its body is checked against the schema before it is parsed.
 struct Target {
     method: Method,
     path: Option<MatchedPath>,

@@ -1,38 +1,38 @@
-//! The coordinator over HTTP: routes, held-open streams, authentication, and errors as problem details.
+//! The coordinator over HTTP: routes, streams, authentication, and errors as problem details.
 //!
-//! Handlers are translation only: what may happen is decided in the coordinator.
+//! Handlers only translate: the coordinator decides.
 
-mod answer;
 mod api;
 mod app;
+mod auth;
+mod auth_rate_limit;
+mod backup_service;
 mod body_budget;
-mod caller;
 mod connection;
 mod connections;
 mod etag;
 mod exposition;
 mod extract;
-mod failures;
-mod gate;
-mod held_open;
-mod hosts;
+mod host_check;
+mod json_response;
+mod middleware;
 mod openapi;
 mod options;
-mod patience;
 mod problem;
 mod request_schema;
 mod routes;
+mod run_to_completion;
 mod server;
+mod startup;
+mod streaming;
 mod streams;
 mod tls;
-mod unfinished;
-mod vault;
-mod waiting;
 mod webhook_body;
 mod webhook_secret;
+mod write_timeout;
 
+pub use backup_service::{BackupService, BackupServiceError};
 pub use options::{Limits, Options, Tls};
 pub use server::{BindError, Server, pin};
 pub use tls::CertificateError;
-pub use vault::{Vault, VaultError};
 pub use webhook_secret::WebhookSecret;

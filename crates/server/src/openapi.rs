@@ -1,4 +1,4 @@
-//! The description of the API, drawn from the handlers.
+//! The OpenAPI document, generated from the handlers.
 
 mod conventions;
 mod limits;
@@ -8,13 +8,13 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    archive, credentials, factories, history, identity, inbox, jobs, live, logs, many, modes, operations, products,
+    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
     root, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
 
-/// The whole description: what the handlers and types say of themselves, and what holds for all of them.
+/// The whole document: the parts from handlers and types, and the conventions for all of them.
 pub(crate) fn document() -> Value {
     let mut document = serde_json::to_value(Description::openapi()).unwrap_or_default();
     schemas::refine(&mut document);
@@ -53,8 +53,8 @@ struct Description;
         history::explain,
         history::dag,
         history::lease,
-        live::of_job,
-        live::fleet,
+        events::of_job,
+        events::fleet,
         logs::read,
         logs::append,
         work::accept,
@@ -64,14 +64,14 @@ struct Description;
         work::patch,
         work::complete,
         work::promote,
-        work::sighted,
+        work::report_pull_request,
         work::fail,
         work::quota,
         work::keep_evidence,
         work::ask,
         work::release,
         work::renew,
-        many::work,
+        batch::work,
         factories::list,
         factories::factory,
         factories::deregister,
@@ -93,8 +93,8 @@ struct Description;
         operations::dead_letters,
         operations::dismiss,
         operations::redrive,
-        archive::back_up,
-        archive::restore,
+        backup::back_up,
+        backup::restore,
         tokens::list,
         tokens::create,
         tokens::delete,
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(others, BTreeSet::new());
     }
 
-    /// Whatever a request can say, there is a least and a greatest of it.
+    /// Every number, text and list in a request has bounds.
     #[test]
     fn every_number_of_a_request_is_bounded() {
         let mut document = document();

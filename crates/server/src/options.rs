@@ -1,4 +1,4 @@
-//! What can be set about the server.
+//! The server's settings.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -6,23 +6,23 @@ use std::time::Duration;
 
 use crate::webhook_secret::WebhookSecret;
 
-/// The port that a coordinator listens on unless told otherwise.
+/// The default port.
 const PORT: u16 = 7878;
 
-/// What can be set about the server.
+/// The server's settings.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where to listen.
+    /// The listen address.
     pub listen: SocketAddr,
-    /// The certificate to show; plain HTTP without one.
+    /// The TLS certificate; plain HTTP without one.
     pub tls: Option<Tls>,
-    /// A proxy in front encrypts, and names the client in `X-Forwarded-For`.
+    /// A proxy in front terminates TLS, and names the client in `X-Forwarded-For`.
     pub behind_proxy: bool,
-    /// Names that clients may call the server by, beside loopback and the address it listens on.
+    /// Host names that clients may use, beside loopback and the listen address.
     pub allowed_hosts: Vec<String>,
-    /// What GitHub signs its messages with; without it none are taken.
+    /// The secret that GitHub signs its webhooks with; without it none are accepted.
     pub webhook_secret: Option<WebhookSecret>,
-    /// How much clients may ask of it.
+    /// Limits for clients.
     pub limits: Limits,
 }
 
@@ -42,38 +42,38 @@ impl Default for Options {
 /// A certificate and its key, as PEM files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate, followed by those that vouch for it.
+    /// The certificate, followed by its chain.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-/// How much clients may ask of the server, and how long they may take.
+/// Limits for clients: sizes, counts and times.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Connections at one time; a further one takes the place of the one that has been idle for the longest, or waits.
+    /// Concurrent connections; a further one replaces the one that has been idle the longest, or waits.
     pub connections_max: usize,
     /// How long a request's head may take, and how long a connection may idle between requests.
     pub header_time_max: Duration,
     /// How long a request's body may take.
     pub body_time_max: Duration,
-    /// How long an answer may take before the client hears that nothing is decided.
+    /// How long an answer may take before the client gets a time-out.
     pub request_time_max: Duration,
-    /// How long a whole copy of the store may take to be made or to arrive.
+    /// How long a backup or a restore may take.
     pub transfer_time_max: Duration,
-    /// The longest backup that is taken in.
+    /// The largest backup that is accepted.
     pub restore_len_max: u64,
-    /// How long a client may read nothing at all before its connection is cut.
+    /// How long a client may read nothing before its connection is closed.
     pub write_stall_max: Duration,
     /// How long requests may take to finish once the server stops.
     pub shutdown_time_max: Duration,
-    /// Held-open streams of one token.
+    /// Open streams per token.
     pub streams_per_token_max: usize,
-    /// How often a silent stream says that it is alive.
+    /// The keep-alive interval of an idle stream.
     pub keep_alive_every: Duration,
-    /// How often the tokens of open streams are looked at again.
+    /// How often the tokens of open streams are checked.
     pub token_check_every: Duration,
-    /// How long a stream's reader may take over one piece before it has to start over.
+    /// How long a stream's reader may take for one piece before it has to start over.
     pub slow_reader_max: Duration,
     /// Wrong tokens from one network within the window before it has to wait.
     pub wrong_tokens_max: u32,
@@ -84,11 +84,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // A thousand factories with two connections each, two thousand watchers, and room for people.
+            // A thousand factories with two connections each, two thousand watchers, and some for operators.
             connections_max: 8_192,
             header_time_max: Duration::from_secs(30),
             body_time_max: Duration::from_secs(20),
-            // Our own client gives up after 30 seconds and should rather hear an answer.
+            // Our own client times out after 30 seconds and should get an answer first.
             request_time_max: Duration::from_secs(25),
             // A store of a hundred million events at the speed of a slow network.
             transfer_time_max: Duration::from_hours(2),
@@ -99,7 +99,7 @@ impl Default for Limits {
             keep_alive_every: Duration::from_secs(15),
             token_check_every: Duration::from_secs(2),
             slow_reader_max: Duration::from_secs(20),
-            // A person who pastes the wrong token tries a few times; a guesser tries for ever.
+            // A user who pastes the wrong token tries a few times; an attacker never stops.
             wrong_tokens_max: 30,
             wrong_tokens_window: Duration::from_mins(1),
         }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_client_lets_go_of_an_idle_connection_long_before_the_server_does() {
+    fn the_client_closes_idle_connections_before_the_server() {
         assert!(protocol::IDLE_TIME_MAX * 2 <= Limits::default().header_time_max);
     }
 }

@@ -1,4 +1,4 @@
-//! The one place where what went wrong becomes an answer: RFC 9457 problem details with a stable code.
+//! Maps every error to an answer: RFC 9457 problem details with a stable code.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tracing::info;
 
-use crate::vault::VaultError;
+use crate::backup_service::BackupServiceError;
 
-/// What the client is told, and what only the log is.
+/// The part for the client, and the part for the log.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    // Boxed, because every answer has room for one.
+    // Boxed, because every result includes it.
     parts: Box<Parts>,
 }
 
@@ -27,7 +27,7 @@ struct Parts {
     header: Option<(HeaderName, HeaderValue)>,
 }
 
-/// Why an answer is a 5xx: carried beside it to the one place that logs requests.
+/// The cause of a 5xx answer, attached to it for the request log.
 #[derive(Debug, Clone)]
 pub(crate) struct Cause(pub(crate) String);
 
@@ -45,7 +45,7 @@ impl Problem {
         Self { parts: Box::new(Parts { told, cause: None, header: None }) }
     }
 
-    /// A value that is not what it should be.
+    /// An invalid value.
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
     }
@@ -60,7 +60,7 @@ impl Problem {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_key", format!("unknown {what} `{key}`{hint}")).with(more)
     }
 
-    /// A product that is asked for by its path: it is not found, where one that a request names is a mistake in it.
+    /// An unknown product in the path is a 404; in a request it is an invalid value.
     pub(crate) fn of_product(error: Error) -> Self {
         let is_missing = matches!(error, Error::UnknownProduct { .. });
         let mut problem = Self::from(error);
@@ -70,7 +70,7 @@ impl Problem {
         problem
     }
 
-    /// JSON that cannot be read, or that says something else than expected, with the line and the column.
+    /// Invalid JSON, with the line and the column.
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         use serde_json::error::Category;
         match error.classify() {
@@ -81,96 +81,96 @@ impl Problem {
         }
     }
 
-    /// A body of another kind than the route takes.
+    /// A content type that the route does not accept.
     pub(crate) fn content_type(expected: &str) -> Self {
         let detail = format!("send the body as {expected}, and say so in `Content-Type`");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
     }
 
-    /// A body that is longer than the route takes.
+    /// A body that is longer than the route accepts.
     pub(crate) fn too_large(len_max: usize) -> Self {
         let detail = format!("the body is longer than {len_max} bytes, which is the most that this route takes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
     }
 
-    /// A body that did not arrive in time, or broke off.
+    /// A body that did not arrive in time, or was cut off.
     pub(crate) fn unfinished_body(why: impl Into<String>) -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "unfinished_body", why)
     }
 
-    /// A body whose length is not declared, where it has to be.
+    /// A body without the required length.
     pub(crate) fn length_required() -> Self {
         Self::new(StatusCode::LENGTH_REQUIRED, "length_required", "declare the length of the body in `Content-Length`")
     }
 
-    /// More bodies of webhooks at one time than are read.
+    /// Too many concurrent webhook bodies.
     pub(crate) fn too_many_bodies() -> Self {
         let detail = "too many or too large requests are being received: send this one again later";
         Self::rate_limited(detail, Duration::from_secs(5))
     }
 
-    /// A path that leads nowhere.
+    /// A path that does not exist.
     pub(crate) fn no_such_route(path: &str) -> Self {
-        let detail = format!("there is nothing at `{}`: see /openapi.json", domain::printable(path));
+        let detail = format!("there is nothing at `{}`: see /openapi.json", domain::escape_for_terminal(path));
         Self::new(StatusCode::NOT_FOUND, "no_such_route", detail)
     }
 
-    /// A path that is there, with another method.
+    /// A path that exists, with another method.
     pub(crate) fn method_not_allowed() -> Self {
         let detail = "this path takes other methods: see the `Allow` header";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
     }
 
-    /// A restore that nobody confirmed.
+    /// A restore without its confirmation.
     pub(crate) fn unconfirmed_restore() -> Self {
         let detail = "a restore replaces everything that the coordinator knows: say so with `?replace=everything`";
         Self::new(StatusCode::PRECONDITION_REQUIRED, "unconfirmed", detail)
     }
 
-    /// A store that cannot be copied whole from here.
+    /// A store without a backup service.
     pub(crate) fn no_vault() -> Self {
         let detail = "this store cannot be backed up or restored through the coordinator: use its own tools";
         Self::new(StatusCode::NOT_IMPLEMENTED, "no_backups", detail)
     }
 
-    /// An answer that took too long: what was asked may still happen.
+    /// An answer that took too long: the request may still succeed.
     pub(crate) fn timed_out() -> Self {
         let detail = "the answer took too long: what was asked may or may not have happened";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "timed_out", detail).because("the request ran into its time limit")
     }
 
-    /// A bug of ours.
+    /// A bug of the server.
     pub(crate) fn panicked(message: &str) -> Self {
         let detail = "the coordinator made a mistake: its log says more";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("panicked: {message}"))
     }
 
-    /// An answer that JSON has no words for.
+    /// An answer that cannot be serialized.
     pub(crate) fn unwritable(error: &serde_json::Error) -> Self {
         let detail = "the coordinator made a mistake: its log says more";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("unwritable: {error}"))
     }
 
-    /// Too much of something from one caller.
+    /// Too many requests from one caller.
     pub(crate) fn rate_limited(detail: impl Into<String>, wait: Duration) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(wait)
     }
 
-    /// A name that the server is not known by: a web page may have pointed its own name at us.
+    /// A host name that is not the server's: a web page may have pointed its own name at it.
     pub(crate) fn foreign_host(host: &str) -> Self {
-        let host = domain::printable(host);
+        let host = domain::escape_for_terminal(host);
         let detail =
             format!("this server is not `{host}`: call it by its address, or add the name to its allowed hosts");
         Self::new(StatusCode::FORBIDDEN, "foreign_host", detail)
     }
 
-    /// A change asked for by a page of another site.
+    /// A change requested by a page of another site.
     pub(crate) fn foreign_origin(origin: &str) -> Self {
-        let detail = format!("pages of `{}` may not change anything here", domain::printable(origin));
+        let detail = format!("pages of `{}` may not change anything here", domain::escape_for_terminal(origin));
         Self::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
     }
 
-    /// What the client is told; the rest is logged, for there is no answer of its own to carry it.
+    /// The part for the client; the rest is logged here, because this answer is not logged by itself.
     pub(crate) fn into_told(self) -> protocol::Problem {
         let Parts { told, cause, .. } = *self.parts;
         if let Some(cause) = cause {
@@ -224,7 +224,7 @@ impl From<Error> for Problem {
             Error::Invalid { .. } => Self::invalid(detail),
             Error::Outdated => Self::new(S::PRECONDITION_FAILED, "precondition_failed", detail),
             Error::ModeNotAvailable(_) => Self::new(S::UNPROCESSABLE_ENTITY, "mode_not_available", detail),
-            Error::NotNow(_) => Self::new(S::CONFLICT, "not_now", detail),
+            Error::NotReady(_) => Self::new(S::CONFLICT, "not_ready", detail),
             Error::Unauthenticated => {
                 let mut problem = Self::new(S::UNAUTHORIZED, "unauthenticated", detail);
                 problem.parts.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
@@ -268,20 +268,22 @@ impl From<NotReady> for Problem {
     }
 }
 
-impl From<VaultError> for Problem {
-    fn from(error: VaultError) -> Self {
+impl From<BackupServiceError> for Problem {
+    fn from(error: BackupServiceError) -> Self {
         match error {
-            VaultError::BadBackup(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string()),
-            VaultError::Busy => Self::new(StatusCode::CONFLICT, "not_now", error.to_string()),
-            VaultError::Store(cause) => Error::Store(cause).into(),
+            BackupServiceError::BadBackup(_) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string())
+            }
+            BackupServiceError::Busy => Self::new(StatusCode::CONFLICT, "busy", error.to_string()),
+            BackupServiceError::Store(cause) => Error::Store(cause).into(),
         }
     }
 }
 
-/// When to ask again for what a store or a broker could not do: they come back by themselves, or somebody looks.
+/// When to retry after a store or broker failure: they recover by themselves, or an operator acts.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Space comes back when an operator frees some.
+/// When to retry after a full disk: an operator has to free space.
 const SPACE_AGAIN: Duration = Duration::from_secs(10);
 
 fn refused(refusal: Refusal, detail: String) -> Problem {
@@ -340,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_of_the_store_is_told_to_the_log_and_not_to_the_client() {
+    fn a_store_error_is_logged_and_not_sent_to_the_client() {
         let fault = Error::Store(StoreError::Unavailable("disk of host db-7 is full".to_owned()));
 
         let response = Problem::from(fault).into_response();
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_details_of_a_fault_stay_inside() {
+    fn error_details_are_not_sent_to_the_client() {
         let fault = Error::Store(StoreError::Corrupt("row 7: secret".to_owned()));
 
         let told = Problem::from(fault).into_told();
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_second_is_waited_for_as_a_whole_one() {
+    fn retry_after_is_rounded_up_to_seconds() {
         let problem = Problem::rate_limited("slowly", Duration::from_millis(1_200));
 
         assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], "2");

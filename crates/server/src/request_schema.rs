@@ -1,7 +1,7 @@
-//! Holds requests to the description of the API: no unknown keys, no number or list beyond its bounds.
+//! Validates requests against the OpenAPI document: no unknown keys, no number or list out of bounds.
 //!
-//! Types and patterns are left to the types themselves, which say more about what they expect. The check reads the body
-//! once, without building it in memory.
+//! Types and patterns are left to the types themselves, whose errors are more specific. The check reads the body once,
+//! without building it in memory.
 
 mod compile;
 mod walk;
@@ -18,7 +18,7 @@ use crate::openapi::{IGNORED, UNKNOWN_KEYS};
 use crate::problem::Problem;
 use walk::Findings;
 
-/// What each operation takes, by its path and method.
+/// The rules of each operation, by path and method.
 pub(crate) struct RequestSchemas {
     by_path: HashMap<String, Vec<(Method, Operation)>>,
     ignored: AtomicU64,
@@ -30,17 +30,17 @@ struct Operation {
     body: Option<Arc<Rule>>,
 }
 
-/// What becomes of keys that an operation does not know.
+/// How an operation treats unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnknownKeys {
     Rejected,
     /// The caller is a worker that may be one release newer.
     Ignored,
-    /// A query of a route outside the API: probes and scrapers add what they like.
+    /// A query of a route outside the API: probes and scrapers add parameters.
     Free,
 }
 
-/// What is allowed in one place.
+/// The rule of one value.
 #[derive(Debug, Default, Clone)]
 struct Rule {
     keys: Option<Keys>,
@@ -54,7 +54,7 @@ struct Rule {
 #[derive(Debug, Clone, Default)]
 struct Keys {
     known: HashMap<String, Arc<Rule>>,
-    /// Any further key may be there, with this value.
+    /// The rule of any further key.
     rest: Option<Arc<Rule>>,
     count_max: Option<usize>,
     /// The keys of each variant of a tagged union, by the value of the tag.
@@ -62,7 +62,7 @@ struct Keys {
 }
 
 impl RequestSchemas {
-    /// What the description says of every operation.
+    /// Compiles the rules of every operation.
     pub(crate) fn of(document: &Value) -> Self {
         let mut by_path: HashMap<String, Vec<(Method, Operation)>> = HashMap::new();
         for (path, item) in document["paths"].as_object().into_iter().flatten() {
@@ -80,7 +80,7 @@ impl RequestSchemas {
         self.ignored.load(Ordering::Relaxed)
     }
 
-    /// Checks what stands behind the `?`.
+    /// Checks the query parameters.
     pub(crate) fn check_query(&self, method: &Method, path: &str, query: &str) -> Result<(), Problem> {
         let Some(operation) = self.operation(method, path) else { return Ok(()) };
         let mut findings = Findings::default();
@@ -94,7 +94,7 @@ impl RequestSchemas {
         self.judge(operation.unknown, findings, "query parameter", path)
     }
 
-    /// Checks a JSON body. One that cannot be read passes: what reads it next says where it is wrong.
+    /// Checks a JSON body. Invalid JSON passes: the parser reports where it is wrong.
     pub(crate) fn check_body(&self, method: &Method, path: &str, body: &[u8]) -> Result<(), Problem> {
         let Some(operation) = self.operation(method, path) else { return Ok(()) };
         let Some(rule) = &operation.body else { return Ok(()) };
@@ -105,7 +105,7 @@ impl RequestSchemas {
     }
 
     fn operation(&self, method: &Method, path: &str) -> Option<&Operation> {
-        // `HEAD` is answered by the handler of `GET`.
+        // The handler of `GET` answers `HEAD`.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.by_path.get(path)?.iter().find(|(of, _)| of == method).map(|(_, operation)| operation)
     }
@@ -119,7 +119,7 @@ impl RequestSchemas {
             UnknownKeys::Rejected => Err(Problem::unknown_key(what, &first.key, first.meant.as_deref())),
             UnknownKeys::Ignored => {
                 self.ignored.fetch_add(findings.unknown_count, Ordering::Relaxed);
-                debug!(key = %domain::printable(&first.key), http.path = path, "Ignored an unknown {what} of a worker");
+                debug!(key = %domain::escape_for_terminal(&first.key), http.path = path, "Ignored an unknown {what} of a worker");
                 Ok(())
             }
             UnknownKeys::Free => Ok(()),

@@ -1,29 +1,29 @@
-//! Every path of the server, in one list.
+//! All routes of the server.
 
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::middleware;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{self, MethodRouter};
 use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    archive, credentials, factories, history, identity, inbox, jobs, live, logs, many, modes, operations, products,
+    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
     root, tokens, webhooks, work,
 };
 use crate::app::App;
-use crate::gate;
+use crate::middleware;
 use crate::problem::Problem;
 
-/// Everything that the server answers.
+/// The router of the server.
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .merge(at_the_root().router)
         .merge(under_the_prefix().router)
         .fallback(async |request: Request| Problem::no_such_route(request.uri().path()))
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
-        .layer(middleware::from_fn_with_state(app.clone(), gate::pass))
+        .layer(from_fn_with_state(app.clone(), middleware::pass))
         .with_state(app)
 }
 
@@ -51,7 +51,7 @@ fn under_the_prefix() -> Routes {
         .get("/jobs/{id}/runs/{n}/evidence", history::evidence)
         .post("/jobs/{id}/runs/evidence", work::keep_evidence)
         .get("/jobs/{id}/events", history::events)
-        .get("/jobs/{id}/events/stream", live::of_job)
+        .get("/jobs/{id}/events/stream", events::of_job)
         .get("/jobs/{id}/explain", history::explain)
         .get("/jobs/{id}/dag", history::dag)
         .get("/jobs/{id}/logs", logs::read)
@@ -62,15 +62,15 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/start", work::start)
         .post("/jobs/{id}/complete", work::complete)
         .post("/jobs/{id}/promote", work::promote)
-        .post("/jobs/{id}/sighting", work::sighted)
+        .post("/jobs/{id}/pull-request", work::report_pull_request)
         .post("/jobs/{id}/quota", work::quota)
         .post("/jobs/{id}/ask", work::ask)
         .post("/accept", work::accept)
         .post("/decline", work::decline)
         .post("/claim", modes::claim)
         .post("/fail", work::fail)
-        .post("/work", many::work)
-        .get("/events/stream", live::fleet)
+        .post("/work", batch::work)
+        .get("/events/stream", events::fleet)
         .get("/factories", factories::list)
         .post("/factories/heartbeat", factories::heartbeat)
         .post("/factories/enroll", factories::enroll)
@@ -92,8 +92,8 @@ fn under_the_prefix() -> Routes {
         .get("/dead-letters", operations::dead_letters)
         .post("/dead-letters/{id}/dismiss", operations::dismiss)
         .post("/dead-letters/{id}/redrive", operations::redrive)
-        .get("/backup", archive::back_up)
-        .post("/restore", archive::restore)
+        .get("/backup", backup::back_up)
+        .post("/restore", backup::restore)
         .get("/tokens", tokens::list)
         .post("/tokens", tokens::create)
         .delete("/tokens/{id}", tokens::delete)
@@ -102,9 +102,9 @@ fn under_the_prefix() -> Routes {
         .put("/products/{id}", products::put)
 }
 
-/// Routes, and the list of them that the description is held against.
+/// Routes, and the list of them that a test compares with the OpenAPI document.
 ///
-/// Paths are written into one router in full: a nested one would cut every request's address apart and look it up twice.
+/// One router has all full paths: a nested one would split every request's path and look it up twice.
 #[derive(Default)]
 struct Routes {
     prefix: &'static str,
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_names_every_route_and_nothing_else() {
+    fn the_openapi_document_lists_exactly_the_routes() {
         let listed = under_the_prefix().listed.into_iter().chain(at_the_root().listed);
         let routed: BTreeSet<_> = listed.map(|(method, path)| format!("{method} {path}")).collect();
 

@@ -12,37 +12,37 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use crate::app::App;
-use crate::connection::Host;
+use crate::backup_service::BackupService;
+use crate::connection::ConnectionContext;
 use crate::connections::Connections;
 use crate::options::Options;
 use crate::routes;
-use crate::tls::{self, CertificateError, Certified};
-use crate::vault::Vault;
+use crate::tls::{self, CertificateError, TlsIdentity};
 
-/// How long to wait when the system gives out no connections: it is usually out of file descriptors.
+/// How long to wait when the system accepts no connections: it is usually out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Tokens would travel in the clear.
+    /// Tokens would be sent unencrypted.
     #[error(
         "`{address}` can be reached from other machines, and tokens would travel unencrypted: give a certificate and \
          its key, say that a proxy in front encrypts (`--behind-proxy`), or listen on 127.0.0.1"
     )]
     Unprotected {
-        /// Where it was to listen.
+        /// The listen address.
         address: SocketAddr,
     },
-    /// The certificate or its key cannot be used.
+    /// The certificate or its key is invalid.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The address cannot be had.
+    /// The address is not available.
     #[error("cannot listen on `{address}`")]
     Address {
-        /// Where it was to listen.
+        /// The listen address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         #[source]
         source: std::io::Error,
     },
@@ -52,13 +52,13 @@ pub enum BindError {
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
-    tls: Option<Certified>,
+    tls: Option<TlsIdentity>,
     options: Options,
-    vault: Option<Arc<dyn Vault>>,
+    vault: Option<Arc<dyn BackupService>>,
 }
 
 impl Server {
-    /// Takes the address. Connections wait until [`Server::serve`].
+    /// Binds the address. Connections wait until [`Server::serve`].
     pub async fn bind(options: Options) -> Result<Self, BindError> {
         let wanted = options.listen;
         if !wanted.ip().is_loopback() && options.tls.is_none() && !options.behind_proxy {
@@ -71,23 +71,23 @@ impl Server {
         Ok(Self { listener, address, tls, options, vault: None })
     }
 
-    /// With a way to back the store up and to put a backup back.
+    /// Adds the service for backup and restore.
     #[must_use]
-    pub fn with_vault(self, vault: Arc<dyn Vault>) -> Self {
+    pub fn with_vault(self, vault: Arc<dyn BackupService>) -> Self {
         Self { vault: Some(vault), ..self }
     }
 
-    /// What it listens with, unless connections would have to be encrypted.
+    /// Its listener, unless it uses TLS.
     pub(crate) fn into_plain_listener(self) -> Option<TcpListener> {
         self.tls.is_none().then_some(self.listener)
     }
 
-    /// Where it listens.
+    /// The listen address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The base address that clients on this machine reach it by.
+    /// The base URL for clients on this machine.
     pub fn base(&self) -> String {
         let local = match self.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -106,11 +106,11 @@ impl Server {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// How other machines reach it.
+    /// The address for other machines.
     fn reached_at(&self) -> CoordinatorAddress {
         let (options, port) = (&self.options, self.address.port());
         let named = options.allowed_hosts.iter().map(|host| match options.behind_proxy {
-            // The proxy has the port that everybody expects.
+            // The proxy uses the default port.
             true => format!("https://{host}"),
             false => format!("{}://{host}:{port}", self.scheme()),
         });
@@ -124,12 +124,12 @@ impl Server {
         CoordinatorAddress { addresses, certificate: own.map(|tls| pin(&tls.fingerprint)) }
     }
 
-    /// Answers until `shutdown`, then lets requests finish within their time and ends every held-open stream.
+    /// Serves until `shutdown`, then lets requests finish within their time and ends every open stream.
     pub async fn serve(self, coordinator: Arc<Coordinator>, shutdown: CancellationToken) {
         let reached_at = self.reached_at();
         let app =
             App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.vault);
-        let host = Host {
+        let host = ConnectionContext {
             router: routes::router(app.clone()),
             app: app.clone(),
             tls: self.tls.map(|tls| tls.acceptor),
@@ -149,20 +149,21 @@ impl Server {
     }
 }
 
-/// The address that this machine speaks to others from. Nothing is sent: connecting a datagram socket only picks a route.
+/// The address that this machine uses towards other machines. Nothing is sent: connecting a datagram socket only picks
+/// a route.
 fn outward_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     socket.local_addr().ok().map(|address| address.ip())
 }
 
-/// A fingerprint as `client.ca` takes it.
+/// A fingerprint in the format of `client.ca`.
 pub fn pin(fingerprint: &[u8; 32]) -> String {
     let digits = fingerprint.iter().map(|byte| format!("{byte:02x}"));
     digits.fold("sha256:".to_owned(), |text, digits| text + &digits)
 }
 
-async fn accept(listener: &TcpListener, host: &Host, connections: &TaskTracker) {
+async fn accept(listener: &TcpListener, host: &ConnectionContext, connections: &TaskTracker) {
     let open = Arc::new(Connections::new(host.app.limits.connections_max, Arc::clone(&host.app.clock)));
     loop {
         match listener.accept().await {
@@ -178,9 +179,9 @@ async fn accept(listener: &TcpListener, host: &Host, connections: &TaskTracker) 
     }
 }
 
-/// Connections end when their request is answered; changes that are under way are finished too. What takes too long
-/// is left to the next start, which finds everything in the store.
-async fn finish(host: &Host, connections: &TaskTracker) {
+/// Connections end after their current request; changes in progress are finished too. A change that takes too long is
+/// left to the next start, which finds everything in the store.
+async fn finish(host: &ConnectionContext, connections: &TaskTracker) {
     let app = &host.app;
     connections.close();
     app.changes.close();

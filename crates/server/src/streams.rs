@@ -1,4 +1,4 @@
-//! The streams that are held open: how many a token has, and when they must end.
+//! The open streams: how many a token has, and when they must end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::problem::Problem;
 
-/// When a client that has too many streams may try again: one of them may have ended by then.
+/// When a client with too many streams may retry: one of them may have ended by then.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// The streams that are held open, by token.
+/// The open streams, by token.
 pub(crate) struct Streams {
     per_token_max: usize,
     closing: CancellationToken,
@@ -27,7 +27,7 @@ struct Open {
     revoked: CancellationToken,
 }
 
-/// The right to hold one stream open; given back when dropped.
+/// The permit for one open stream; released when dropped.
 pub(crate) struct Permit {
     streams: Arc<Streams>,
     token: TokenId,
@@ -40,7 +40,7 @@ impl Streams {
         Self { per_token_max, closing, by_token: Mutex::default() }
     }
 
-    /// One more stream for a token.
+    /// Opens one more stream for a token.
     pub(crate) fn open(self: &Arc<Self>, who: &Principal) -> Result<Permit, Problem> {
         let mut by_token = self.by_token.lock();
         let new = || Open { who: who.clone(), count: 0, revoked: CancellationToken::new() };
@@ -53,12 +53,12 @@ impl Streams {
         Ok(Permit { streams: Arc::clone(self), token: who.token, revoked: open.revoked.clone() })
     }
 
-    /// How many streams are open.
+    /// The number of open streams.
     pub(crate) fn count(&self) -> usize {
         self.by_token.lock().values().map(|open| open.count).sum()
     }
 
-    /// Ends the streams of tokens that are no longer good, for as long as it is polled.
+    /// Ends the streams of invalid tokens, for as long as it is polled.
     pub(crate) async fn watch(&self, coordinator: &Coordinator, clock: &dyn Clock, every: Duration) {
         loop {
             clock.sleep(every).await;
@@ -74,7 +74,7 @@ impl Streams {
 }
 
 impl Permit {
-    /// Resolves when the stream must end: its token is no longer good, or the server stops.
+    /// Resolves when the stream must end: its token is invalid, or the server stops.
     pub(crate) async fn over(&self) {
         tokio::select! {
             () = self.revoked.cancelled() => {}
@@ -97,12 +97,12 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use crate::caller::onlooker;
+    use crate::auth::onlooker;
 
     use super::*;
 
     #[test]
-    fn a_stream_that_ends_makes_room_for_another() {
+    fn a_stream_that_ends_frees_its_permit() {
         let streams = Arc::new(Streams::new(1, CancellationToken::new()));
         let first = streams.open(&onlooker());
 

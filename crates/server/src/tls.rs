@@ -9,28 +9,28 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::options::Tls;
 
-/// A certificate or key that cannot be used.
+/// An invalid certificate or key.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use `{}`: {why}", path.display())]
 pub struct CertificateError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with it.
     pub why: String,
 }
 
-/// What answers TLS handshakes, and what clients need to accept it.
+/// The TLS configuration, and what clients need to verify it.
 #[derive(Clone)]
-pub(crate) struct Certified {
+pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
     /// The SHA-256 of the certificate.
     pub(crate) fingerprint: [u8; 32],
-    /// Whether a public authority vouches for it.
+    /// Whether a public authority issued it.
     pub(crate) is_public: bool,
 }
 
 /// Reads the certificate and its key.
-pub(crate) fn certified(tls: &Tls) -> Result<Certified, CertificateError> {
+pub(crate) fn certified(tls: &Tls) -> Result<TlsIdentity, CertificateError> {
     let certificates: Result<Vec<_>, _> = match CertificateDer::pem_file_iter(&tls.certificate) {
         Ok(found) => found.collect(),
         Err(error) => Err(error),
@@ -47,7 +47,7 @@ pub(crate) fn certified(tls: &Tls) -> Result<Certified, CertificateError> {
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
         .map_err(|error| unusable(&tls.key, &error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Certified { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, is_public })
+    Ok(TlsIdentity { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, is_public })
 }
 
 fn unusable(path: &Path, why: &dyn std::fmt::Display) -> CertificateError {

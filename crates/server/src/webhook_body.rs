@@ -1,5 +1,5 @@
-//! Bodies of webhooks, which anybody can send: read within a budget that all of them share, and kept only if they are
-//! signed.
+//! Webhook bodies, which arrive unauthenticated: read within a shared memory budget, and kept only if their signature
+//! is valid.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,31 +17,30 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::webhook_secret::Signature;
 
-/// GitHub sends no longer ones.
+/// GitHub's limit.
 const MESSAGE_LEN_MAX: u64 = 25 * 1024 * 1024;
 
-/// What all bodies that are being read take together: one of the longest, and many of the usual length, which is a few
-/// kilobytes.
+/// The budget of all bodies in progress: one of the longest, and many of the usual length, which is a few kilobytes.
 const BUFFERED_LEN_MAX: u32 = 32 * 1024 * 1024;
 
-/// Bodies of one network that are read at one time.
+/// Concurrent bodies of one network.
 const PER_NETWORK_MAX: usize = 4;
 
-/// The budget of all bodies that are being read.
+/// The budget of all bodies in progress.
 pub(crate) struct WebhookBodies {
     bytes: Arc<Semaphore>,
     by_network: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// A body that is being read; its part of the budget comes back when it is dropped.
+/// A body in progress; its part of the budget is released when it is dropped.
 pub(crate) struct SignedBody {
     pub(crate) bytes: Vec<u8>,
     budget: Option<OwnedSemaphorePermit>,
-    _turn: Turn,
+    _turn: NetworkSlot,
 }
 
-/// One of the bodies that a network may have read at one time.
-struct Turn {
+/// One of a network's concurrent bodies.
+struct NetworkSlot {
     by_network: Arc<Mutex<HashMap<IpAddr, usize>>>,
     network: IpAddr,
 }
@@ -53,7 +52,7 @@ impl Default for WebhookBodies {
 }
 
 impl WebhookBodies {
-    /// Reads a body, and gives it back if `signature` is right. `Ok(None)` is a wrong signature.
+    /// Reads a body, and returns it if `signature` is valid. `Ok(None)` is a wrong signature.
     pub(crate) async fn read(
         &self,
         app: &App,
@@ -82,7 +81,7 @@ impl WebhookBodies {
         signed: &mut SignedBody,
         signature: &mut Signature,
     ) -> Result<(), Problem> {
-        // The connection ends the body at the declared length; it is counted all the same.
+        // The connection ends the body at the declared length; it is checked here too.
         let mut left = body.size_hint().upper().unwrap_or(MESSAGE_LEN_MAX).min(MESSAGE_LEN_MAX);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Problem::unfinished_body(format!("the body broke off: {error}")))?;
@@ -106,18 +105,18 @@ impl WebhookBodies {
         Ok(())
     }
 
-    fn turn(&self, network: IpAddr) -> Result<Turn, Problem> {
+    fn turn(&self, network: IpAddr) -> Result<NetworkSlot, Problem> {
         let mut by_network = self.by_network.lock();
         let count = by_network.entry(network).or_default();
         if *count >= PER_NETWORK_MAX {
             return Err(Problem::too_many_bodies());
         }
         *count += 1;
-        Ok(Turn { by_network: Arc::clone(&self.by_network), network })
+        Ok(NetworkSlot { by_network: Arc::clone(&self.by_network), network })
     }
 }
 
-impl Drop for Turn {
+impl Drop for NetworkSlot {
     fn drop(&mut self) {
         let mut by_network = self.by_network.lock();
         if let Some(count) = by_network.get_mut(&self.network) {

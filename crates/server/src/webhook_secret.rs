@@ -1,23 +1,22 @@
-//! What a forge and we alone know: its messages are signed with it.
+//! The secret that a forge shares with the server and signs its webhooks with.
 
 use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What a forge signs its messages with. `Debug` does not give it away.
+/// The secret that a forge signs its webhooks with. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret(String);
 
 impl WebhookSecret {
-    /// This secret; `None` for an empty one, which would let everybody in.
+    /// This secret; `None` for an empty one, which would accept every sender.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// A signature of a message that is about to be read: `sha256=` and the digest in hexadecimal. `None` if it cannot be
-    /// one.
+    /// Parses the signature of a webhook: `sha256=` and the digest in hexadecimal. `None` if it is malformed.
     pub(crate) fn signature(&self, text: &str) -> Option<Signature> {
         let digest = text.strip_prefix("sha256=").and_then(bytes_of).filter(|digest| digest.len() == DIGEST_LEN)?;
         let mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes()).ok()?;
@@ -28,19 +27,19 @@ impl WebhookSecret {
 /// Bytes of a digest.
 const DIGEST_LEN: usize = 32;
 
-/// A signature that is checked while its message is read.
+/// A signature that is verified while its message is read.
 pub(crate) struct Signature {
     mac: Hmac<Sha256>,
     digest: Vec<u8>,
 }
 
 impl Signature {
-    /// The next part of the message.
+    /// Adds the next part of the message.
     pub(crate) fn update(&mut self, part: &[u8]) {
         self.mac.update(part);
     }
 
-    /// Whether the message was signed with the secret. Takes as long for a wrong signature as for the right one.
+    /// Whether the message was signed with the secret. In constant time.
     pub(crate) fn verify(self) -> bool {
         self.mac.verify_slice(&self.digest).is_ok()
     }
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_forges_own_manual_is_signed_right() {
+    fn the_example_of_githubs_manual_verifies() {
         let secret = WebhookSecret::new("It's a Secret to Everybody\n").unwrap();
         let right = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
 

@@ -1,19 +1,18 @@
-//! One change, made ready by the caller: everything in JSON, so that the writer only writes.
+//! One change of a job. The caller serialises it to JSON, so that the writer only writes.
 
 use std::sync::Arc;
 
-use domain::{Body, Commit, EventSeq, Expected, Facts, JobId, StoreError, json_text};
+use domain::{Body, Commit, EventSeq, Expected, JobColumns, JobId, StoreError, json_text};
 
-/// About how long an event, a run or a submission is.
+/// Estimated size of an event, a run or a submission in bytes.
 const DOC_LEN: usize = 512;
 
-/// A job's change.
 pub(crate) struct Change {
     pub(crate) expected: Expected,
     pub(crate) id: JobId,
-    pub(crate) facts: Facts,
+    pub(crate) facts: JobColumns,
     pub(crate) state: String,
-    /// Only with the first write.
+    /// Only in the first write.
     pub(crate) submission: Option<String>,
     pub(crate) body: Option<Body>,
     pub(crate) events: Vec<(EventSeq, Arc<str>)>,
@@ -41,7 +40,7 @@ impl Change {
         })
     }
 
-    /// About how many bytes it is.
+    /// The estimated size in bytes.
     pub(crate) fn size(&self) -> usize {
         let docs = self.events.iter().map(|(_, doc)| doc.len()).chain(self.runs.iter().map(|(_, doc)| doc.len()));
         let body = self.body.as_ref().map_or(0, |body| body.0.len());

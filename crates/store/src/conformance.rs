@@ -1,4 +1,5 @@
-//! What every store must do. Each function is named by the sentence it proves; [`store_conformance!`](crate::store_conformance) runs them all.
+//! The conformance suite of the store ports. Each function is named by the sentence it proves;
+//! [`store_conformance!`](crate::store_conformance) runs them all.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod documents;
@@ -15,86 +16,87 @@ use async_trait::async_trait;
 use domain::{FleetStore, JobHistory, JobStore};
 
 pub use documents::{
-    a_document_is_compared_and_set, a_document_is_removed_only_as_it_was_seen, documents_are_listed_in_order_of_key,
+    a_document_is_compared_and_set, a_document_is_removed_only_at_its_expected_revision,
+    documents_are_listed_in_order_of_key,
 };
 pub use following::{
-    a_follower_sees_every_event_exactly_once, a_scope_hears_its_own_events_only,
-    changed_answers_at_once_when_the_log_is_further, positions_grow_in_commit_order_without_gaps,
+    a_follower_sees_every_event_exactly_once, a_scope_returns_only_its_own_events,
+    changed_returns_at_once_when_the_log_is_ahead, positions_grow_in_commit_order_without_gaps,
 };
 pub use listing::{
-    a_cursor_from_elsewhere_is_refused, a_filter_shows_what_it_names_and_nothing_else,
-    a_list_is_stable_while_jobs_are_added,
+    a_filter_returns_exactly_the_matching_jobs, a_foreign_cursor_is_rejected, a_list_is_stable_while_jobs_are_added,
 };
 pub use reading::{
-    a_body_comes_back_byte_for_byte, a_job_comes_back_as_it_was_written, dependents_are_found_from_what_they_wait_for,
-    open_lists_exactly_the_jobs_that_are_not_over, runs_come_back_in_order, the_census_follows_every_move,
-    what_was_never_written_is_absent,
+    a_body_is_returned_byte_for_byte, a_job_is_read_as_it_was_written, an_unknown_id_is_absent,
+    dependents_are_found_by_their_dependency, open_lists_exactly_the_jobs_that_have_not_ended,
+    runs_are_listed_in_order, the_census_follows_every_stage_change,
 };
-pub use restarting::what_was_acknowledged_survives_a_restart;
+pub use restarting::acknowledged_writes_survive_a_restart;
 pub use writing::{
-    a_job_and_its_events_are_both_there_or_neither, a_refused_unit_never_fails_its_neighbours,
-    a_write_whose_caller_left_is_whole_or_absent, creating_twice_is_stale_the_second_time_and_changes_nothing,
-    of_two_racing_writes_exactly_one_happens, only_one_of_two_writers_wins,
-    units_of_one_job_in_one_commit_build_on_each_other,
+    a_job_and_its_events_are_written_together_or_not_at_all, a_rejected_unit_does_not_fail_the_others,
+    an_abandoned_write_is_complete_or_absent, creating_a_job_twice_is_stale_and_changes_nothing,
+    of_two_racing_writes_exactly_one_succeeds, only_one_of_two_writers_wins,
+    units_of_one_job_in_one_commit_apply_in_order,
 };
 
 /// One store through all of its ports.
 #[derive(Clone)]
 pub struct Stores {
-    /// The truth.
+    /// Job writes and reads.
     pub jobs: Arc<dyn JobStore>,
-    /// What people read.
+    /// Queries and the event log.
     pub history: Arc<dyn JobHistory>,
-    /// What the fleet is.
+    /// Fleet documents.
     pub fleet: Arc<dyn FleetStore>,
 }
 
 impl Stores {
-    /// The ports of one adapter.
+    /// Wraps one adapter.
     pub fn of<S: JobStore + JobHistory + FleetStore + 'static>(store: Arc<S>) -> Self {
         Self { jobs: Arc::clone(&store) as _, history: Arc::clone(&store) as _, fleet: store }
     }
 }
 
-/// Where an adapter under test comes from.
+/// Opens the adapter under test.
 #[async_trait]
-pub trait Bench: Send {
-    /// A store with nothing in it.
+pub trait Harness: Send {
+    /// Opens an empty store.
     async fn open(&mut self) -> Stores;
-    /// The same store after its process ended and began again; `None` where nothing is meant to survive that.
+    /// Reopens the same store as after a process restart; `None` for a store that is not durable.
     async fn reopen(&mut self) -> Option<Stores>;
 }
 
-/// One test per promise, each on a bench of its own: `store_conformance!(make())` in a module of its own.
+/// Generates one test per promise, each with a harness of its own: call `store_conformance!(make())` in a module of
+/// its own.
 #[macro_export]
 macro_rules! store_conformance {
     ($bench:expr) => {
         $crate::store_conformance! { @each $bench;
             only_one_of_two_writers_wins,
-            a_refused_unit_never_fails_its_neighbours,
-            creating_twice_is_stale_the_second_time_and_changes_nothing,
-            a_job_and_its_events_are_both_there_or_neither,
-            units_of_one_job_in_one_commit_build_on_each_other,
-            of_two_racing_writes_exactly_one_happens,
-            a_write_whose_caller_left_is_whole_or_absent,
-            what_was_never_written_is_absent,
-            a_job_comes_back_as_it_was_written,
-            a_body_comes_back_byte_for_byte,
-            runs_come_back_in_order,
-            open_lists_exactly_the_jobs_that_are_not_over,
-            dependents_are_found_from_what_they_wait_for,
-            the_census_follows_every_move,
+            a_rejected_unit_does_not_fail_the_others,
+            creating_a_job_twice_is_stale_and_changes_nothing,
+            a_job_and_its_events_are_written_together_or_not_at_all,
+            units_of_one_job_in_one_commit_apply_in_order,
+            of_two_racing_writes_exactly_one_succeeds,
+            an_abandoned_write_is_complete_or_absent,
+            an_unknown_id_is_absent,
+            a_job_is_read_as_it_was_written,
+            a_body_is_returned_byte_for_byte,
+            runs_are_listed_in_order,
+            open_lists_exactly_the_jobs_that_have_not_ended,
+            dependents_are_found_by_their_dependency,
+            the_census_follows_every_stage_change,
             a_list_is_stable_while_jobs_are_added,
-            a_filter_shows_what_it_names_and_nothing_else,
-            a_cursor_from_elsewhere_is_refused,
+            a_filter_returns_exactly_the_matching_jobs,
+            a_foreign_cursor_is_rejected,
             positions_grow_in_commit_order_without_gaps,
             a_follower_sees_every_event_exactly_once,
-            a_scope_hears_its_own_events_only,
-            changed_answers_at_once_when_the_log_is_further,
+            a_scope_returns_only_its_own_events,
+            changed_returns_at_once_when_the_log_is_ahead,
             a_document_is_compared_and_set,
-            a_document_is_removed_only_as_it_was_seen,
+            a_document_is_removed_only_at_its_expected_revision,
             documents_are_listed_in_order_of_key,
-            what_was_acknowledged_survives_a_restart,
+            acknowledged_writes_survive_a_restart,
         }
     };
     (@each $bench:expr; $($promise:ident,)*) => {

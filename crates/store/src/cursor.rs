@@ -1,10 +1,10 @@
-//! Where a page of jobs ended, as text that clients hand back.
+//! The end of a page of jobs, as opaque text that clients send back.
 
 use domain::{Cursor, Job, JobId, StoreError, Timestamp};
 
-/// The place of a job in lists: newest first, ties by id. Nothing about it ever changes, so pages stay stable.
+/// The position of a job in lists: newest first, ties by id. It never changes, so pages stay stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ListPosition {
     pub(crate) created: Timestamp,
     pub(crate) id: JobId,
 }
@@ -12,18 +12,17 @@ pub(crate) struct Place {
 /// Sixteen digits of the time, thirty-two of the id.
 const CURSOR_LEN: usize = 48;
 
-impl Place {
-    /// The place of a job.
+impl ListPosition {
     pub(crate) fn of(job: &Job) -> Self {
         Self { created: job.created_at(), id: job.id() }
     }
 
-    /// Before the first job of any list.
+    /// The position before the first job of any list.
     pub(crate) fn top() -> Self {
         Self { created: Timestamp::from_millis(i64::MAX), id: JobId::from_bytes([0xff; 16]) }
     }
 
-    /// Where the page after `cursor` begins.
+    /// The position after which the next page begins.
     pub(crate) fn after(cursor: Option<&Cursor>) -> Result<Self, StoreError> {
         cursor.map_or(Ok(Self::top()), |cursor| Self::read(&cursor.0).ok_or(StoreError::BadCursor))
     }
@@ -48,20 +47,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_leads_back_to_its_place() {
+    fn a_cursor_round_trips() {
         for created in [0, 1_767_225_600_000, -1, i64::MAX, i64::MIN] {
-            let place = Place { created: Timestamp::from_millis(created), id: JobId::from_bytes([7; 16]) };
+            let place = ListPosition { created: Timestamp::from_millis(created), id: JobId::from_bytes([7; 16]) };
 
-            assert_eq!(Place::read(&place.cursor().0), Some(place));
+            assert_eq!(ListPosition::read(&place.cursor().0), Some(place));
         }
     }
 
     #[test]
-    fn a_text_that_is_no_cursor_is_refused() {
-        let good = Place::top().cursor().0;
+    fn text_that_is_not_a_cursor_is_rejected() {
+        let good = ListPosition::top().cursor().0;
 
         for bad in ["", "x", &good[1..], &format!("{good}0"), &good.replace('f', "g"), &format!("+{}", &good[1..])] {
-            assert_eq!(Place::read(bad), None, "{bad}");
+            assert_eq!(ListPosition::read(bad), None, "{bad}");
         }
     }
 }

@@ -1,13 +1,14 @@
-//! Durable memory of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one suite for all.
+//! Durable storage of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one
+//! conformance suite for all.
 
-#[cfg(all(feature = "sqlite", feature = "postgres"))]
-mod cell;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "weak"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "simulated"))]
 mod cursor;
+#[cfg(feature = "simulated")]
+pub mod document;
 mod logs;
 #[cfg(feature = "memory")]
 mod memory;
@@ -22,25 +23,26 @@ mod quarantine;
 mod recent;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod record;
+#[cfg(all(feature = "sqlite", feature = "postgres"))]
+mod sql_value;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(feature = "weak")]
-pub mod weak;
 
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
-pub use memory::Memory;
+pub use memory::MemoryStore;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use meter::Operations;
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    OpenError as PostgresOpenError, Options as PostgresOptions, Postgres, RecordError, Room as PostgresRoom, Tenancy,
-    Url as PostgresUrl,
+    Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore, RecordError,
+    ScratchSchema as PostgresRoom, Url as PostgresUrl,
 };
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use record::{DataLoss, FileStamp, RecordFile, StoreRecord, read_record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
-    BackupError, OpenError, Opening, Options, Restoration, Settings, Sqlite, Unpacked, back_up_closed, check_closed,
-    holds_store, inspect_backup, pack_evidence, record_path, restore_closed, stage_restore, unpack_evidence,
+    BackupError, EvidenceImport, OpenError, OpenedIdentity, Options, RestoreOutcome, Settings, SqliteStore,
+    back_up_closed, check_closed, holds_store, inspect_backup, pack_evidence, record_path, restore_closed,
+    stage_restore, unpack_evidence,
 };

@@ -1,4 +1,4 @@
-//! Logs of runs as plain files: one folder per job, one file per epoch, and beside it what backs the run.
+//! Logs of runs as plain files: one directory per job, one file per epoch, and the run's evidence beside it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 
 use crate::private;
 
-/// Logs in a folder: `<dir>/<last two digits of the job's id>/<job>/<epoch>.log`, evidence in `<epoch>.evidence`.
+/// Logs in a directory: `<dir>/<last two digits of the job's id>/<job>/<epoch>.log`, evidence in `<epoch>.evidence`.
 ///
-/// Ids begin with the time they were made, so their ends are what spreads jobs over folders.
+/// Ids begin with their creation time, so their last digits distribute jobs over directories.
 #[derive(Debug, Clone)]
 pub struct DirectoryLogs {
     shared: Arc<Shared>,
@@ -23,24 +23,25 @@ pub struct DirectoryLogs {
 struct Shared {
     dir: PathBuf,
     limit: u64,
-    /// Two appends to one log must not both measure it first. Logs share locks by job, so their number is bounded.
+    /// Serialises appends to one log, because each measures the file first. Logs share locks by job, which bounds
+    /// their number.
     appending: [Mutex<()>; LOCKS],
 }
 
-/// What the names of documents that back runs end with.
+/// Extension of the evidence files.
 const EVIDENCE: &str = "evidence";
 
-/// More than the threads that do blocking work on a machine of ordinary size, so that two jobs seldom share one.
+/// More locks than blocking threads on an ordinary machine, so that two jobs rarely share one.
 const LOCKS: usize = 64;
 
 impl DirectoryLogs {
-    /// Logs under `dir`, each cut at `limit_bytes_per_log` with a last line that says so.
+    /// Logs under `dir`. Each is truncated at `limit_bytes_per_log`, with a last line that reports it.
     pub fn new(dir: impl Into<PathBuf>, limit_bytes_per_log: u64) -> Self {
         let appending = std::array::from_fn(|_| Mutex::new(()));
         Self { shared: Arc::new(Shared { dir: dir.into(), limit: limit_bytes_per_log, appending }) }
     }
 
-    /// Shows every whole document that is kept for a run, in no order. One that goes meanwhile is left out.
+    /// Visits every complete evidence document, in no order. A document that is removed meanwhile is skipped.
     #[cfg(feature = "sqlite")]
     pub(crate) fn each_evidence<E: From<io::Error>>(
         &self,
@@ -65,19 +66,20 @@ impl DirectoryLogs {
         Ok(())
     }
 
-    /// Keeps a document for a run unless there is a whole one. For whoever is alone with the folder.
+    /// Stores a run's evidence unless a complete document exists. The caller must have exclusive access to the
+    /// directory.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<Added> {
+    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<Insertion> {
         match fs::read(self.shared.evidence(job, epoch)) {
-            Ok(found) if is_whole(&found) => return Ok(Added::WasThere),
+            Ok(found) if is_whole(&found) => return Ok(Insertion::WasThere),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         self.shared.write_evidence(job, epoch, document)?;
-        Ok(Added::Now)
+        Ok(Insertion::Now)
     }
 
-    /// Forgets what is kept for a run.
+    /// Removes a run's evidence.
     #[cfg(feature = "sqlite")]
     pub(crate) fn remove_evidence(&self, job: JobId, epoch: Epoch) -> io::Result<()> {
         fs::remove_file(self.shared.evidence(job, epoch))
@@ -146,7 +148,7 @@ impl Shared {
         let mut file = private::file().append(true).create(true).open(self.file(job, epoch))?;
         let length = file.metadata()?.len();
         let end = offset.saturating_add(chunk.len() as u64);
-        // A log that was cut takes everything and keeps nothing, or its writer would offer the rest for ever.
+        // A truncated log accepts further chunks and discards them; otherwise its writer would retry for ever.
         if length > self.limit {
             return Ok(end.max(length));
         }
@@ -174,18 +176,18 @@ impl Shared {
         self.write_evidence(job, epoch, document)
     }
 
-    /// Written beside and moved into place, so that nobody reads half of it; once this has returned, it stays.
+    /// Writes a temporary file and renames it, so that no reader sees a partial document. Durable once this returns.
     fn write_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
         let folder = self.folder(job);
         private::create_folder(&folder)?;
         let (place, beside) = (self.evidence(job, epoch), folder.join(format!("{epoch}.evidence.new")));
         let mut file = private::file().write(true).create(true).truncate(true).open(&beside)?;
         file.write_all(document)?;
-        // A name that outlives what it names would show an empty document after the machine has failed.
+        // Flush before the rename: otherwise a power failure can leave the name with an empty file.
         file.sync_all()?;
         fs::rename(beside, &place)?;
         private::flush_name(&place)?;
-        // The folder, and the shelf that it is on, may be as new as the document.
+        // The directory and its parent may be as new as the document: flush their names too.
         folder.parent().map_or(Ok(()), private::flush_name)
     }
 
@@ -225,21 +227,21 @@ fn list(folder: &Path) -> io::Result<Vec<(Epoch, u64)>> {
     Ok(logs)
 }
 
-/// Whether a document was there before it was added.
+/// Whether a document existed before it was added.
 #[cfg(feature = "sqlite")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Added {
+pub(crate) enum Insertion {
     Now,
     WasThere,
 }
 
-/// Whether a document is what was once kept: one JSON value to its end. A failing disk leaves less, or zeros.
+/// Reports whether a document is complete: one JSON value up to its end. A failing disk leaves a part of it, or zeros.
 #[cfg(feature = "sqlite")]
 fn is_whole(document: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(document).is_ok()
 }
 
-/// What is in a folder; nothing in one that is not there, or that is a file.
+/// Lists a directory; empty if it does not exist or is a file.
 #[cfg(feature = "sqlite")]
 fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
@@ -254,7 +256,7 @@ fn name(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-/// A place in memory; beyond what memory can address there is nothing to point at.
+/// Converts to an index; saturates beyond the address space.
 fn position(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

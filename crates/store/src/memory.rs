@@ -1,4 +1,4 @@
-//! A store that forgets: plain maps under one lock. For simulations, and as a second opinion on what the ports mean.
+//! A store without durability: maps under one lock. For simulations, and as a reference implementation of the ports.
 
 mod history;
 
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, Recorded,
-    Revision, Run, StoreError, Versioned,
+    Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
+    Run, StoreError, StoredEvent, Versioned,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -15,36 +15,36 @@ use tokio::sync::watch;
 
 /// A store in memory.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct MemoryStore {
     fleet: Mutex<Fleet>,
     end: watch::Sender<Position>,
 }
 
 #[derive(Debug, Default)]
 struct Fleet {
-    jobs: BTreeMap<JobId, Kept>,
-    log: Vec<Recorded>,
+    jobs: BTreeMap<JobId, StoredJob>,
+    log: Vec<StoredEvent>,
     documents: BTreeMap<(Collection, String), Versioned<Value>>,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredJob {
     job: Versioned<Job>,
     body: Option<Body>,
     runs: Vec<Run>,
-    /// The number of its latest event.
+    /// The number of the job's latest event.
     seq: EventSeq,
 }
 
-impl Memory {
-    /// A store with nothing in it.
+impl MemoryStore {
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 }
 
 #[async_trait]
-impl JobStore for Memory {
+impl JobStore for MemoryStore {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         Ok(self.fleet.lock().jobs.get(&id).map(|kept| kept.job.clone()))
     }
@@ -52,7 +52,7 @@ impl JobStore for Memory {
     async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
         let mut fleet = self.fleet.lock();
         let outcomes = units.into_iter().map(|unit| fleet.commit(unit)).collect();
-        // Under the lock, so that the end never seems to move back.
+        // Sent under the lock, so that the end never appears to move back.
         self.end.send_if_modified(|end| std::mem::replace(end, fleet.end()) != fleet.end());
         outcomes
     }
@@ -99,14 +99,15 @@ impl Fleet {
                 kept.seq = seq;
             }
             None => {
-                self.jobs.insert(id, Kept { job, body: unit.body, runs: unit.runs, seq });
+                self.jobs.insert(id, StoredJob { job, body: unit.body, runs: unit.runs, seq });
             }
         }
         Ok(revision)
     }
 
-    /// The unit's events with their places, and the number of the last, if their numbers follow those that are there.
-    fn record(&self, unit: &Commit) -> Result<(Vec<Recorded>, EventSeq), StoreError> {
+    /// Assigns positions to the unit's events; returns them with the number of the last one. Fails if the numbers
+    /// leave a gap.
+    fn record(&self, unit: &Commit) -> Result<(Vec<StoredEvent>, EventSeq), StoreError> {
         let mut seq = self.jobs.get(&unit.job.id()).map_or(EventSeq(0), |kept| kept.seq);
         let mut position = self.end();
         let mut recorded = Vec::new();
@@ -117,7 +118,7 @@ impl Fleet {
             let json = serde_json::to_string(event)
                 .map_err(|error| StoreError::Corrupt(format!("the event cannot be written: {error}")))?;
             (seq, position) = (event.seq, position.next());
-            recorded.push(Recorded {
+            recorded.push(StoredEvent {
                 position,
                 json: json.into(),
                 job: event.job_id,
@@ -130,7 +131,7 @@ impl Fleet {
 }
 
 #[async_trait]
-impl FleetStore for Memory {
+impl FleetStore for MemoryStore {
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
         Ok(self.fleet.lock().documents.get(&(collection, key.to_owned())).cloned())
     }

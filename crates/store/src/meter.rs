@@ -1,37 +1,37 @@
-//! How often the store is asked for what, so that "idle costs nothing" is a number [I14].
+//! Operation counters, so that "idle costs nothing" is a number [I14].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the store was asked to do since it was opened.
+/// The operations since the store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Operations {
     /// Jobs read by id.
     pub job_reads: u64,
     /// Pages of open jobs, of overdue jobs and of dependents.
     pub sweep_reads: u64,
-    /// Bodies, lists, events, runs and counts.
+    /// Reads of bodies, lists, events, runs and counts.
     pub history_reads: u64,
-    /// Documents read, one by one or a collection at a time.
+    /// Reads of single documents and of whole collections.
     pub document_reads: u64,
-    /// Transactions that were committed: each is one flush.
+    /// Committed transactions: each is one flush.
     pub transactions: u64,
-    /// Changes of jobs that were asked for.
+    /// Requested job changes.
     pub job_units: u64,
-    /// Changes of documents that were asked for.
+    /// Requested document changes.
     pub document_units: u64,
-    /// Changes that lost their race.
+    /// Changes that failed their compare-and-set.
     pub stale_units: u64,
-    /// Events that were written.
+    /// Events written.
     pub events: u64,
 }
 
 impl Operations {
-    /// How often the database was used at all: every read and every transaction.
+    /// The number of database accesses: every read and every transaction.
     pub fn total(&self) -> u64 {
         self.job_reads + self.sweep_reads + self.history_reads + self.document_reads + self.transactions
     }
 
-    /// Each figure with its name, for metrics.
+    /// Each counter with its name, for metrics.
     pub fn by_kind(&self) -> [(&'static str, u64); 9] {
         [
             ("job_reads", self.job_reads),
@@ -77,7 +77,7 @@ impl Meter {
     }
 }
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

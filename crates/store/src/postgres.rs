@@ -1,34 +1,33 @@
-//! PostgreSQL: a database on a server. Writers share their flushes, one row orders the log, and everybody who listens is
-//! woken.
+//! PostgreSQL: a database on a server. Group commit, one row that orders the log, and notifications for subscribers.
 
 #[cfg(feature = "sqlite")]
 mod backup;
-mod books;
+mod batch;
 mod connection;
 mod documents;
-mod fault;
-mod herald;
+mod errors;
 mod history;
 mod identity;
 mod jobs;
+mod leadership;
 mod list;
+mod notify;
 mod open_error;
-mod plan;
-#[cfg(test)]
-mod plans;
 mod pool;
+#[cfg(test)]
+mod query_plan_tests;
 #[cfg(feature = "sqlite")]
 mod restore;
-mod room;
 mod row;
 mod rows;
 mod schema;
+mod scratch_schema;
 mod statement;
-mod tenure;
 mod tls;
 mod transaction;
 mod url;
 mod writer;
+mod writer_cache;
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,112 +38,112 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use identity::RecordError;
+pub use leadership::Exclusivity;
 pub use open_error::OpenError;
-pub use room::Room;
-pub use tenure::Tenancy;
+pub use scratch_schema::ScratchSchema;
 pub use url::Url;
 
-use connection::{Connector, Patience};
-use herald::{End, Herald};
+use connection::{ConnectWait, Connector};
+use leadership::Leadership;
+use notify::{LogEnd, Notifier};
 use pool::Pool;
-use tenure::Tenure;
-use writer::{Word, Writer};
+use writer::{Writer, WriterNotice};
 
 use crate::meter::{Meter, Operations};
 use crate::quarantine::Quarantine;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 
 /// A store in one PostgreSQL database.
 ///
-/// [`Postgres::close`] writes what waits and ends every connection. A store that is dropped does the same in its own
-/// time.
-pub struct Postgres {
+/// [`PostgresStore::close`] writes the queue and closes every connection. A dropped store does the same in the
+/// background.
+pub struct PostgresStore {
     pool: Pool,
     writer: Writer,
-    tenure: Arc<Tenure>,
-    recent: Arc<Recent>,
-    end: Arc<End>,
+    tenure: Arc<Leadership>,
+    recent: Arc<RecentEvents>,
+    end: Arc<LogEnd>,
     meter: Arc<Meter>,
     quarantine: Quarantine,
     connector: Arc<Connector>,
 }
 
-/// How much of the server the store may use.
+/// Resource limits of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Whether anybody else may write.
-    pub tenancy: Tenancy,
+    /// Whether other stores may write to the same database.
+    pub tenancy: Exclusivity,
     /// Connections that read.
     pub readers: usize,
-    /// Writes that may wait; the next caller waits for room.
+    /// Maximum number of queued writes; further callers wait.
     pub waiting_max: usize,
-    /// How often somebody who waits for a change looks for one that nobody told of.
+    /// How often a waiting subscriber polls for a change whose notification was lost.
     pub look_every: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { tenancy: Tenancy::Alone, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) }
+        Self { tenancy: Exclusivity::Alone, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) }
     }
 }
 
-impl Postgres {
-    /// Connects, brings the schema up to date in one transaction, and takes the database over; one that somebody else has is
-    /// refused.
+impl PostgresStore {
+    /// Connects, migrates the schema in one transaction and takes the leadership. Refuses a database that another
+    /// coordinator uses.
     pub async fn open(url: &Url, options: Options, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        let end = Arc::new(End::default());
+        let end = Arc::new(LogEnd::default());
         let connector = Connector::new(url.clone(), clock, tasks.clone(), closing.clone(), Arc::clone(&end))?;
         let connector = Arc::new(connector);
-        let session = connector.first(Patience::Restart).await?;
+        let session = connector.first(ConnectWait::Restart).await?;
         match options.tenancy {
-            Tenancy::Guest => schema::check(&session, url).await?,
-            Tenancy::Alone | Tenancy::Shared => {
+            Exclusivity::Guest => schema::check(&session, url).await?,
+            Exclusivity::Alone | Exclusivity::Shared => {
                 schema::migrate(&session, url, schema::MIGRATIONS, &*connector.clock).await?;
             }
         }
-        let tenure = Tenure::begin(&connector, url, options.tenancy).await?;
+        let tenure = Leadership::begin(&connector, url, options.tenancy).await?;
         end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let meter = Arc::new(Meter::default());
         let pool = Pool::new(Arc::clone(&connector), options.readers.max(1));
         pool.give(session);
-        let herald = Herald::new(Arc::clone(&connector), Arc::clone(&meter), options.look_every);
-        let recent: Arc<Recent> = Arc::default();
-        let word = Word { own: herald.own(), recent: Arc::clone(&recent), meter: Arc::clone(&meter) };
+        let herald = Notifier::new(Arc::clone(&connector), Arc::clone(&meter), options.look_every);
+        let recent: Arc<RecentEvents> = Arc::default();
+        let word = WriterNotice { own: herald.own(), recent: Arc::clone(&recent), meter: Arc::clone(&meter) };
         let writer = Writer::start(&connector, Arc::clone(&tenure), word, options.waiting_max);
         tasks.spawn(herald.run());
         Ok(Self { pool, writer, tenure, recent, end, meter, quarantine: Quarantine::default(), connector })
     }
 
-    /// Looks at the database and changes nothing: what it is, for people.
+    /// Describes the database for the operator. Changes nothing.
     pub async fn probe(url: &Url, clock: Arc<dyn Clock>) -> Result<String, OpenError> {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         let connector = Connector::new(url.clone(), clock, tasks, closing, Arc::default())?;
-        let session = connector.first(Patience::None).await?;
+        let session = connector.first(ConnectWait::None).await?;
         schema::describe(&session).await.map_err(OpenError::server(url))
     }
 
-    /// What the store was asked to do since it was opened.
+    /// The operations since the store was opened.
     pub fn operations(&self) -> Operations {
         self.meter.operations()
     }
 
-    /// How often other processes were told that the log has grown.
+    /// The number of notifications sent to other processes.
     pub fn notifications(&self) -> u64 {
         self.end.notifications()
     }
 
-    /// Where the log ends, as far as this process knows.
+    /// The end of the log, as far as this process knows.
     pub fn end(&self) -> Position {
         self.end.position()
     }
 
-    /// Resolves once another process has taken the database over: nothing can be written here any more.
+    /// Resolves once another process has taken the leadership: this store can no longer write.
     pub async fn deposed(&self) {
         self.tenure.lost().await;
     }
 
-    /// Writes what waits and ends every connection. Whatever is asked afterwards is answered with `Unavailable`.
+    /// Writes the queue and closes every connection. Later calls return `Unavailable`.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.writer.close().await;
         self.pool.close();
@@ -156,13 +155,13 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresStore {
     fn drop(&mut self) {
         self.connector.closing.cancel();
     }
 }
 
-impl fmt::Debug for Postgres {
+impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Postgres").field("operations", &self.operations()).finish_non_exhaustive()
     }

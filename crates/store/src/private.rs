@@ -1,10 +1,10 @@
-//! Files and folders that only their owner may read.
+//! Files and directories that only their owner can read.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Creates the folder, and those above it, for the owner alone. One that exists is left as it is.
+/// Creates the directory and its parents with access for the owner only. An existing one is not changed.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
@@ -13,7 +13,7 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Options that create a file for the owner alone.
+/// Options that create a file with access for the owner only.
 pub(crate) fn file() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -21,7 +21,7 @@ pub(crate) fn file() -> OpenOptions {
     options
 }
 
-/// Makes a new file's name last: a flush of the file does not cover the folders that lead to it.
+/// Makes a new file's name durable: a flush of the file does not cover its parent directories.
 pub(crate) fn flush_name(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     for folder in path.ancestors().skip(1).take(2).filter(|folder| !folder.as_os_str().is_empty()) {

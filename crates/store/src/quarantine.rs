@@ -1,24 +1,25 @@
-//! What the store holds and cannot read: passed over, kept as it is, and listed for people.
+//! Entries that the store cannot read: skipped, kept unchanged, and listed for the operator.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use domain::Unreadable;
+use domain::UnreadableDocument;
 use parking_lot::Mutex;
 use tracing::error;
 
-/// The table of jobs, as alerts name it.
+/// The jobs table, as alerts name it.
 pub(crate) const JOBS: &str = "fleet_jobs";
 
-/// Entries that are listed; one that comes later is only logged.
+/// Maximum number of listed entries; further ones are only logged.
 const LISTED_MAX: usize = 1_000;
 
-/// What could not be read since the store was opened. It is known by having been read, so that it costs no look of its own.
+/// The entries that could not be read since the store was opened. Normal reads discover them, so detection costs no
+/// extra query.
 #[derive(Debug, Default)]
 pub(crate) struct Quarantine(Mutex<BTreeMap<(&'static str, String), String>>);
 
 impl Quarantine {
-    /// Notes what cannot be read; logged once.
+    /// Adds an unreadable entry and logs it once.
     pub(crate) fn add(&self, collection: &'static str, key: &str, why: &dyn Display) {
         let mut known = self.0.lock();
         let place = (collection, key.to_owned());
@@ -29,7 +30,7 @@ impl Quarantine {
         known.insert(place, why.to_string());
     }
 
-    /// Forgets what was read after all, or is gone.
+    /// Removes an entry that became readable or was deleted.
     pub(crate) fn remove(&self, collection: &'static str, key: &dyn Display) {
         let mut known = self.0.lock();
         if !known.is_empty() {
@@ -37,9 +38,9 @@ impl Quarantine {
         }
     }
 
-    pub(crate) fn list(&self) -> Vec<Unreadable> {
+    pub(crate) fn list(&self) -> Vec<UnreadableDocument> {
         let known = self.0.lock();
-        let entry = |((collection, key), why): (&(&'static str, String), &String)| Unreadable {
+        let entry = |((collection, key), why): (&(&'static str, String), &String)| UnreadableDocument {
             collection,
             key: key.clone(),
             why: why.clone(),

@@ -1,21 +1,20 @@
-//! The end of the log in memory, so that those who follow closely read nothing from the store.
+//! The tail of the log in memory, so that up-to-date subscribers read nothing from the store.
 
 use std::collections::VecDeque;
 
-use domain::{Position, Recorded, Scope};
+use domain::{Position, Scope, StoredEvent};
 use parking_lot::Mutex;
 
-/// Events that are kept: some seconds of a busy fleet, and a few megabytes.
+/// Number of events kept: some seconds of a busy fleet, a few megabytes.
 const KEPT_MAX: usize = 16_384;
 
 /// The latest events, in order and without gaps.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<VecDeque<Recorded>>);
+pub(crate) struct RecentEvents(Mutex<VecDeque<StoredEvent>>);
 
-impl Recent {
-    /// Adds the events of a commit behind those that are kept. When somebody else's events are between them, what was
-    /// kept is let go.
-    pub(crate) fn extend(&self, events: Vec<Recorded>) {
+impl RecentEvents {
+    /// Appends the events of a commit. If another process wrote events in between, the older ones are dropped.
+    pub(crate) fn extend(&self, events: Vec<StoredEvent>) {
         let Some(first) = events.first().map(|event| event.position) else { return };
         let mut kept = self.0.lock();
         if kept.back().is_some_and(|last| last.position.next() != first) {
@@ -26,9 +25,9 @@ impl Recent {
         kept.drain(..surplus);
     }
 
-    /// The first `limit` events after a position, of a log that ends at `end`; `None` where memory does not reach back or
-    /// ahead that far.
-    pub(crate) fn after(&self, scope: &Scope, after: Position, end: Position, limit: u16) -> Option<Vec<Recorded>> {
+    /// The first `limit` events after a position, of a log that ends at `end`; `None` if memory does not cover the
+    /// range.
+    pub(crate) fn after(&self, scope: &Scope, after: Position, end: Position, limit: u16) -> Option<Vec<StoredEvent>> {
         let kept = self.0.lock();
         if kept.front()?.position.0 > after.0.saturating_add(1) || kept.back()?.position < end {
             return None;
@@ -44,8 +43,8 @@ mod tests {
 
     use super::*;
 
-    fn event(position: u64) -> Recorded {
-        Recorded {
+    fn event(position: u64) -> StoredEvent {
+        StoredEvent {
             position: Position(position),
             json: "{}".into(),
             job: JobId::from_bytes([1; 16]),
@@ -55,21 +54,21 @@ mod tests {
     }
 
     #[test]
-    fn a_position_beyond_all_others_has_nothing_after_it() {
-        let recent = Recent::default();
+    fn nothing_follows_a_position_beyond_the_end() {
+        let recent = RecentEvents::default();
         recent.extend(vec![event(1)]);
 
         assert_eq!(after(&recent, u64::MAX, 1), Some(vec![]));
     }
 
-    fn after(recent: &Recent, after: u64, end: u64) -> Option<Vec<u64>> {
+    fn after(recent: &RecentEvents, after: u64, end: u64) -> Option<Vec<u64>> {
         let events = recent.after(&Scope::Fleet, Position(after), Position(end), 10)?;
         Some(events.iter().map(|event| event.position.0).collect())
     }
 
     #[test]
-    fn memory_answers_only_where_it_has_everything() {
-        let recent = Recent::default();
+    fn memory_answers_only_for_a_range_it_covers() {
+        let recent = RecentEvents::default();
         recent.extend(vec![event(3), event(4)]);
         recent.extend(vec![event(5)]);
 
@@ -79,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn events_of_others_in_between_start_it_over() {
-        let recent = Recent::default();
+    fn a_gap_clears_the_kept_events() {
+        let recent = RecentEvents::default();
         recent.extend(vec![event(3)]);
         recent.extend(vec![event(7)]);
 

@@ -1,10 +1,10 @@
-//! The record beside a store: which store it is and how far its log reached, so that a store that lost acknowledged work
-//! is refused instead of started (row 37).
+//! The record beside a store: its identity and the end of its log, so that a store that lost acknowledged work is
+//! refused instead of started (row 37).
 //!
-//! The record is not the truth and may lag behind the store; it is never ahead of what the store has flushed. It has two
-//! slots that are written in turn and in place, each with a checksum, so that a torn write leaves the other slot and a
-//! full disk has room for the next one. Only the first write and the last are flushed: a process that is killed loses
-//! nothing of it, a machine that loses power may lose the last updates.
+//! The record is not the truth. It may lag behind the store, but is never ahead of what the store has flushed. It has
+//! two slots that are written alternately and in place, each with a checksum: a torn write leaves the other slot
+//! intact, and a full disk has room for the next write. Only the first and the last write are flushed: a killed
+//! process loses nothing of the record, a power failure may lose the latest updates.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -18,33 +18,33 @@ use tracing::warn;
 
 use crate::private;
 
-/// One slot: the fields with room to spare, and a line end, so that the file is readable text.
+/// Length of one slot: the fields, padding and a newline, so that the file is readable text.
 const SLOT_LEN: usize = 512;
 
-/// What is known about a store outside of it.
+/// The facts about a store that are kept outside of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreRecord {
-    /// The store, whatever its file or server is called. Backups keep it.
+    /// Identifies the store independently of its file or server name. Backups keep it.
     pub store_id: String,
-    /// How often the store was restored.
+    /// The generation: it rises with every restore.
     pub generation: Generation,
-    /// The log reaches at least this far.
+    /// The log reaches at least this position.
     pub position: Position,
-    /// The database file as a clean shutdown left it; absent while a coordinator works on it and after a crash.
+    /// Stamp of the database file after a clean shutdown; absent while a coordinator uses it and after a crash.
     pub clean: Option<FileStamp>,
 }
 
-/// Length and time of last change of a file: a file that was changed since has another one.
+/// Length and modification time of a file, to detect a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileStamp {
-    /// Its length in bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// When it was last changed, in nanoseconds since 1970.
+    /// The modification time in nanoseconds since the Unix epoch.
     pub modified_ns: u64,
 }
 
 impl FileStamp {
-    /// The stamp of a file; a store on a server has the default one.
+    /// Reads the stamp of a file. A store on a server has the default stamp.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         let modified = metadata.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -58,7 +58,7 @@ impl fmt::Display for StoreRecord {
     }
 }
 
-/// A store that is not, or no longer, what its record says.
+/// The store does not match its record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "acknowledged work is missing: {what}. Expected {expected} or later, as recorded in `{}`; found {found}. Put the store \
@@ -66,30 +66,30 @@ impl fmt::Display for StoreRecord {
     record.display()
 )]
 pub struct DataLoss {
-    /// The record.
+    /// Path of the record.
     pub record: PathBuf,
-    /// What is wrong.
+    /// The mismatch.
     pub what: String,
-    /// What the record says.
+    /// What the record expects.
     pub expected: String,
-    /// What is there.
+    /// What the store contains.
     pub found: String,
 }
 
-/// What a store says about itself when it is opened.
+/// The identity that a store reports when it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FoundStore {
-    /// Absent in a store that a former program wrote, and in an empty one.
+pub(crate) struct StoreIdentity {
+    /// Absent in an empty store and in one that an earlier version wrote.
     pub(crate) store_id: Option<String>,
-    /// Absent where the document that has it cannot be read: the coordinator then begins a new generation.
+    /// Absent if its document cannot be read: the coordinator then starts a new generation.
     pub(crate) generation: Option<Generation>,
     pub(crate) position: Position,
 }
 
 impl StoreRecord {
-    /// Refuses a store that lacks something that its record knows. A store of a later generation was restored on purpose:
-    /// its log is another one.
-    pub(crate) fn check(&self, found: &FoundStore, record: &Path) -> Result<(), DataLoss> {
+    /// Refuses a store that lacks something that its record has. A store of a later generation was restored on purpose
+    /// and has another log.
+    pub(crate) fn check(&self, found: &StoreIdentity, record: &Path) -> Result<(), DataLoss> {
         let generation = found.generation.unwrap_or(self.generation);
         let what = match &found.store_id {
             None => "the database is another one, or was emptied",
@@ -105,7 +105,7 @@ impl StoreRecord {
         Err(self.loss(record, what, there))
     }
 
-    /// The refusal of a store that is not there at all, or not as recorded.
+    /// Builds the error for a store that is missing or differs from its record.
     pub(crate) fn loss(&self, record: &Path, what: &str, found: String) -> DataLoss {
         DataLoss { record: record.to_owned(), what: what.to_owned(), expected: self.to_string(), found }
     }
@@ -142,13 +142,13 @@ impl StoreRecord {
     }
 }
 
-/// FNV-1a: it detects torn and truncated slots; it is no protection against forgery, and none is needed.
+/// FNV-1a: it detects torn and truncated slots. Protection against forgery is not needed.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Reads a record; `None` where there is none. One that cannot be read is reported and counts as none: the store itself
-/// is still there to be looked at.
+/// Reads a record; `None` if it does not exist. An unreadable record is logged and counts as none: the store itself
+/// can still be checked.
 pub fn read_record(path: &Path) -> io::Result<Option<StoreRecord>> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -161,25 +161,25 @@ pub fn read_record(path: &Path) -> io::Result<Option<StoreRecord>> {
     Ok(newest.map(|(_, record)| record))
 }
 
-/// A record that is kept up with its store.
+/// The record file, updated together with its store.
 #[derive(Debug)]
 pub struct RecordFile {
     file: File,
     path: PathBuf,
     record: StoreRecord,
     seq: u64,
-    /// A failure is logged once.
+    /// Failures are logged once.
     has_failed: bool,
 }
 
 impl RecordFile {
-    /// Puts a record in the place of the one that is there, flushed.
+    /// Writes and flushes a record; replaces an existing one.
     pub fn create(path: &Path, record: StoreRecord) -> io::Result<Self> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".new");
         let unfinished = PathBuf::from(unfinished);
         let file = private::file().read(true).write(true).create(true).truncate(true).open(&unfinished)?;
-        // Both slots now: what comes later writes over them and needs no room on the disk.
+        // Write both slots now: later writes overwrite them and need no disk space.
         file.write_all_at(&record.slot(1), 0)?;
         file.write_all_at(&record.slot(2), SLOT_LEN as u64)?;
         file.sync_all()?;
@@ -188,12 +188,13 @@ impl RecordFile {
         Ok(Self { file, path: path.to_owned(), record, seq: 2, has_failed: false })
     }
 
-    /// What was written last.
+    /// The record as last written.
     pub fn record(&self) -> &StoreRecord {
         &self.record
     }
 
-    /// Notes that the log reaches this far, which must be flushed already. One write into the system's cache, no flush.
+    /// Records that the log reaches this position, which must be flushed already. Writes to the page cache, without a
+    /// flush.
     pub fn reach(&mut self, position: Position) {
         if position <= self.record.position {
             return;
@@ -203,7 +204,7 @@ impl RecordFile {
         self.report(written);
     }
 
-    /// Notes a clean shutdown, flushed.
+    /// Records a clean shutdown and flushes it.
     pub fn close(mut self, position: Position, stamp: FileStamp) {
         self.record.position = self.record.position.max(position);
         self.record.clean = Some(stamp);
@@ -235,25 +236,25 @@ mod tests {
         StoreRecord { store_id, generation, position: Position(position), clean: None }
     }
 
-    fn found(id: &str, generation: u64, position: u64) -> FoundStore {
+    fn found(id: &str, generation: u64, position: u64) -> StoreIdentity {
         let (generation, position) = (Some(Generation(generation)), Position(position));
-        FoundStore { store_id: Some(id.to_owned()), generation, position }
+        StoreIdentity { store_id: Some(id.to_owned()), generation, position }
     }
 
     #[test]
     fn a_store_below_its_record_is_refused() {
-        let check = |found: FoundStore| record(10).check(&found, Path::new("r")).map_err(|loss| loss.what);
+        let check = |found: StoreIdentity| record(10).check(&found, Path::new("r")).map_err(|loss| loss.what);
 
         assert_eq!(check(found("a1", 3, 10)), Ok(()));
         assert_eq!(check(found("a1", 4, 2)), Ok(()), "it was restored");
         assert!(check(found("a1", 3, 9)).unwrap_err().contains("end of the log"));
         assert!(check(found("a1", 2, 99)).unwrap_err().contains("before the last restore"));
         assert!(check(found("b2", 3, 99)).unwrap_err().contains("another store's"));
-        assert!(check(FoundStore { store_id: None, ..found("", 3, 99) }).unwrap_err().contains("emptied"));
+        assert!(check(StoreIdentity { store_id: None, ..found("", 3, 99) }).unwrap_err().contains("emptied"));
     }
 
     #[test]
-    fn a_torn_record_leaves_the_one_before_it() {
+    fn a_torn_slot_leaves_the_previous_record() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fleet.db.record");
         let mut kept = RecordFile::create(&path, record(10)).unwrap();
@@ -261,7 +262,7 @@ mod tests {
         kept.reach(Position(12));
         let whole = read_record(&path).unwrap();
 
-        // The last update is in the first slot or in the second: one of the two is torn, the other one counts.
+        // The last update is in either slot: tear each in turn, and the other one is read.
         let mut torn = fs::read(&path).unwrap();
         let last = torn.chunks(SLOT_LEN).position(|slot| slot.windows(4).any(|w| w == b":12,")).unwrap();
         torn[last * SLOT_LEN + 40..(last + 1) * SLOT_LEN].fill(0);
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_nothing_but_zeros_counts_as_none() {
+    fn a_zeroed_record_counts_as_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fleet.db.record");
         assert_eq!(read_record(&path).unwrap(), None);

@@ -1,13 +1,12 @@
-//! SQLite: one file, one writer that shares its flushes among all who wait, readers beside it.
+//! SQLite: one file, one writer with group commit, and concurrent readers.
 
 mod backup;
 mod backup_error;
-mod books;
 mod check;
 mod connection;
 mod documents;
+mod errors;
 mod evidence;
-mod fault;
 mod history;
 mod identity;
 mod inspect;
@@ -16,7 +15,7 @@ mod list;
 mod lock;
 mod open_error;
 #[cfg(test)]
-mod plans;
+mod query_plan_tests;
 mod readers;
 mod restore;
 mod row;
@@ -25,6 +24,7 @@ mod schema;
 mod transfer;
 mod unit;
 mod writer;
+mod writer_cache;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,15 +37,15 @@ pub use backup::{back_up_closed, inspect_backup};
 pub use backup_error::BackupError;
 pub use check::check_closed;
 pub use connection::Settings;
-pub use evidence::{Unpacked, pack_evidence, unpack_evidence};
-pub use identity::{Opening, holds_store, record_path};
+pub use evidence::{EvidenceImport, pack_evidence, unpack_evidence};
+pub use identity::{OpenedIdentity, holds_store, record_path};
 pub use open_error::OpenError;
-pub use restore::{Restoration, restore_closed, stage_restore};
+pub use restore::{RestoreOutcome, restore_closed, stage_restore};
 
 #[cfg(feature = "postgres")]
 pub(crate) use backup::LABEL_KEY;
 #[cfg(feature = "postgres")]
-pub(crate) use transfer::{Cells, Filling, read_out};
+pub(crate) use transfer::{BackupBuilder, RowValues, read_out};
 
 use connection::Role;
 use identity::Expectation;
@@ -55,53 +55,53 @@ use writer::{Files, Writer};
 
 use crate::meter::{Meter, Operations};
 use crate::quarantine::Quarantine;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 
-/// A store in one SQLite file. It belongs to one process at a time.
+/// A store in one SQLite file. One process at a time may open it.
 ///
-/// [`Sqlite::close`] flushes and lets go of the file; dropping does the same, but holds up its thread meanwhile.
-pub struct Sqlite {
-    // Readers go first: the connection that closes last clears the write-ahead log away.
+/// [`SqliteStore::close`] flushes and releases the file. Dropping does the same, but blocks its thread.
+pub struct SqliteStore {
+    // Readers are dropped first: the connection that closes last removes the write-ahead log.
     readers: Readers,
     writer: Writer,
     end: watch::Receiver<Position>,
-    recent: Arc<Recent>,
+    recent: Arc<RecentEvents>,
     meter: Arc<Meter>,
     settings: Vec<Settings>,
     quarantine: Arc<Quarantine>,
-    opening: Opening,
+    opening: OpenedIdentity,
     path: PathBuf,
 }
 
-/// How much of the machine the store may use.
+/// Resource limits of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Connections that read beside the writer.
+    /// Connections that read concurrently with the writer.
     pub readers: usize,
-    /// Writes that may wait; the next caller waits for room.
+    /// Maximum number of queued writes; further callers wait.
     pub waiting_max: usize,
-    /// The largest size of the database in pages of 4 KiB; as large as the disk allows when absent.
+    /// Maximum size of the database in pages of 4 KiB; unlimited when absent.
     pub pages_max: Option<u32>,
-    /// When an operator accepted, now, that acknowledged work is missing: a database below its record is then opened under
-    /// a new generation. Without it such a database is refused.
+    /// The time at which the operator accepted the loss of acknowledged work. A database that is behind its record
+    /// then opens under a new generation; without it, it is refused.
     pub accept_data_loss: Option<Timestamp>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        // Reads are short; four at once already keep a small machine busy. The queue holds a few flushes' worth of callers.
+        // Reads are short; four at once keep a small machine busy. The queue holds the callers of a few flushes.
         Self { readers: 4, waiting_max: 1024, pages_max: None, accept_data_loss: None }
     }
 }
 
-impl Sqlite {
-    /// Opens the database at `path`, and creates it with its folder when there is nothing.
+impl SqliteStore {
+    /// Opens the database at `path`; creates it and its directory if it does not exist.
     ///
-    /// A restore that was staged, or that a death cut short, is finished first: see [`stage_restore`].
+    /// It first finishes a restore that was staged or interrupted: see [`stage_restore`].
     ///
-    /// A database that lacks what the record beside it knows of is refused, unless the options accept the loss.
+    /// A database that is behind its record is refused, unless the options accept the loss.
     ///
-    /// A file that cannot be ours is refused and left as it is. An older schema is brought up to date in one transaction.
+    /// A file of another program is refused and not changed. An older schema is migrated in one transaction.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let lock = DirectoryLock::take(path)?;
@@ -119,7 +119,7 @@ impl Sqlite {
             readers.push(reader);
             settings.push(read_with);
         }
-        let recent: Arc<Recent> = Arc::default();
+        let recent: Arc<RecentEvents> = Arc::default();
         let files = Files { connection, lock, record, database: path.to_owned() };
         let started = Writer::start(files, Arc::clone(&meter), Arc::clone(&recent), options.waiting_max);
         let (writer, end) = started.map_err(|error| error.at(path))?;
@@ -136,30 +136,29 @@ impl Sqlite {
         })
     }
 
-    /// What the store was asked to do since it was opened.
+    /// The operations since the store was opened.
     pub fn operations(&self) -> Operations {
         self.meter.operations()
     }
 
-    /// What was found when it was opened.
-    pub fn opening(&self) -> Opening {
+    /// The identity that was found when the store was opened.
+    pub fn opening(&self) -> OpenedIdentity {
         self.opening
     }
 
-    /// What each connection runs with, as read back from it: the writer's first.
+    /// The settings of each connection, as read back from it; the writer's come first.
     pub fn settings(&self) -> &[Settings] {
         &self.settings
     }
 
-    /// Writes what waits, empties the write-ahead log into the database and lets go of the file. Whatever is asked
-    /// afterwards is answered with `Unavailable`.
+    /// Writes the queue, checkpoints the write-ahead log and releases the file. Later calls return `Unavailable`.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.readers.close().await;
         self.writer.close().await
     }
 }
 
-impl fmt::Debug for Sqlite {
+impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sqlite").field("operations", &self.operations()).finish_non_exhaustive()
     }

@@ -1,12 +1,12 @@
-//! Who gets what, and how often.
+//! Publishing: targets, order and deduplication.
 
-use domain::Published;
+use domain::PublishOutcome;
 
-use super::Bench;
+use super::Harness;
 use super::sample::{DELIVERIES_MAX, factory, message, publish, receive};
 
-/// What was completed does not come again: the next message is the next one.
-pub async fn a_published_message_is_received_once(bench: &mut dyn Bench) {
+/// A completed message is not delivered again.
+pub async fn a_published_message_is_received_once(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let (first, second) = (message(1, 1, "forge"), message(2, 1, "forge"));
@@ -20,26 +20,26 @@ pub async fn a_published_message_is_received_once(bench: &mut dyn Bench) {
     assert_eq!(receive(&*forge).await.message, second);
 }
 
-/// Whether the first one waits, is being worked on, or was completed.
-pub async fn the_same_message_published_again_collapses(bench: &mut dyn Bench) {
+/// Whether the first message is waiting, received or completed.
+pub async fn a_repeated_publish_is_deduplicated(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let (first, second) = (message(1, 1, "forge"), message(2, 1, "forge"));
     publish(&*broker, &first).await;
 
-    assert_eq!(broker.publish(first.clone()).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(first.clone()).await.unwrap(), PublishOutcome::Duplicate);
     let delivery = receive(&*forge).await;
-    assert_eq!(broker.publish(first.clone()).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(first.clone()).await.unwrap(), PublishOutcome::Duplicate);
     forge.complete(&delivery.receipt).await.unwrap();
-    assert_eq!(broker.publish(first).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(first).await.unwrap(), PublishOutcome::Duplicate);
 
     assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
     publish(&*broker, &second).await;
     assert_eq!(receive(&*forge).await.message, second);
 }
 
-/// A job that was claimed, lost and dispatched again is delivered, however soon, to the same factory or another.
-pub async fn a_new_dispatch_is_delivered_although_the_former_one_was(bench: &mut dyn Bench) {
+/// A new dispatch of a job is delivered at once, to the same factory or another.
+pub async fn a_new_dispatch_of_a_job_is_delivered(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let mill = broker.subscribe(&factory("mill")).await.unwrap();
@@ -54,8 +54,8 @@ pub async fn a_new_dispatch_is_delivered_although_the_former_one_was(bench: &mut
     assert_eq!(receive(&*mill).await.message, message(1, 3, "mill"));
 }
 
-/// Nobody sees what is meant for another.
-pub async fn messages_go_to_their_target_only(bench: &mut dyn Bench) {
+/// A factory receives only its own messages.
+pub async fn a_message_is_delivered_only_to_its_target(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let mill = broker.subscribe(&factory("mill")).await.unwrap();
@@ -69,8 +69,8 @@ pub async fn messages_go_to_their_target_only(bench: &mut dyn Bench) {
     assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 1);
 }
 
-/// A factory that connects later finds what was sent before.
-pub async fn a_message_waits_for_a_factory_that_is_not_there(bench: &mut dyn Bench) {
+/// A factory that subscribes later receives earlier messages.
+pub async fn a_message_waits_for_a_disconnected_factory(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     publish(&*broker, &message(1, 1, "forge")).await;
 
@@ -79,8 +79,8 @@ pub async fn a_message_waits_for_a_factory_that_is_not_there(bench: &mut dyn Ben
     assert_eq!(receive(&*forge).await.message, message(1, 1, "forge"));
 }
 
-/// Per factory; messages that come again may come later.
-pub async fn first_deliveries_keep_the_order_of_publishing(bench: &mut dyn Bench) {
+/// Order per factory; redeliveries may come later.
+pub async fn first_deliveries_keep_the_publish_order(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let jobs: Vec<u8> = vec![9, 3, 7, 1, 5];
@@ -96,8 +96,8 @@ pub async fn first_deliveries_keep_the_order_of_publishing(bench: &mut dyn Bench
     assert_eq!(received, jobs.iter().map(|job| message(*job, 1, "forge")).collect::<Vec<_>>());
 }
 
-/// Waiting or received: what is not completed counts.
-pub async fn depth_counts_what_is_not_completed(bench: &mut dyn Bench) {
+/// Waiting and received messages count until they are completed.
+pub async fn depth_counts_incomplete_messages(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let depth = async || broker.depth(&factory("forge")).await.unwrap();

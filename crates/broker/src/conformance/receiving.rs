@@ -1,15 +1,15 @@
-//! What becomes of a delivery that is not completed.
+//! Deliveries that are not completed.
 
 use std::sync::Arc;
 
 use domain::BrokerError;
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::Harness;
 use super::sample::{DELIVERIES_MAX, PATIENCE, factory, message, publish, receive};
 
-/// The second delivery says that it is the second.
-pub async fn an_abandoned_message_comes_again_and_says_so(bench: &mut dyn Bench) {
+/// The redelivery has attempt number 2.
+pub async fn an_abandoned_message_is_redelivered_with_its_attempt(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -24,8 +24,8 @@ pub async fn an_abandoned_message_comes_again_and_says_so(bench: &mut dyn Bench)
     assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
 }
 
-/// The newest process of a factory wins; the old one is told.
-pub async fn a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_one(bench: &mut dyn Bench) {
+/// The newest process of a factory wins; the old subscription returns `Closed`.
+pub async fn a_new_subscription_replaces_the_old_one(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let old = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -44,8 +44,8 @@ pub async fn a_replaced_subscription_is_closed_and_its_messages_come_to_the_new_
     assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 2);
 }
 
-/// A connection that breaks loses nothing.
-pub async fn a_dropped_subscription_leaves_its_messages_to_the_next(bench: &mut dyn Bench) {
+/// A broken connection loses no message.
+pub async fn a_dropped_subscription_requeues_its_messages(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let first = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -58,8 +58,8 @@ pub async fn a_dropped_subscription_leaves_its_messages_to_the_next(bench: &mut 
     assert_eq!((delivery.message, delivery.attempt), (message(1, 1, "forge"), 2));
 }
 
-/// The answer may say that the receipt is over; nothing else happens.
-pub async fn completing_twice_is_harmless(bench: &mut dyn Bench) {
+/// The second call may return `Expired` and has no effect.
+pub async fn completing_twice_is_harmless(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -74,8 +74,8 @@ pub async fn completing_twice_is_harmless(bench: &mut dyn Bench) {
     assert_eq!(receive(&*forge).await.message, message(2, 1, "forge"));
 }
 
-/// What was handed back can be completed only by who received it next.
-pub async fn a_receipt_is_of_no_use_for_a_later_delivery(bench: &mut dyn Bench) {
+/// Only the receipt of the latest delivery completes a message.
+pub async fn a_receipt_is_invalid_for_a_later_delivery(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&*broker, &message(1, 1, "forge")).await;
@@ -91,8 +91,8 @@ pub async fn a_receipt_is_of_no_use_for_a_later_delivery(bench: &mut dyn Bench) 
     assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
 }
 
-/// Whoever waits is woken by the message, not by the next look at the clock.
-pub async fn a_waiting_receiver_wakes_at_once(bench: &mut dyn Bench) {
+/// The message wakes the receiver, not a timer.
+pub async fn a_waiting_receiver_wakes_at_once(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
 

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use domain::{Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, Published, Subscription};
+use domain::{
+    Broker, Delivery, DispatchSeq, FactoryId, JobId, Message, Priority, ProductId, PublishOutcome, Subscription,
+};
 
-/// Deliveries that no test reaches by accident.
+/// More deliveries than any test causes by accident.
 pub const DELIVERIES_MAX: u32 = 10;
 
-/// A test that has waited this long has failed. Nothing waits this long when all is well.
+/// Timeout of a test. Reached only on failure.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A factory by its name.
@@ -30,10 +32,10 @@ pub fn message(job: u8, seq: u64, target: &str) -> Message {
 
 /// Publishes a message that was not published before.
 pub async fn publish(broker: &dyn Broker, message: &Message) {
-    assert_eq!(broker.publish(message.clone()).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message.clone()).await.unwrap(), PublishOutcome::Accepted);
 }
 
-/// The next delivery; a test that waits for one in vain fails.
+/// Waits for the next delivery; fails on timeout.
 pub async fn receive(subscription: &dyn Subscription) -> Delivery {
     let next = tokio::time::timeout(PATIENCE, subscription.receive()).await;
     next.expect("a message comes").unwrap()

@@ -1,4 +1,4 @@
-//! The messages for one factory.
+//! The mailbox of one factory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::sync::Arc;
 use domain::{BrokerError, Delivery, Message, Receipt};
 use tokio::sync::Notify;
 
-/// The messages for one factory that are not completed.
+/// Incomplete messages of one factory.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    /// By their place in the queue.
-    waiting: BTreeMap<u64, Parcel>,
-    /// Received and not completed, by delivery; with the place they had.
-    locked: BTreeMap<u64, (u64, Parcel)>,
-    /// The subscription that holds the mailbox open, known by what wakes it.
+    /// By position in the queue.
+    waiting: BTreeMap<u64, QueuedMessage>,
+    /// Received and incomplete messages with their positions, by delivery.
+    locked: BTreeMap<u64, (u64, QueuedMessage)>,
+    /// The current subscription, identified by its wake-up handle.
     holder: Option<Arc<Notify>>,
 }
 
-/// A message and how often it was delivered.
-pub(crate) struct Parcel {
+/// A message with its number of deliveries.
+pub(crate) struct QueuedMessage {
     pub(crate) message: Message,
     pub(crate) deliveries: u32,
 }
 
-/// What a receipt says: which delivery it is of.
+/// The delivery number in a receipt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeliveryNo(u64);
 
@@ -38,18 +38,18 @@ impl Mailbox {
         self.waiting.len() + self.locked.len()
     }
 
-    pub(crate) fn put(&mut self, place: u64, parcel: Parcel) {
+    pub(crate) fn put(&mut self, place: u64, parcel: QueuedMessage) {
         self.waiting.insert(place, parcel);
         self.wake();
     }
 
-    /// A new subscription replaces the former one.
+    /// A new subscription replaces the previous one.
     pub(crate) fn open(&mut self, wake: &Arc<Notify>) {
         self.shut();
         self.holder = Some(Arc::clone(wake));
     }
 
-    /// Ends the subscription; its receiver wakes and finds out.
+    /// Ends the subscription and wakes its receiver.
     pub(crate) fn shut(&mut self) {
         self.wake();
         self.holder = None;
@@ -68,12 +68,12 @@ impl Mailbox {
         Some(delivery)
     }
 
-    pub(crate) fn take(&mut self, DeliveryNo(no): DeliveryNo) -> Option<Parcel> {
+    pub(crate) fn take(&mut self, DeliveryNo(no): DeliveryNo) -> Option<QueuedMessage> {
         self.locked.remove(&no).map(|(_, parcel)| parcel)
     }
 
-    /// Everything that was received and not completed, with the place it had.
-    pub(crate) fn unfinished(&mut self) -> Vec<(u64, Parcel)> {
+    /// Removes all received and incomplete messages, with their positions.
+    pub(crate) fn unfinished(&mut self) -> Vec<(u64, QueuedMessage)> {
         std::mem::take(&mut self.locked).into_values().collect()
     }
 

@@ -1,21 +1,21 @@
-//! The embedded broker keeps every promise, and some of its own.
+//! Conformance and limits of the embedded broker.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
 use async_trait::async_trait;
-use broker::conformance::Bench;
+use broker::conformance::Harness;
 use broker::conformance::sample::{PATIENCE, factory, message, publish, receive};
 use broker::{Embedded, Settings};
-use domain::{Broker, BrokerError, MessageId, Published};
+use clock::ManualClock;
+use domain::{Broker, BrokerError, MessageId, PublishOutcome};
 use tokio::task::JoinSet;
 
 struct InMemory;
 
 #[async_trait]
-impl Bench for InMemory {
+impl Harness for InMemory {
     async fn open(&mut self, deliveries_max: u32) -> Arc<dyn Broker> {
         Arc::new(with(Settings { deliveries_max, ..Settings::default() }).0)
     }
@@ -31,31 +31,31 @@ mod conformance {
 }
 
 #[tokio::test]
-async fn an_id_is_forgotten_when_its_time_is_over() {
+async fn an_id_expires() {
     let (broker, clock) = with(Settings { window: Duration::from_secs(60), ..Settings::default() });
     publish(&broker, &message(1, 1, "forge")).await;
 
     clock.advance(Duration::from_secs(59));
-    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), Published::Duplicate);
+    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), PublishOutcome::Duplicate);
     clock.advance(Duration::from_secs(1));
 
-    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), PublishOutcome::Accepted);
 }
 
 #[tokio::test]
-async fn the_oldest_ids_are_forgotten_when_there_are_too_many() {
+async fn the_oldest_ids_are_evicted() {
     let (broker, _) = with(Settings { window_max: 2, ..Settings::default() });
     for job in 1..=3 {
         publish(&broker, &message(job, 1, "forge")).await;
     }
 
-    assert_eq!(broker.publish(message(3, 1, "forge")).await.unwrap(), Published::Duplicate);
-    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), Published::Duplicate);
-    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message(3, 1, "forge")).await.unwrap(), PublishOutcome::Duplicate);
+    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), PublishOutcome::Duplicate);
+    assert_eq!(broker.publish(message(1, 1, "forge")).await.unwrap(), PublishOutcome::Accepted);
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_a_message_without_remembering_it() {
+async fn a_full_queue_rejects_a_message_and_its_retry_passes() {
     let (broker, _) = with(Settings { queue_max: 1, ..Settings::default() });
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&broker, &message(1, 1, "forge")).await;
@@ -66,11 +66,11 @@ async fn a_full_queue_refuses_a_message_without_remembering_it() {
     forge.complete(&delivery.receipt).await.unwrap();
 
     assert!(matches!(refused, Err(BrokerError::Unavailable(_))));
-    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), Published::Accepted);
+    assert_eq!(broker.publish(message(2, 1, "forge")).await.unwrap(), PublishOutcome::Accepted);
 }
 
 #[tokio::test]
-async fn only_so_many_dead_letters_are_kept() {
+async fn the_number_of_dead_letters_is_bounded() {
     let (broker, _) = with(Settings { dead_letters_max: 2, ..Settings::default() });
     for job in 1..=3 {
         broker.mirror_dead_letter(message(job, 1, "forge"), "undeliverable").await.unwrap();
@@ -82,7 +82,7 @@ async fn only_so_many_dead_letters_are_kept() {
 }
 
 #[tokio::test]
-async fn a_closed_broker_sends_every_receiver_home() {
+async fn closing_the_broker_closes_every_subscription() {
     let (broker, _) = with(Settings::default());
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     let mut waiting = JoinSet::new();
@@ -100,7 +100,7 @@ async fn a_closed_broker_sends_every_receiver_home() {
 }
 
 #[tokio::test]
-async fn an_abandoned_message_lets_the_others_go_first() {
+async fn an_abandoned_message_is_requeued_at_the_end() {
     let (broker, _) = with(Settings::default());
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
     publish(&broker, &message(1, 1, "forge")).await;
@@ -114,7 +114,7 @@ async fn an_abandoned_message_lets_the_others_go_first() {
 }
 
 #[tokio::test]
-async fn subscriptions_that_break_again_and_again_do_not_keep_a_message_for_ever() {
+async fn repeated_reconnects_dead_letter_a_message() {
     let (broker, _) = with(Settings { deliveries_max: 3, ..Settings::default() });
     publish(&broker, &message(1, 1, "forge")).await;
 
@@ -127,7 +127,7 @@ async fn subscriptions_that_break_again_and_again_do_not_keep_a_message_for_ever
 }
 
 #[tokio::test]
-async fn the_end_of_a_replaced_subscription_does_not_touch_the_new_one() {
+async fn dropping_a_replaced_subscription_keeps_the_new_one() {
     let (broker, _) = with(Settings::default());
     let old = broker.subscribe(&factory("forge")).await.unwrap();
     let new = broker.subscribe(&factory("forge")).await.unwrap();
@@ -142,7 +142,7 @@ async fn the_end_of_a_replaced_subscription_does_not_touch_the_new_one() {
 }
 
 #[tokio::test]
-async fn a_receipt_that_we_never_gave_is_expired() {
+async fn an_unknown_receipt_is_expired() {
     let (broker, _) = with(Settings::default());
     let forge = broker.subscribe(&factory("forge")).await.unwrap();
 
@@ -152,7 +152,7 @@ async fn a_receipt_that_we_never_gave_is_expired() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_publishers_and_receivers_deliver_everything_exactly_once() {
+async fn concurrent_messages_are_delivered_exactly_once() {
     const PUBLISHERS: u8 = 4;
     const EACH: u64 = 500;
     let (broker, _) = with(Settings::default());

@@ -1,3 +1,3 @@
-//! The adapters against the suite, and each against what only it promises.
+//! Integration tests of the broker adapters.
 
 mod embedded;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{DispatchSeq, EventKind, JobId, Refusal, StageName};
-use protocol::{Drain, ProductSettings};
+use protocol::{DrainRequest, ProductSettings};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
@@ -14,7 +14,7 @@ const LEASE_TTL: Duration = Duration::from_secs(90);
 const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
 
 #[tokio::test]
-async fn row_05_the_same_nonce_gives_the_same_answer_and_another_nonce_is_refused() {
+async fn row_05_a_nonce_repeats_its_answer_and_another_is_refused() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -31,7 +31,7 @@ async fn row_05_the_same_nonce_gives_the_same_answer_and_another_nonce_is_refuse
 }
 
 #[tokio::test]
-async fn row_05_a_lease_counts_from_the_answer_that_was_received() {
+async fn row_05_a_lease_counts_from_the_received_answer() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -47,7 +47,7 @@ async fn row_05_a_lease_counts_from_the_answer_that_was_received() {
 }
 
 #[tokio::test]
-async fn an_offer_is_refused_to_everybody_but_its_target() {
+async fn only_the_target_can_accept_an_offer() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -67,7 +67,7 @@ async fn an_offer_is_refused_to_everybody_but_its_target() {
 }
 
 #[tokio::test]
-async fn a_paused_product_starts_nothing_although_an_offer_is_on_its_way() {
+async fn an_open_offer_of_a_paused_product_is_not_granted() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -81,24 +81,24 @@ async fn a_paused_product_starts_nothing_although_an_offer_is_on_its_way() {
     let view = fleet.job(job).await;
     fleet.set_product(pause(false)).await;
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
     assert_eq!((sent_while_paused, view.stage, view.attempts), (0, StageName::Queued, 0));
     mac.run(&fleet, job).await;
 }
 
 #[tokio::test]
-async fn a_draining_factory_is_given_nothing_and_may_take_nothing() {
+async fn a_draining_factory_gets_no_offers_and_cannot_accept() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
-    let drain = |draining| Drain { draining };
+    let drain = |draining| DrainRequest { draining };
 
     fleet.coordinator.drain(&fleet.admin, &mac.id, &drain(true)).await.unwrap();
     let refused = mac.try_take(&fleet, job).await.unwrap_err();
     fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
     assert_eq!(fleet.dispatch().await, 0);
     assert_eq!(mac.renew(&fleet).await.directives, vec![protocol::Directive::Drain]);
     fleet.coordinator.drain(&fleet.admin, &mac.id, &drain(false)).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_draining_factory_is_given_nothing_and_may_take_nothing() {
 }
 
 #[tokio::test]
-async fn a_full_factory_takes_no_further_job() {
+async fn a_full_factory_cannot_accept_another_job() {
     let fleet = Fleet::warm(quick()).await;
     let mut mac = Machine::join_with(&fleet, "mac", Offers { seats: 2, ..Offers::default() }).await;
     let jobs = [fleet.submit(PLAIN).await, fleet.submit(PLAIN).await];
@@ -117,11 +117,11 @@ async fn a_full_factory_takes_no_further_job() {
     mac.beat(&fleet).await;
     let refused = mac.try_take(&fleet, jobs[1]).await.unwrap_err();
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
 }
 
 #[tokio::test]
-async fn row_20_a_dependency_that_was_opened_again_holds_its_child_back_and_loses_nothing() {
+async fn row_20_a_reopened_dependency_blocks_its_dependent_job() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 3)).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -148,7 +148,7 @@ async fn row_20_a_dependency_that_was_opened_again_holds_its_child_back_and_lose
 }
 
 #[tokio::test]
-async fn row_32_a_commit_whose_answer_is_lost_is_looked_up_and_never_repeated_blindly() {
+async fn row_32_a_commit_with_a_lost_answer_is_read_before_a_retry() {
     let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let machine = Machine::join(&fleet, "mac").await;
@@ -175,7 +175,7 @@ async fn row_32_a_commit_whose_answer_is_lost_is_looked_up_and_never_repeated_bl
     }
 }
 
-/// One life; whatever is not decided is asked for again.
+/// One run; every undecided request is repeated.
 async fn live(fleet: &Fleet, machine: &Machine, job: JobId) {
     for _ in 0..100 {
         fleet.coordinator.sweep().await;
@@ -191,7 +191,7 @@ async fn live(fleet: &Fleet, machine: &Machine, job: JobId) {
 }
 
 #[tokio::test]
-async fn row_32_a_document_whose_write_was_not_answered_can_be_written_again() {
+async fn row_32_a_document_with_a_lost_answer_can_be_rewritten() {
     let fleet = Fleet::warm(quick()).await;
     let mut mac = Machine::join(&fleet, "mac").await;
 
@@ -210,7 +210,7 @@ async fn row_32_a_document_whose_write_was_not_answered_can_be_written_again() {
 }
 
 #[tokio::test]
-async fn row_32_a_document_that_was_not_written_is_written_again_and_nobody_is_called_faster() {
+async fn row_32_a_lost_document_write_is_retried_without_a_conflict() {
     let fleet = Fleet::warm(quick()).await;
     fleet.store().set(|faults| faults.commits_lost = 0.2);
 
@@ -223,7 +223,7 @@ async fn row_32_a_document_that_was_not_written_is_written_again_and_nobody_is_c
 }
 
 #[tokio::test]
-async fn two_accepts_at_once_do_not_share_the_last_seat() {
+async fn concurrent_accepts_do_not_share_the_last_seat() {
     let fleet = Fleet::warm(quick()).await;
     fleet.store().set(|faults| faults.yields_max = 3);
 

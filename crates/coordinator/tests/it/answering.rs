@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::{EventKind, FailureReason, StageName};
-use protocol::{AlertCode, Decline, DeclineReason};
+use protocol::{AlertCode, DeclineReason, DeclineRequest};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
@@ -11,9 +11,9 @@ use crate::machine::{Machine, drain};
 
 const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
 
-fn decline(mac: &Machine, message: &domain::Message, reason: DeclineReason) -> Decline {
+fn decline(mac: &Machine, message: &domain::Message, reason: DeclineReason) -> DeclineRequest {
     let text = Some("it cannot write its state directory: No space left on device".to_owned());
-    Decline {
+    DeclineRequest {
         job_id: message.job_id,
         dispatch_seq: message.dispatch_seq,
         instance: mac.instance,
@@ -28,7 +28,7 @@ async fn alerts(fleet: &Fleet) -> Vec<(AlertCode, String)> {
 }
 
 #[tokio::test]
-async fn row_33_ignored_offers_give_their_credit_back() {
+async fn row_33_unanswered_offers_return_their_credit() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 2).await;
@@ -50,7 +50,7 @@ async fn row_33_ignored_offers_give_their_credit_back() {
 }
 
 #[tokio::test]
-async fn row_33_a_cancelled_offer_gives_its_credit_back() {
+async fn row_33_a_cancelled_offer_returns_its_credit() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 1).await;
@@ -68,7 +68,7 @@ async fn row_33_a_cancelled_offer_gives_its_credit_back() {
 }
 
 #[tokio::test]
-async fn row_33_a_connected_factory_that_ignores_offers_is_reported_and_reset() {
+async fn row_33_a_factory_that_ignores_offers_is_reported_and_reset() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 2)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -129,7 +129,7 @@ async fn row_33_a_declined_job_goes_to_another_factory_at_once() {
 }
 
 #[tokio::test]
-async fn row_33_a_factory_that_declines_is_asked_ever_more_rarely() {
+async fn row_33_a_factory_that_declines_gets_fewer_offers() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 2)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -175,7 +175,7 @@ async fn row_34_only_the_target_declines_an_offer() {
 }
 
 #[tokio::test]
-async fn an_offline_factory_still_makes_a_job_undeliverable() {
+async fn offers_to_an_offline_factory_make_a_job_undeliverable() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 2)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;

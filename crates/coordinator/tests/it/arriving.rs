@@ -1,10 +1,10 @@
-//! Arrivals: a job that comes while nobody waits is offered in the write that submits it.
+//! The fast path: while the queue is empty, a job is offered in the write that submits it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{EventKind, FactoryId, JobId, Mode};
-use scheduler::Answer;
+use scheduler::ExplainedOutcome;
 use tokio::task::JoinSet;
 
 use super::{lasting, quick};
@@ -14,7 +14,7 @@ use crate::machine::{Machine, Offers, drain};
 const OFFERED: [EventKind; 2] = [EventKind::Submitted, EventKind::Dispatched];
 const WAITING: [EventKind; 1] = [EventKind::Submitted];
 
-/// A coordinator that dispatches by itself, and a factory with so many seats.
+/// A running dispatcher, and a factory with this many seats.
 async fn running(fleet: &Fleet, seats: u32) -> (Machine, JoinSet<()>) {
     let mac = Machine::join_with(fleet, "mac", Offers { seats, ..Offers::default() }).await;
     let mut tasks = JoinSet::new();
@@ -24,7 +24,7 @@ async fn running(fleet: &Fleet, seats: u32) -> (Machine, JoinSet<()>) {
     (mac, tasks)
 }
 
-/// Lets everything that was woken run until it sleeps again.
+/// Runs all woken tasks until they sleep again.
 async fn turns() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -36,7 +36,7 @@ async fn target(fleet: &Fleet, job: JobId) -> Option<FactoryId> {
 }
 
 #[tokio::test]
-async fn an_arrival_is_written_with_its_offer_and_the_answer_says_where_it_went() {
+async fn a_submit_writes_the_offer_and_reports_the_target() {
     let fleet = Fleet::warm(lasting()).await;
     let (mac, tasks) = running(&fleet, 4).await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -45,7 +45,7 @@ async fn an_arrival_is_written_with_its_offer_and_the_answer_says_where_it_went(
 
     let job = submitted.job.id;
     assert_eq!((submitted.job.rev.0, fleet.kinds(job).await), (1, OFFERED.to_vec()));
-    assert!(matches!(submitted.forecast.answer, Answer::Goes { factory, .. } if factory == mac.id));
+    assert!(matches!(submitted.forecast.answer, ExplainedOutcome::Goes { factory, .. } if factory == mac.id));
     let offered: Vec<JobId> = drain(&mut inbox).await.0.into_iter().map(|message| message.job_id).collect();
     assert_eq!(offered, [job]);
     mac.run(&fleet, job).await;
@@ -54,7 +54,7 @@ async fn an_arrival_is_written_with_its_offer_and_the_answer_says_where_it_went(
 }
 
 #[tokio::test]
-async fn nobody_who_waits_is_overtaken_by_an_arrival() {
+async fn a_new_job_does_not_overtake_waiting_ones() {
     let fleet = Fleet::warm(quick()).await;
     let (_mac, tasks) = running(&fleet, 1).await;
 
@@ -63,7 +63,7 @@ async fn nobody_who_waits_is_overtaken_by_an_arrival() {
     let other = Machine::join(&fleet, "other").await;
     let third = fleet.submit(PLAIN).await;
 
-    // The second was first in line when a seat came, whoever got to it.
+    // The second was first in the queue when a seat became free, whichever task placed it.
     turns().await;
     assert_eq!(fleet.kinds(first).await, OFFERED);
     assert_eq!(target(&fleet, second).await, Some(other.id.clone()));
@@ -73,7 +73,7 @@ async fn nobody_who_waits_is_overtaken_by_an_arrival() {
 }
 
 #[tokio::test]
-async fn a_batch_fills_the_seats_and_no_more() {
+async fn a_batch_fills_the_free_seats_only() {
     let fleet = Fleet::warm(lasting()).await;
     let (_mac, tasks) = running(&fleet, 3).await;
 
@@ -92,7 +92,7 @@ async fn a_batch_fills_the_seats_and_no_more() {
 }
 
 #[tokio::test]
-async fn the_seat_of_an_arrival_that_was_not_written_is_free_again() {
+async fn a_failed_submit_releases_its_seat() {
     let fleet = Fleet::warm(quick()).await;
     let (mac, tasks) = running(&fleet, 1).await;
     fleet.store().set(|faults| faults.is_down = true);
@@ -107,7 +107,7 @@ async fn the_seat_of_an_arrival_that_was_not_written_is_free_again() {
 }
 
 #[tokio::test]
-async fn one_job_that_is_submitted_many_times_at_once_takes_one_seat() {
+async fn concurrent_submits_of_one_job_take_one_seat() {
     let fleet = Fleet::warm(quick()).await;
     let (mac, tasks) = running(&fleet, 2).await;
     fleet.store().set(|faults| faults.yields_max = 5);
@@ -127,7 +127,7 @@ async fn one_job_that_is_submitted_many_times_at_once_takes_one_seat() {
 }
 
 #[tokio::test]
-async fn whichever_of_two_writes_of_one_job_is_first_the_only_seat_is_the_jobs() {
+async fn the_only_seat_stays_with_the_job_in_either_write_order() {
     let fleet = Fleet::warm(quick()).await;
     let (mac, tasks) = running(&fleet, 1).await;
     fleet.ship_everything().await;
@@ -146,7 +146,7 @@ async fn whichever_of_two_writes_of_one_job_is_first_the_only_seat_is_the_jobs()
 }
 
 #[tokio::test]
-async fn of_two_jobs_with_one_key_in_a_batch_the_first_is_placed_by_what_it_needs() {
+async fn of_two_batch_jobs_with_one_key_the_first_is_written() {
     let fleet = Fleet::warm(quick()).await;
     let (_mac, tasks) = running(&fleet, 4).await;
     let of = |os: &str| submit(&format!("---\ncapabilities: [os:{os}]\n---\n# Mend the gate\n"), Some("gate"));
@@ -162,7 +162,7 @@ async fn of_two_jobs_with_one_key_in_a_batch_the_first_is_placed_by_what_it_need
 }
 
 #[tokio::test]
-async fn row_32_an_arrival_whose_write_was_not_answered_is_offered_once() {
+async fn row_32_a_submit_with_a_lost_answer_is_offered_once() {
     let fleet = Fleet::warm(quick()).await;
     let (mac, tasks) = running(&fleet, 2).await;
     let mut inbox = mac.open_inbox(&fleet, 2).await;
@@ -180,7 +180,7 @@ async fn row_32_an_arrival_whose_write_was_not_answered_is_offered_once() {
 }
 
 #[tokio::test]
-async fn what_is_to_be_asked_for_is_not_offered_on_arrival() {
+async fn in_poll_mode_a_new_job_is_not_offered() {
     let fleet = Fleet::warm(quick()).await;
     let (mac, tasks) = running(&fleet, 2).await;
     fleet.switch(Mode::Poll).await;

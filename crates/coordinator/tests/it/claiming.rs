@@ -1,11 +1,11 @@
-//! Claim: a factory asks for work and gets what push would have given it, once.
+//! Claim: a factory requests work and gets the jobs that push would have given it, once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{EventKind, FailureReason, Grant, JobId, Mode, ProductId, Refusal, StageName};
-use protocol::{Action, Drain, NotGranted, ProductSettings};
+use domain::{EventKind, FailureReason, JobId, Mode, ProductId, Refusal, StageName, TokenScope};
+use protocol::{Action, DrainRequest, NotGranted, ProductSettings};
 
 use super::{lasting, quick, retold};
 use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN, submit};
@@ -26,7 +26,7 @@ async fn submit_next(fleet: &Fleet, manifest: &str) -> JobId {
 }
 
 #[tokio::test]
-async fn a_claimed_job_has_the_same_story_as_a_pushed_one() {
+async fn a_claimed_job_has_the_same_events_as_a_pushed_one() {
     let fleet = polling(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -43,7 +43,7 @@ async fn a_claimed_job_has_the_same_story_as_a_pushed_one() {
 }
 
 #[tokio::test]
-async fn row_05_the_same_nonce_gives_the_same_jobs_whoever_died_in_between() {
+async fn row_05_a_nonce_gets_the_same_jobs_across_crashes() {
     let fleet = polling(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     for _ in 0..5 {
@@ -61,7 +61,7 @@ async fn row_05_the_same_nonce_gives_the_same_jobs_whoever_died_in_between() {
 }
 
 #[tokio::test]
-async fn row_05_an_answer_that_is_given_again_counts_the_lease_from_then() {
+async fn row_05_a_repeated_claim_answer_extends_the_lease() {
     let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -76,7 +76,7 @@ async fn row_05_an_answer_that_is_given_again_counts_the_lease_from_then() {
 }
 
 #[tokio::test]
-async fn row_05_a_nonce_that_has_won_never_wins_anything_else() {
+async fn row_05_a_nonce_that_has_won_wins_no_other_job() {
     let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.submit(PLAIN).await;
@@ -93,7 +93,7 @@ async fn row_05_a_nonce_that_has_won_never_wins_anything_else() {
 }
 
 #[tokio::test]
-async fn row_05_a_request_that_was_sent_twice_at_once_wins_once() {
+async fn row_05_a_claim_sent_twice_concurrently_wins_once() {
     let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| faults.yields_max = 3);
@@ -109,7 +109,7 @@ async fn row_05_a_request_that_was_sent_twice_at_once_wins_once() {
 }
 
 #[tokio::test]
-async fn row_32_a_claim_whose_outcome_is_unknown_is_granted_once() {
+async fn row_32_a_claim_with_an_unknown_outcome_is_granted_once() {
     for seed in 0..retold(30) {
         let fleet = polling(quick()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -134,7 +134,7 @@ async fn row_32_a_claim_whose_outcome_is_unknown_is_granted_once() {
 }
 
 #[tokio::test]
-async fn a_claim_takes_no_more_than_was_asked_for_and_than_there_are_seats() {
+async fn a_claim_is_limited_by_its_request_and_free_seats() {
     let fleet = polling(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 3, ..Offers::default() }).await;
     let mut jobs = Vec::new();
@@ -150,7 +150,7 @@ async fn a_claim_takes_no_more_than_was_asked_for_and_than_there_are_seats() {
 }
 
 #[tokio::test]
-async fn claims_at_once_exceed_no_seats_of_a_factory_an_engine_or_a_repository() {
+async fn concurrent_claims_exceed_no_seat_limit() {
     let fleet = polling(quick()).await;
     let repo_seats = Some([("notes".parse().unwrap(), 2)].into());
     fleet.set_product(ProductSettings { repo_seats, ..ProductSettings::default() }).await;
@@ -196,7 +196,7 @@ async fn claims_at_once_exceed_no_seats_of_a_factory_an_engine_or_a_repository()
 }
 
 #[tokio::test]
-async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
+async fn claims_and_the_dispatcher_share_no_repository_seat() {
     for round in 0..retold(50) {
         let fleet = Fleet::warm(quick()).await;
         let repo_seats = Some([("notes".parse().unwrap(), 1)].into());
@@ -204,7 +204,7 @@ async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
         let mut offers = Offers::default();
         offers.capabilities.insert("has:xcode".parse().unwrap());
         let (_mac, linux) = (Machine::join_with(&fleet, "mac", offers).await, Machine::join(&fleet, "linux").await);
-        // The dispatcher begins with what only the one can do, a claim of the other with what comes after it.
+        // The dispatcher begins with the jobs that only one factory can do, a claim of the other with the next ones.
         submit_next(&fleet, "---\ntitle: Build\nrepo: notes\ncapabilities: [\"has:xcode\"]\n---\n").await;
         submit_next(&fleet, IN_REPO).await;
         fleet.store().set(|faults| faults.yields_max = 5);
@@ -221,7 +221,7 @@ async fn claims_and_the_dispatcher_at_once_share_no_seat_of_a_repository() {
 }
 
 #[tokio::test]
-async fn row_20_a_job_whose_dependency_was_opened_again_is_passed_over_and_holds_up_nobody() {
+async fn row_20_a_claim_skips_a_job_with_a_reopened_dependency() {
     let fleet = polling(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let dep = fleet.submit("---\ntitle: First\ncapabilities: [\"has:xcode\"]\n---\n").await;
@@ -243,7 +243,7 @@ async fn row_20_a_job_whose_dependency_was_opened_again_is_passed_over_and_holds
 }
 
 #[tokio::test]
-async fn row_20_however_many_jobs_wait_for_one_that_was_opened_again_claims_get_past_them() {
+async fn row_20_claims_skip_many_jobs_with_a_reopened_dependency() {
     let fleet = polling(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let dep = fleet.submit("---\ntitle: First\ncapabilities: [\"has:xcode\"]\n---\n").await;
@@ -257,7 +257,7 @@ async fn row_20_however_many_jobs_wait_for_one_that_was_opened_again_claims_get_
     let other = submit_next(&fleet, PLAIN).await;
 
     let first = mac.ask_for(&fleet, 1).await;
-    // Time alone brings none of them back in front of the others.
+    // Time alone does not move any of them in front of the others.
     fleet.pass(Duration::from_secs(600), &[&mac]).await;
     let second = mac.ask_for(&fleet, 1).await;
 
@@ -269,7 +269,7 @@ async fn row_20_however_many_jobs_wait_for_one_that_was_opened_again_claims_get_
 }
 
 #[tokio::test]
-async fn a_job_that_a_failed_claim_puts_back_moves_the_version_and_a_dry_run_does_not() {
+async fn a_failed_claim_moves_the_version_and_a_dry_run_does_not() {
     let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -289,7 +289,7 @@ async fn a_job_that_a_failed_claim_puts_back_moves_the_version_and_a_dry_run_doe
 }
 
 #[tokio::test]
-async fn a_claim_gets_jobs_of_the_products_that_it_asks_for_only() {
+async fn a_claim_gets_jobs_of_its_requested_products_only() {
     let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let notes: ProductId = "notes".parse().unwrap();
@@ -313,7 +313,7 @@ async fn a_claim_gets_jobs_of_the_products_that_it_asks_for_only() {
 }
 
 #[tokio::test]
-async fn row_16_what_was_cancelled_or_paused_is_not_claimed() {
+async fn row_16_a_cancelled_or_paused_job_is_not_claimed() {
     let fleet = polling(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (cancelled, paused) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
@@ -329,7 +329,7 @@ async fn row_16_what_was_cancelled_or_paused_is_not_claimed() {
 }
 
 #[tokio::test]
-async fn a_job_with_a_live_dispatch_cannot_be_claimed_and_a_claimed_one_is_not_dispatched() {
+async fn a_dispatched_job_is_not_claimed_nor_a_claimed_one_dispatched() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let offered = fleet.submit(PLAIN).await;
@@ -346,7 +346,7 @@ async fn a_job_with_a_live_dispatch_cannot_be_claimed_and_a_claimed_one_is_not_d
 }
 
 #[tokio::test]
-async fn row_06_only_the_newest_process_of_a_factory_may_ask() {
+async fn row_06_only_the_newest_process_of_a_factory_may_claim() {
     let fleet = polling(quick()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
@@ -360,13 +360,13 @@ async fn row_06_only_the_newest_process_of_a_factory_may_ask() {
 }
 
 #[tokio::test]
-async fn nobody_is_given_what_the_token_does_not_cover() {
+async fn a_claim_gets_no_job_outside_its_token_scope() {
     let fleet = polling(quick()).await;
     let mut mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
 
     let products = ["another".parse().unwrap()].into();
-    mac.who.grant = Grant::Factory { factory: mac.id.clone(), products, capabilities: Default::default() };
+    mac.who.grant = TokenScope::Factory { factory: mac.id.clone(), products, capabilities: Default::default() };
     let claimed = fleet.coordinator.claim(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
     let mut borrowed = mac.request(&fleet, 1);
     borrowed.factory_id = Some("linux".parse().unwrap());
@@ -380,22 +380,22 @@ async fn nobody_is_given_what_the_token_does_not_cover() {
 }
 
 #[tokio::test]
-async fn a_draining_factory_gets_nothing() {
+async fn a_draining_factory_claims_nothing() {
     let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.submit(PLAIN).await;
 
-    fleet.coordinator.drain(&fleet.admin, &mac.id, &Drain { draining: true }).await.unwrap();
+    fleet.coordinator.drain(&fleet.admin, &mac.id, &DrainRequest { draining: true }).await.unwrap();
     let refused = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap_err();
     let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
 
-    assert!(matches!(refused, Error::NotNow(_)), "{refused}");
+    assert!(matches!(refused, Error::NotReady(_)), "{refused}");
     assert_eq!(dry.passed_over[0].job_id, None);
     assert!(dry.passed_over[0].why.contains("draining"), "{dry:?}");
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_and_why_not_and_leaves_everything_as_it_was() {
+async fn a_dry_run_explains_the_claim_and_changes_nothing() {
     let fleet = polling(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 2, ..Offers::default() }).await;
     let unfit = fleet.submit("---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\n").await;
@@ -413,7 +413,7 @@ async fn a_dry_run_says_what_and_why_not_and_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
-async fn the_same_fleet_gives_the_same_jobs_to_the_same_factories_pushed_or_claimed() {
+async fn push_and_claim_place_jobs_on_the_same_factories() {
     let mut placed = 0;
     for seed in 0..retold(20) {
         let (pushing, claiming) = (arranged(seed).await, arranged(seed).await);
@@ -459,7 +459,7 @@ async fn arranged(seed: usize) -> Arranged {
 }
 
 #[tokio::test]
-async fn a_job_that_failed_elsewhere_is_claimed_after_its_backoff_and_the_version_tells() {
+async fn a_failed_job_is_claimed_after_its_backoff_with_a_new_version() {
     let fleet = polling(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;

@@ -1,12 +1,12 @@
-//! What the embedded store is asked, counted exactly. Told on that store alone: how many requests an operation takes is
-//! each store's own affair.
+//! The embedded store's operations, counted exactly. On that store only: the number of requests per operation differs
+//! between stores.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Clock as _, EventKind, Mode, Scope, StageName};
 use futures_util::future::join_all;
-use protocol::{Action, Presence, QuotaWork};
+use protocol::{Action, Presence, QuotaReport};
 
 use super::lasting;
 use crate::fleet::{Fleet, PLAIN};
@@ -57,7 +57,7 @@ async fn a_hundred_idle_factories_cost_no_store_operation_in_an_hour() {
 }
 
 #[tokio::test]
-async fn work_that_runs_is_renewed_without_a_store_operation() {
+async fn renewing_leases_costs_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -72,7 +72,7 @@ async fn work_that_runs_is_renewed_without_a_store_operation() {
 }
 
 #[tokio::test]
-async fn row_24_followers_of_single_jobs_read_nothing_from_the_store_and_hear_of_their_own_job_only() {
+async fn row_24_subscribers_of_single_jobs_cost_no_store_read() {
     let fleet = Fleet::warm(lasting()).await;
     let (mut jobs, mut followers) = (Vec::new(), Vec::new());
     for _ in 0..FOLLOWERS {
@@ -99,7 +99,7 @@ async fn row_24_followers_of_single_jobs_read_nothing_from_the_store_and_hear_of
 }
 
 #[tokio::test]
-async fn asking_an_empty_queue_costs_no_store_operation() {
+async fn claiming_from_an_empty_queue_costs_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;
     fleet.switch(Mode::Poll).await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -116,14 +116,14 @@ async fn asking_an_empty_queue_costs_no_store_operation() {
 }
 
 #[tokio::test]
-async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
+async fn a_paused_credential_and_its_reset_cost_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;
     let capabilities = ["engine:command".parse().unwrap()].into();
     let mac = Machine::join_with(&fleet, "mac", Offers { capabilities, ..Offers::default() }).await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let resets_at = Some(fleet.bench.clock.now().after(Duration::from_mins(30)));
-    let used_up = QuotaWork {
+    let used_up = QuotaReport {
         lease_epoch: grip.epoch,
         engine: domain::EngineName::command(),
         credential: String::new(),
@@ -132,7 +132,7 @@ async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
         exhausted: false,
         message: None,
         checkpoint: None,
-        insights: domain::Insights::default(),
+        insights: domain::RunInsights::default(),
     };
     mac.quota(&fleet, used_up, job).await.unwrap();
     fleet.act(job, Action::Cancel).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_login_that_rests_costs_no_store_operation_nor_does_its_reset() {
 }
 
 #[tokio::test]
-async fn a_hundred_agents_that_show_their_progress_cost_no_store_operation() {
+async fn the_progress_of_a_hundred_agents_costs_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 100, ..Offers::default() }).await;
     for _ in 0..100 {

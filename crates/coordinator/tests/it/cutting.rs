@@ -1,4 +1,4 @@
-//! Clients that hang up in the middle of a request: what had begun is finished, found again, or never happened.
+//! Clients that disconnect in the middle of a request: its change is finished, found again, or never happened.
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::{lasting, quick, share_of};
 use crate::fleet::{Fleet, PLAIN, submit};
 use crate::machine::{Machine, Offers};
 
-/// Polls a future so often, then drops it, as a server does when its client hangs up.
+/// Polls a future this often, then drops it, as a server does when its client disconnects.
 async fn cut<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -23,7 +23,7 @@ async fn cut<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     None
 }
 
-/// Submits, and hangs up when the job is written and its answer is on its way.
+/// Submits a job, and disconnects when the job is written and its answer is being sent.
 async fn submit_and_hang_up(fleet: &Fleet, key: &str) {
     fleet.store().set(|faults| faults.holds_answers = true);
     let mut submitted = pin!(fleet.coordinator.submit(&fleet.admin, submit(PLAIN, Some(key))));
@@ -40,7 +40,7 @@ async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 #[tokio::test]
-async fn row_05_a_thousand_cut_accepts_are_one_grant_each() {
+async fn row_05_a_thousand_interrupted_accepts_grant_once_each() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let machine = Machine::join_with(&fleet, "mac", Offers { seats: 10, ..Offers::default() }).await;
@@ -73,7 +73,7 @@ async fn row_05_a_thousand_cut_accepts_are_one_grant_each() {
 }
 
 #[tokio::test]
-async fn a_submit_whose_client_hung_up_is_found_by_the_next_sweep_although_nothing_else_is_open() {
+async fn the_sweep_finds_a_submit_whose_client_disconnected() {
     let bench = Arc::new(quick().answering());
     let fleet = bench.open().await;
     fleet.warm_up();
@@ -100,7 +100,7 @@ async fn a_submit_whose_client_hung_up_is_found_by_the_next_sweep_although_nothi
 }
 
 #[tokio::test]
-async fn a_submit_that_is_repeated_after_a_hang_up_is_the_same_job_and_runs() {
+async fn a_submit_repeated_after_a_disconnect_is_the_same_job() {
     let fleet = Fleet::warm(lasting().answering()).await;
     let mac = Machine::join(&fleet, "mac").await;
     submit_and_hang_up(&fleet, "k").await;
@@ -113,7 +113,7 @@ async fn a_submit_that_is_repeated_after_a_hang_up_is_the_same_job_and_runs() {
 }
 
 #[tokio::test]
-async fn a_thousand_lives_with_every_request_cut_at_random_have_one_outcome_each() {
+async fn a_thousand_jobs_with_interrupted_requests_end_once_each() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let machine = Machine::join(&fleet, "mac").await;
@@ -138,7 +138,7 @@ async fn a_thousand_lives_with_every_request_cut_at_random_have_one_outcome_each
         };
         let grip = crate::machine::Grip { job, epoch: accepted.lease_epoch };
         while cut(machine.start(&fleet, grip), 1 + fleet.any(5)).await.is_none() {}
-        // A completion that is asked for again after it has happened is fenced: that is an answer too.
+        // A completion repeated after it has happened is fenced: that is an answer too.
         while cut(machine.complete(&fleet, grip, None), 1 + fleet.any(5)).await.is_none() {}
         fleet.coordinator.sweep().await;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{EventKind, FailureReason, JobId, StageName};
-use protocol::{Action, AlertCode, Submit};
+use protocol::{Action, AlertCode, SubmitRequest};
 
 use super::{lasting, quick, share_of};
 use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
@@ -13,7 +13,7 @@ use crate::machine::{Grip, Machine, Offers, drain};
 
 const DIAMONDS_AT_ONCE: usize = 50;
 
-/// How many diamonds there are.
+/// The number of diamonds.
 fn diamonds() -> usize {
     share_of(1_000)
 }
@@ -24,7 +24,7 @@ fn waiting_for(keys: &[&str], more: &str) -> String {
 }
 
 /// `a` before `b` and `c`, both before `d`.
-fn diamond(n: usize) -> Vec<Submit> {
+fn diamond(n: usize) -> Vec<SubmitRequest> {
     let key = |letter: &str| format!("{letter}-{n}");
     let after = |letters: &[&str]| {
         let keys: Vec<String> = letters.iter().map(|letter| key(letter)).collect();
@@ -38,19 +38,19 @@ fn diamond(n: usize) -> Vec<Submit> {
     ]
 }
 
-async fn batch(fleet: &Fleet, jobs: Vec<Submit>) -> Vec<Result<JobId, Error>> {
+async fn batch(fleet: &Fleet, jobs: Vec<SubmitRequest>) -> Vec<Result<JobId, Error>> {
     let outcomes = fleet.coordinator.submit_batch(&fleet.admin, jobs).await.unwrap();
     outcomes.into_iter().map(|outcome| outcome.map(|(view, _)| view.id)).collect()
 }
 
 #[tokio::test]
-async fn row_19_diamonds_open_in_every_order_across_crashes_and_lost_reactions() {
+async fn row_19_diamonds_unblock_across_crashes_and_lost_reactions() {
     let mut fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 400, ..Offers::default() }).await;
 
     for first in (0..diamonds()).step_by(DIAMONDS_AT_ONCE) {
-        let mut jobs: Vec<Submit> = (first..first + DIAMONDS_AT_ONCE).flat_map(diamond).collect();
+        let mut jobs: Vec<SubmitRequest> = (first..first + DIAMONDS_AT_ONCE).flat_map(diamond).collect();
         fleet.shuffle(&mut jobs);
         for outcome in batch(&fleet, jobs).await {
             outcome.unwrap();
@@ -68,7 +68,7 @@ async fn row_19_diamonds_open_in_every_order_across_crashes_and_lost_reactions()
     }
 }
 
-/// Runs jobs in random order until `left` of them have ended; half-way the coordinator dies.
+/// Runs jobs in random order until `left` of them have ended; half-way the coordinator is killed.
 async fn work_off(mut fleet: Fleet, mac: &Machine, mut left: usize) -> Fleet {
     let half = left / 2;
     let mut inbox = mac.open_inbox(&fleet, 1_000).await;
@@ -78,7 +78,7 @@ async fn work_off(mut fleet: Fleet, mac: &Machine, mut left: usize) -> Fleet {
         fleet.dispatch().await;
         offered.extend(drain(&mut inbox).await.0);
         if offered.is_empty() {
-            // A reaction was lost: the sweep makes up for it.
+            // A reaction was lost: the sweep repeats it.
             fleet.coordinator.sweep().await;
             idle += 1;
             assert!(idle < 1_000, "{left} jobs are stuck");
@@ -105,7 +105,7 @@ async fn run(fleet: &Fleet, mac: &Machine, message: &domain::Message) {
     let grip = Grip { job: message.job_id, epoch: accepted.lease_epoch };
     mac.start(fleet, grip).await.unwrap();
     if fleet.any(5) == 0 {
-        // The completion is written, and what should follow it is not.
+        // The completion is written; its reactions are not.
         let dag = fleet.coordinator.dag(&fleet.admin, message.job_id).await.unwrap();
         let others = dag.nodes.into_iter().map(|node| node.id).filter(|id| *id != message.job_id);
         fleet.store().set(|faults| faults.unwritable = others.collect());
@@ -127,7 +127,7 @@ fn check_diamond(stories: &HashMap<JobId, Vec<EventKind>>, n: usize) {
     }
 }
 
-/// Nobody was granted before everything it waits for had shipped.
+/// No job was granted before all of its dependencies had shipped.
 async fn check_order(fleet: &Fleet) {
     let product = domain::ProductId::default_product();
     let mut shipped: HashMap<JobId, usize> = HashMap::new();
@@ -148,7 +148,7 @@ async fn check_order(fleet: &Fleet) {
 }
 
 #[tokio::test]
-async fn a_job_that_waits_for_any_starts_with_the_first_that_ships() {
+async fn a_job_that_needs_any_starts_with_the_first_that_ships() {
     let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -166,7 +166,7 @@ async fn a_job_that_waits_for_any_starts_with_the_first_that_ships() {
 }
 
 #[tokio::test]
-async fn a_failed_dependency_blocks_fails_or_is_ignored_as_the_manifest_says() {
+async fn the_manifest_decides_the_effect_of_a_failed_dependency() {
     let fleet = Fleet::warm(lasting()).await;
     let dep = fleet.submit_as("dep", PLAIN).await;
     let blocks = fleet.submit_as("blocks", &waiting_for(&["dep"], "onDepFailure: block\n")).await;
@@ -186,7 +186,7 @@ async fn a_failed_dependency_blocks_fails_or_is_ignored_as_the_manifest_says() {
 }
 
 #[tokio::test]
-async fn a_job_blocked_by_a_failure_goes_on_when_the_dependency_is_sent_round_again_and_ships() {
+async fn requeueing_a_failed_dependency_unblocks_the_job() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -202,7 +202,7 @@ async fn a_job_blocked_by_a_failure_goes_on_when_the_dependency_is_sent_round_ag
 }
 
 #[tokio::test]
-async fn when_all_of_any_have_failed_the_job_follows_them() {
+async fn a_job_that_needs_any_fails_when_all_have_failed() {
     let fleet = Fleet::warm(quick()).await;
     let first = fleet.submit_as("first", PLAIN).await;
     let second = fleet.submit_as("second", PLAIN).await;
@@ -216,7 +216,7 @@ async fn when_all_of_any_have_failed_the_job_follows_them() {
 }
 
 #[tokio::test]
-async fn a_cycle_in_a_batch_is_refused_with_whoever_depends_on_it_and_the_rest_is_taken() {
+async fn a_cycle_and_its_dependents_are_rejected_from_a_batch() {
     let fleet = Fleet::warm(lasting()).await;
     let jobs = vec![
         submit(&waiting_for(&["b"], ""), Some("a")),
@@ -245,7 +245,7 @@ async fn a_cycle_in_a_batch_is_refused_with_whoever_depends_on_it_and_the_rest_i
 }
 
 #[tokio::test]
-async fn a_job_whose_dependency_is_refused_in_the_same_batch_is_refused_too() {
+async fn a_dependent_of_a_rejected_job_in_a_batch_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
     let jobs =
         vec![submit("---\nrepo: [1]\n---\n", Some("broken")), submit(&waiting_for(&["broken"], ""), Some("child"))];
@@ -257,7 +257,7 @@ async fn a_job_whose_dependency_is_refused_in_the_same_batch_is_refused_too() {
 }
 
 #[tokio::test]
-async fn a_batch_that_names_a_job_that_has_shipped_before_does_not_wait_for_the_sweep() {
+async fn a_batch_job_with_a_shipped_dependency_is_queued_at_once() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -272,7 +272,7 @@ async fn a_batch_that_names_a_job_that_has_shipped_before_does_not_wait_for_the_
 }
 
 #[tokio::test]
-async fn a_dependency_that_ships_while_its_child_is_being_written_does_not_strand_it() {
+async fn a_dependency_that_ships_during_the_submit_is_noticed() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -290,7 +290,7 @@ async fn a_dependency_that_ships_while_its_child_is_being_written_does_not_stran
 }
 
 #[tokio::test]
-async fn what_a_job_waits_for_is_named_with_where_it_is_and_what_it_takes() {
+async fn a_waiting_job_names_its_dependencies_and_their_stages() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let walls = fleet.submit_as("walls", IN_REPO).await;
@@ -307,7 +307,7 @@ async fn what_a_job_waits_for_is_named_with_where_it_is_and_what_it_takes() {
 }
 
 #[tokio::test]
-async fn a_dependency_that_does_not_exist_is_refused() {
+async fn a_missing_dependency_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
 
     let refused = fleet.try_submit(&waiting_for(&["nobody"], ""), None).await.unwrap_err();
@@ -316,7 +316,7 @@ async fn a_dependency_that_does_not_exist_is_refused() {
 }
 
 #[tokio::test]
-async fn a_reaction_that_was_lost_is_made_up_for_within_one_sweep() {
+async fn one_sweep_repeats_a_lost_reaction() {
     let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -336,7 +336,7 @@ async fn a_reaction_that_was_lost_is_made_up_for_within_one_sweep() {
 }
 
 #[tokio::test]
-async fn a_failure_runs_down_a_chain_of_thousands() {
+async fn a_failure_propagates_down_a_chain_of_thousands() {
     let fleet = Fleet::warm(quick()).await;
     let root = fleet.submit_as("link-0", PLAIN).await;
     let mut last = root;
@@ -356,7 +356,7 @@ async fn a_failure_runs_down_a_chain_of_thousands() {
 }
 
 #[tokio::test]
-async fn a_batch_with_more_dependencies_than_can_be_looked_at_is_refused_as_a_whole() {
+async fn a_batch_with_too_many_dependencies_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
     let keys: Vec<String> = (0..11).map(|n| format!("root-{n}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -370,7 +370,7 @@ async fn a_batch_with_more_dependencies_than_can_be_looked_at_is_refused_as_a_wh
 #[tokio::test]
 async fn a_graph_shows_all_jobs_around_one() {
     let fleet = Fleet::warm(quick()).await;
-    let jobs: Vec<Submit> = [diamond(1), diamond(2)].concat();
+    let jobs: Vec<SubmitRequest> = [diamond(1), diamond(2)].concat();
     let ids: Vec<JobId> = batch(&fleet, jobs).await.into_iter().map(Result::unwrap).collect();
     let [a, b, c, d] = ids[..4] else { panic!("{ids:?}") };
 
@@ -386,12 +386,12 @@ async fn a_graph_shows_all_jobs_around_one() {
 }
 
 #[tokio::test]
-async fn a_graph_that_is_cut_says_so_and_keeps_what_is_near() {
+async fn a_truncated_graph_is_flagged_and_keeps_the_nearest_jobs() {
     let fleet = Fleet::warm(quick()).await;
     let mut ids =
         batch(&fleet, vec![submit(PLAIN, Some("root")), submit(&waiting_for(&["root"], ""), Some("0"))]).await;
     for first in [1, 1_001] {
-        let chain: Vec<Submit> = (first..first + 1_000_u32)
+        let chain: Vec<SubmitRequest> = (first..first + 1_000_u32)
             .map(|n| submit(&waiting_for(&[&(n - 1).to_string()], ""), Some(&n.to_string())))
             .collect();
         ids.extend(batch(&fleet, chain).await);
@@ -405,9 +405,9 @@ async fn a_graph_that_is_cut_says_so_and_keeps_what_is_near() {
     assert!(ids[..2_000].iter().all(|id| shown.contains(id)), "those nearest to the job are there");
 }
 
-/// [I9]: a chain whose first job failed says so at every link, until the job is requeued.
+/// [I9]: a chain whose first job failed shows it at every link, until the job is requeued.
 #[tokio::test]
-async fn a_job_blocked_on_a_failed_dependency_says_so_until_it_is_requeued() {
+async fn a_failed_dependency_is_shown_until_it_is_requeued() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let first = fleet.submit_as("first", PLAIN).await;
@@ -441,7 +441,7 @@ async fn a_job_blocked_on_a_failed_dependency_says_so_until_it_is_requeued() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_submitted_behind_a_failed_one_says_so_at_once() {
+async fn a_submit_shows_an_already_failed_dependency() {
     let fleet = Fleet::warm(lasting()).await;
     let first = fleet.submit_as("first", PLAIN).await;
     fleet.act(first, Action::Cancel).await.unwrap();

@@ -1,4 +1,4 @@
-//! From the stamp to the grant: whatever the broker, the dispatcher or the target does, every job is granted once.
+//! From the offer to the grant: whatever the broker, the dispatcher or the target does, every job is granted once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ async fn alert_codes(fleet: &Fleet) -> Vec<AlertCode> {
 }
 
 #[tokio::test]
-async fn row_01_a_redispatch_is_delivered_although_the_first_message_was_seen() {
+async fn row_01_a_redispatch_is_delivered_after_the_first_message() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -42,7 +42,7 @@ async fn row_01_a_redispatch_is_delivered_although_the_first_message_was_seen() 
 }
 
 #[tokio::test]
-async fn row_02_a_stamped_job_that_was_never_published_is_claimed_within_the_deadline_and_a_sweep() {
+async fn row_02_an_unpublished_offer_expires_and_the_job_runs() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -63,7 +63,7 @@ async fn row_02_a_stamped_job_that_was_never_published_is_claimed_within_the_dea
 }
 
 #[tokio::test]
-async fn row_02_a_coordinator_that_died_between_stamp_and_publish_publishes_after_its_restart() {
+async fn row_02_a_restart_publishes_an_unpublished_offer() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.bench.broker().set(|faults| faults.is_down = true);
@@ -82,7 +82,7 @@ async fn row_02_a_coordinator_that_died_between_stamp_and_publish_publishes_afte
 }
 
 #[tokio::test]
-async fn row_02_an_offer_that_is_published_again_after_a_restart_raises_no_alarm() {
+async fn row_02_republishing_after_a_restart_raises_no_alert() {
     let bench = Arc::new(quick());
     let fleet = bench.open().await;
     fleet.warm_up();
@@ -98,7 +98,7 @@ async fn row_02_an_offer_that_is_published_again_after_a_restart_raises_no_alarm
 }
 
 #[tokio::test]
-async fn row_03_a_job_that_nobody_was_told_of_is_found_by_the_sweep() {
+async fn row_03_the_sweep_finds_a_job_whose_wake_up_was_lost() {
     let bench = Arc::new(lasting());
     let fleet = bench.open().await;
     fleet.warm_up();
@@ -114,7 +114,7 @@ async fn row_03_a_job_that_nobody_was_told_of_is_found_by_the_sweep() {
 }
 
 #[tokio::test]
-async fn row_04_the_message_of_a_dead_target_is_refused_when_it_comes_back() {
+async fn row_04_a_late_message_of_a_dead_target_is_refused() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -138,7 +138,7 @@ async fn row_04_the_message_of_a_dead_target_is_refused_when_it_comes_back() {
 }
 
 #[tokio::test]
-async fn row_16_a_job_that_was_cancelled_on_its_way_is_refused_and_its_message_is_over() {
+async fn row_16_the_offer_of_a_cancelled_job_is_refused() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -156,7 +156,7 @@ async fn row_16_a_job_that_was_cancelled_on_its_way_is_refused_and_its_message_i
 }
 
 #[tokio::test]
-async fn an_accept_that_was_not_decided_leaves_its_message_to_come_again() {
+async fn an_undecided_accept_leaves_its_message_for_redelivery() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -179,14 +179,14 @@ async fn an_accept_that_was_not_decided_leaves_its_message_to_come_again() {
 }
 
 #[tokio::test]
-async fn row_23_a_job_that_the_broker_buried_still_runs() {
+async fn row_23_a_job_dead_lettered_by_the_broker_still_runs() {
     let fleet = Fleet::warm(lasting().with_broker(|broker| broker.deliveries_max = 1)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     assert_eq!(drain(&mut inbox).await.0.len(), 1);
-    // The factory dies without an answer, and the broker gives the message up.
+    // The factory dies without an answer, and the broker dead-letters the message.
     drop(inbox);
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     assert_eq!(drain(&mut inbox).await.0.len(), 0);
@@ -203,7 +203,7 @@ async fn row_23_a_job_that_the_broker_buried_still_runs() {
 }
 
 #[tokio::test]
-async fn row_27_lost_repeated_delayed_and_shuffled_messages_cost_only_time() {
+async fn row_27_a_faulty_broker_costs_only_time() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     fleet.bench.broker().set(|faults| {
@@ -249,7 +249,7 @@ async fn row_27_lost_repeated_delayed_and_shuffled_messages_cost_only_time() {
     }
 }
 
-/// Accepts what it can, each time as if it had never seen the message before, and completes it.
+/// Accepts every message as if it were new, and completes its job.
 async fn work_off(fleet: &Fleet, machine: &Machine, messages: Vec<domain::Message>) {
     for message in messages {
         let claim = machine.claim(fleet, message.job_id, message.dispatch_seq);
@@ -261,7 +261,7 @@ async fn work_off(fleet: &Fleet, machine: &Machine, messages: Vec<domain::Messag
 }
 
 #[tokio::test]
-async fn a_broker_that_calls_a_new_dispatch_a_duplicate_is_an_alarm_and_the_job_runs_all_the_same() {
+async fn a_broker_that_drops_a_new_dispatch_raises_an_alert() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.bench.broker().set(|faults| faults.calls_all_duplicates = true);
@@ -276,7 +276,7 @@ async fn a_broker_that_calls_a_new_dispatch_a_duplicate_is_an_alarm_and_the_job_
 }
 
 #[tokio::test]
-async fn one_job_that_cannot_be_stamped_does_not_keep_the_others_of_its_round_from_their_factories() {
+async fn a_job_that_cannot_be_offered_does_not_block_its_round() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -294,7 +294,7 @@ async fn one_job_that_cannot_be_stamped_does_not_keep_the_others_of_its_round_fr
 }
 
 #[tokio::test]
-async fn a_job_that_nobody_accepts_is_undeliverable_in_the_end_and_says_so() {
+async fn a_job_that_no_factory_accepts_becomes_undeliverable() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 3)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;

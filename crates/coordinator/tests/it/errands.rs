@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{Clock as _, ErrandKind, EventKind, Evidence, JobId, MergeConflict, Refusal, StageName};
-use protocol::{Action, AlertCode, CompleteWork, ErrandOutcome, ErrandReport, PromoteOrder};
+use protocol::{Action, AlertCode, CompletionReport, ErrandOutcome, ErrandReport, PromoteOrder};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
@@ -12,7 +12,7 @@ use crate::machine::{Grip, Machine, sha};
 
 const ERRAND_WITHIN: Duration = Duration::from_secs(120);
 
-/// A job whose work is done; its holder may move the branch.
+/// A completed job; its holder may move the branch.
 async fn completed(fleet: &Fleet, machine: &Machine) -> (JobId, PromoteOrder) {
     let job = fleet.submit(IN_REPO).await;
     let grip = machine.build(fleet, job).await;
@@ -20,14 +20,14 @@ async fn completed(fleet: &Fleet, machine: &Machine) -> (JobId, PromoteOrder) {
     (job, order)
 }
 
-/// A job whose branch shows the work.
+/// A job whose branch has the work.
 async fn promoted(fleet: &Fleet, machine: &Machine) -> JobId {
     let (job, order) = completed(fleet, machine).await;
     machine.promote(fleet, Grip { job, epoch: order.lease_epoch }, ErrandOutcome::Done).await.unwrap();
     job
 }
 
-/// Accepts the errand that is offered.
+/// Accepts the offered errand.
 async fn take_errand(fleet: &Fleet, machine: &Machine, job: JobId) -> (Grip, PromoteOrder) {
     let claim = machine.claim(fleet, job, fleet.job(job).await.dispatch_seq);
     let accepted = machine.accept(fleet, &claim).await.unwrap();
@@ -43,7 +43,7 @@ fn is_fenced(error: &Error) -> bool {
 }
 
 #[tokio::test]
-async fn a_product_that_ships_by_itself_ships_the_commit_that_was_completed() {
+async fn automatic_shipping_ships_the_completed_commit() {
     let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -61,7 +61,7 @@ async fn a_product_that_ships_by_itself_ships_the_commit_that_was_completed() {
 }
 
 #[tokio::test]
-async fn a_run_is_not_over_before_its_branch_shows_the_work() {
+async fn a_run_ends_after_its_branch_has_the_work() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
@@ -75,7 +75,7 @@ async fn a_run_is_not_over_before_its_branch_shows_the_work() {
 }
 
 #[tokio::test]
-async fn a_promotion_whose_factory_dies_is_given_to_another() {
+async fn a_promotion_of_a_dead_factory_goes_to_another() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, first) = completed(&fleet, &mac).await;
@@ -93,7 +93,7 @@ async fn a_promotion_whose_factory_dies_is_given_to_another() {
 }
 
 #[tokio::test]
-async fn a_merge_that_is_not_finished_in_time_goes_to_another_factory_although_the_first_is_alive() {
+async fn a_merge_that_times_out_goes_to_another_factory() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let linux = Machine::join(&fleet, "linux").await;
@@ -121,7 +121,7 @@ async fn a_merge_that_is_not_finished_in_time_goes_to_another_factory_although_t
 }
 
 #[tokio::test]
-async fn a_promotion_that_failed_is_tried_again_after_a_pause() {
+async fn a_failed_promotion_is_retried_after_a_pause() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
@@ -139,7 +139,7 @@ async fn a_promotion_that_failed_is_tried_again_after_a_pause() {
 }
 
 #[tokio::test]
-async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
+async fn an_impossible_promotion_ends_with_its_reason() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -157,7 +157,7 @@ async fn a_promotion_that_is_impossible_is_given_up_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_promotion_that_is_held_is_not_taken_away_while_the_coordinator_warms_up() {
+async fn a_held_promotion_is_not_revoked_during_warm_up() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
@@ -172,7 +172,7 @@ async fn a_promotion_that_is_held_is_not_taken_away_while_the_coordinator_warms_
 }
 
 #[tokio::test]
-async fn a_process_that_was_superseded_cannot_take_an_errand() {
+async fn a_superseded_process_cannot_accept_an_errand() {
     let fleet = Fleet::warm(quick()).await;
     let old = Machine::join(&fleet, "mac").await;
     let job = promoted(&fleet, &old).await;
@@ -190,7 +190,7 @@ async fn a_process_that_was_superseded_cannot_take_an_errand() {
 }
 
 #[tokio::test]
-async fn a_completion_whose_answer_was_lost_gives_the_same_order_again() {
+async fn a_repeated_completion_returns_the_same_order() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
@@ -204,7 +204,7 @@ async fn a_completion_whose_answer_was_lost_gives_the_same_order_again() {
 }
 
 #[tokio::test]
-async fn a_promotion_that_nobody_can_take_is_an_alert() {
+async fn a_promotion_without_an_eligible_factory_is_an_alert() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, _) = completed(&fleet, &mac).await;
@@ -215,10 +215,12 @@ async fn a_promotion_that_nobody_can_take_is_an_alert() {
     let about: Vec<_> = alerts.iter().map(|alert| (alert.code, alert.job_id)).collect();
     assert_eq!(about, vec![(AlertCode::Unplaceable, Some(job)), (AlertCode::StaleFactory, None)]);
     assert!(alerts[0].message.contains("notes"), "{}", alerts[0].message);
+    let waiting = fleet.job(job).await.waiting.unwrap();
+    assert!(waiting.unplaceable && waiting.text.contains("no live factory has `notes`"), "{waiting:?}");
 }
 
 #[tokio::test]
-async fn merges_into_one_repository_go_one_after_the_other() {
+async fn merges_into_one_repository_are_serialized() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let linux = Machine::join(&fleet, "linux").await;
@@ -257,7 +259,7 @@ async fn merges_into_one_repository_go_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn an_errand_takes_no_seat() {
+async fn an_errand_uses_no_seat() {
     let fleet = Fleet::warm(quick()).await;
     let offers = crate::machine::Offers { seats: 1, ..Default::default() };
     let mac = Machine::join_with(&fleet, "mac", offers).await;
@@ -269,7 +271,7 @@ async fn an_errand_takes_no_seat() {
 }
 
 #[tokio::test]
-async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
+async fn an_impossible_merge_is_not_retried_automatically() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -287,9 +289,9 @@ async fn a_merge_that_cannot_work_is_not_asked_for_again_by_itself() {
     assert_eq!(fleet.count(job, EventKind::ShipRequested).await, 1);
 }
 
-/// [I9]: the base was rewritten, the branch was moved, or the commit is gone: a person has to look, and is told.
+/// [I9]: the base was rewritten, the branch was moved, or the commit is gone: an alert asks an operator to act.
 #[tokio::test]
-async fn a_merge_that_was_given_up_is_an_alert() {
+async fn an_abandoned_merge_is_an_alert() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = promoted(&fleet, &mac).await;
@@ -313,7 +315,7 @@ async fn a_merge_that_was_given_up_is_an_alert() {
 }
 
 #[tokio::test]
-async fn a_promotion_that_was_given_up_is_an_alert() {
+async fn an_abandoned_promotion_is_an_alert() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
@@ -329,9 +331,9 @@ async fn a_promotion_that_was_given_up_is_an_alert() {
     assert!(items[0].message.contains("push failed: the branch was moved"), "{}", items[0].message);
 }
 
-/// [I9]: the job shows what failed, with whom it conflicts, and how often it is tried again.
+/// [I9]: the job shows what failed, which job it conflicts with, and how often it is retried.
 #[tokio::test]
-async fn a_failed_merge_is_shown_on_the_job_until_it_is_tried_anew() {
+async fn a_failed_merge_is_shown_on_the_job_until_its_retry() {
     let fleet = Fleet::warm(quick().with(|settings| settings.conflict_rounds_max = 0)).await;
     let mac = Machine::join(&fleet, "mac").await;
     let other = promoted(&fleet, &mac).await;
@@ -367,7 +369,7 @@ async fn a_failed_merge_is_shown_on_the_job_until_it_is_tried_anew() {
 }
 
 #[tokio::test]
-async fn a_product_that_begins_to_ship_ships_what_is_ready_and_not_what_failed() {
+async fn enabling_automatic_shipping_ships_ready_jobs_only() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let ready = promoted(&fleet, &mac).await;
@@ -385,7 +387,7 @@ async fn a_product_that_begins_to_ship_ships_what_is_ready_and_not_what_failed()
 }
 
 #[tokio::test]
-async fn a_job_without_a_repository_is_done_at_once_and_cannot_be_shipped() {
+async fn a_job_without_a_repository_is_done_and_cannot_ship() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let submitted = fleet.coordinator.submit(&fleet.admin, crate::fleet::submit(PLAIN, None)).await.unwrap();
@@ -412,7 +414,8 @@ async fn work_is_verified_only_if_verify_commands_ran() {
     for (body, evidence) in [(IN_REPO, vec![]), (with_verify, vec![]), (with_verify, vec![proof])] {
         let job = fleet.submit(body).await;
         let grip = mac.build(&fleet, job).await;
-        let request = CompleteWork { lease_epoch: grip.epoch, sha: Some(sha(1)), evidence, ..CompleteWork::default() };
+        let request =
+            CompletionReport { lease_epoch: grip.epoch, sha: Some(sha(1)), evidence, ..CompletionReport::default() };
         fleet.coordinator.complete(&mac.who, job, &request).await.unwrap();
         verified.push(fleet.job(job).await.verified);
     }
@@ -426,7 +429,7 @@ fn conflict() -> ErrandOutcome {
 }
 
 #[tokio::test]
-async fn a_conflict_starts_one_rework_round_and_then_needs_an_operator() {
+async fn a_conflict_is_reworked_once_and_then_needs_an_operator() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = promoted(&fleet, &mac).await;
@@ -477,7 +480,7 @@ async fn a_requeue_after_a_conflict_passes_the_conflict_on() {
 }
 
 #[tokio::test]
-async fn a_merge_that_is_put_off_again_and_again_is_retried_less_often() {
+async fn a_merge_postponed_repeatedly_is_retried_less_often() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;

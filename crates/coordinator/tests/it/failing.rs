@@ -10,14 +10,14 @@ use super::quick;
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
 use crate::machine::Machine;
 
-/// What a first failure for a reason leads to, when the policy allows three attempts.
+/// The effect of a first failure, when the policy allows three attempts.
 #[derive(Debug, PartialEq)]
 enum Fate {
-    /// Back in the queue after a pause: one attempt counts, another factory is preferred.
+    /// Requeued after a backoff: one attempt counts, another factory is preferred.
     Retried,
-    /// Over, at once; no attempt counts.
+    /// Failed at once; no attempt counts.
     Final,
-    /// Not a worker's word.
+    /// A reason that a worker may not report.
     Refused,
 }
 
@@ -31,7 +31,7 @@ fn fate(reason: FailureReason) -> Fate {
 }
 
 #[tokio::test]
-async fn what_a_worker_may_say_is_retried_or_final_and_the_rest_is_not_its_word() {
+async fn worker_reasons_are_retried_or_final_and_others_rejected() {
     for reason in FailureReason::ALL {
         let fleet = Fleet::warm(quick()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -62,7 +62,7 @@ async fn what_a_worker_may_say_is_retried_or_final_and_the_rest_is_not_its_word(
 }
 
 #[tokio::test]
-async fn whatever_is_retried_is_retried_after_doubling_pauses_and_ends_in_the_dead_letters() {
+async fn retries_back_off_exponentially_and_end_dead_lettered() {
     for reason in FailureReason::ALL.into_iter().filter(|reason| fate(*reason) == Fate::Retried) {
         let fleet = Fleet::warm(quick()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -89,14 +89,14 @@ async fn whatever_is_retried_is_retried_after_doubling_pauses_and_ends_in_the_de
         assert!((first..=first.mul_f64(1.2)).contains(&pauses[0]), "{reason}: {pauses:?}");
         assert!((first * 2..=first.mul_f64(2.4)).contains(&pauses[1]), "{reason}: {pauses:?}");
         assert_eq!(fleet.coordinator.dead_letters(&fleet.admin, None, 10).await.unwrap().items.len(), 1, "{reason}");
-        // A person sends it round again, and everything counts from the start.
+        // An operator requeues it, and all counters restart.
         fleet.act(job, Action::Requeue).await.unwrap();
         assert_eq!((fleet.stage(job).await, fleet.job(job).await.attempts), (StageName::Queued, 0), "{reason}");
     }
 }
 
 #[tokio::test]
-async fn what_is_not_a_workers_word_is_reached_in_other_ways() {
+async fn reasons_of_the_coordinator_can_be_reached() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -130,7 +130,7 @@ async fn what_is_not_a_workers_word_is_reached_in_other_ways() {
     assert_eq!(reasons, expected);
 }
 
-/// A job that kills whoever takes it.
+/// A job that kills every factory that takes it.
 async fn lose_every_lease(fleet: &Fleet, mac: &Machine) -> JobId {
     let job = fleet.submit(PLAIN).await;
     let settings = fleet.coordinator.settings().clone();
@@ -142,7 +142,7 @@ async fn lose_every_lease(fleet: &Fleet, mac: &Machine) -> JobId {
     job
 }
 
-/// A job that nobody takes, however often it is offered.
+/// A job that no factory accepts, however often it is offered.
 async fn let_every_offer_expire(fleet: &Fleet, mac: &Machine) -> JobId {
     let job = fleet.submit(PLAIN).await;
     let settings = fleet.coordinator.settings().clone();

@@ -1,18 +1,18 @@
-//! A broker between the coordinator and the embedded one: it loses, repeats, delays and reorders, as told.
+//! A fault-injecting broker in front of the embedded one: it loses, repeats, delays and reorders messages.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use ambient::SeededEntropy;
 use async_trait::async_trait;
-use domain::{Broker, BrokerError, Delivery, Entropy, FactoryId, Message, Published, Receipt, Subscription};
+use clock::SeededEntropy;
+use domain::{Broker, BrokerError, Delivery, Entropy, FactoryId, Message, PublishOutcome, Receipt, Subscription};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// The receipt of a copy that the real broker knows nothing of.
+/// The receipt of a copy that the real broker does not know.
 const COPY: &str = "copy";
 
-/// A broker that misbehaves as told, over one that does not.
+/// A broker that injects faults.
 pub(crate) struct FaultyBroker {
     broker: Arc<dyn Broker>,
     chance: SeededEntropy,
@@ -26,16 +26,16 @@ struct State {
     copies: HashMap<FactoryId, (VecDeque<Message>, Arc<Notify>)>,
 }
 
-/// What is wrong with it.
+/// The faults to inject.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
-    /// The part of the messages that are taken and never delivered.
+    /// The share of messages that are accepted and never delivered.
     pub(crate) lost: f64,
-    /// The part of the messages that are delivered once more.
+    /// The share of messages that are delivered once more.
     pub(crate) repeated: f64,
-    /// The part of the messages that wait until [`FaultyBroker::release`].
+    /// The share of messages that wait until [`FaultyBroker::release`].
     pub(crate) delayed: f64,
-    /// Every message is called a duplicate and not delivered.
+    /// Every message is reported as a duplicate and not delivered.
     pub(crate) calls_all_duplicates: bool,
     /// Nothing can be published.
     pub(crate) is_down: bool,
@@ -46,17 +46,17 @@ impl FaultyBroker {
         Self { broker, chance: SeededEntropy::new(seed), state: Arc::default() }
     }
 
-    /// Changes what is wrong with it.
+    /// Changes the faults.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.state.lock().faults);
     }
 
-    /// Nothing is wrong any more; what was delayed stays so.
+    /// Removes all faults; delayed messages stay delayed.
     pub(crate) fn heal(&self) {
         self.set(|faults| *faults = Faults::default());
     }
 
-    /// Hands over everything that was delayed, shuffled.
+    /// Delivers all delayed messages, shuffled.
     pub(crate) async fn release(&self) {
         let mut delayed = std::mem::take(&mut self.state.lock().delayed);
         while !delayed.is_empty() {
@@ -79,23 +79,23 @@ impl FaultyBroker {
 
 #[async_trait]
 impl Broker for FaultyBroker {
-    async fn publish(&self, message: Message) -> Result<Published, BrokerError> {
+    async fn publish(&self, message: Message) -> Result<PublishOutcome, BrokerError> {
         let faults = self.state.lock().faults.clone();
         if faults.is_down {
             return Err(BrokerError::Unavailable("it is down".to_owned()));
         }
         if faults.calls_all_duplicates {
-            return Ok(Published::Duplicate);
+            return Ok(PublishOutcome::Duplicate);
         }
         if self.fraction() < faults.repeated {
             self.copy(message.clone());
         }
         if self.fraction() < faults.lost {
-            return Ok(Published::Accepted);
+            return Ok(PublishOutcome::Accepted);
         }
         if self.fraction() < faults.delayed {
             self.state.lock().delayed.push(message);
-            return Ok(Published::Accepted);
+            return Ok(PublishOutcome::Accepted);
         }
         self.broker.publish(message).await
     }

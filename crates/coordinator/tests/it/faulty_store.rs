@@ -1,11 +1,11 @@
-//! A store between the coordinator and the real one: slow, forgetful of its answers, or broken, as told.
+//! A fault-injecting store in front of the real one: slow, losing answers, or down.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ambient::SeededEntropy;
 use async_trait::async_trait;
+use clock::SeededEntropy;
 use domain::{
     Collection, Commit, CommitError, Entropy, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
     StoreError, Versioned,
@@ -14,35 +14,35 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-/// A store that misbehaves as told, over another.
+/// A store that injects faults.
 pub(crate) struct FaultyStore {
     jobs: Arc<dyn JobStore>,
     documents: Arc<dyn FleetStore>,
     trouble: Arc<Trouble>,
 }
 
-/// What is wrong with the store, for all who use it.
+/// The faults of the store, shared by all users of it.
 pub(crate) struct Trouble {
     chance: SeededEntropy,
     faults: Mutex<Faults>,
-    /// Commits wait here, after they have happened, while nothing is let through.
+    /// Commits wait here, after they have happened, while their answers are held back.
     gate: Semaphore,
-    /// Commits that came to the gate.
+    /// Commits that reached the gate.
     held: AtomicUsize,
 }
 
-/// What is wrong with it.
+/// The faults to inject.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Faults {
-    /// Every operation gives way to others up to this many times, before and after.
+    /// Every operation yields up to this many times, before and after.
     pub(crate) yields_max: u32,
-    /// The part of the commits that happen and are answered with `Unknown`.
+    /// The share of commits that happen and return `Unknown`.
     pub(crate) answers_lost: f64,
-    /// The part of the commits that do not happen and are answered with `Unknown`.
+    /// The share of commits that do not happen and return `Unknown`.
     pub(crate) commits_lost: f64,
-    /// Jobs that cannot be written.
+    /// Jobs whose writes fail.
     pub(crate) unwritable: BTreeSet<JobId>,
-    /// Nothing can be read or written.
+    /// All reads and writes fail.
     pub(crate) is_down: bool,
     /// Commits happen, but their answers are held back.
     pub(crate) holds_answers: bool,
@@ -64,17 +64,17 @@ impl Trouble {
         }
     }
 
-    /// Changes what is wrong with it.
+    /// Changes the faults.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.faults.lock());
     }
 
-    /// Nothing is wrong any more.
+    /// Removes all faults.
     pub(crate) fn heal(&self) {
         self.set(|faults| *faults = Faults::default());
     }
 
-    /// How many commits have happened whose answers were held back.
+    /// The number of commits whose answers were held back.
     pub(crate) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }

@@ -1,30 +1,30 @@
-//! A change feed that skips, repeats and reorders, between coordinators that are processes of their own. Told on the weak
-//! store alone: the embedded ones have no feed.
+//! A change feed that skips, repeats and reorders, between coordinators in processes of their own. On the simulated
+//! store only: the embedded ones have no feed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use coordinator::{Followed, Follower};
+use coordinator::{StreamItem, Subscriber};
 use domain::{EventKind, JobEvent, JobId, Position, Scope, StageName};
-use store::weak::Faults;
+use store::document::simulated::Faults;
 
 use crate::fleet::{Bench, Fleet, PLAIN};
 use crate::machine::Machine;
 
 const LIVES: usize = 60;
 
-/// Every page of the feed is repeated from somewhere before, and most are empty.
+/// Every page of the feed repeats earlier entries, and most are empty.
 const WILD_FEED: Faults = Faults { empty_pages: 0.7, repeated_pages: 1.0, ..Faults::BAD_DAY };
 
-/// Nothing goes wrong but that many reads show what was before the latest write, which no store may do that has one
-/// coordinator, and an account that several share does unless it is read strongly.
+/// Many reads return the state before the latest write. A store with one coordinator may not do that; a database
+/// account shared by several does, unless it is read with strong consistency.
 const LAGGING: Faults =
     Faults { throttled: 0.0, refused: 0.0, answers_lost: 0.0, requests_lost: 0.0, stale_reads: 0.2, ..Faults::BAD_DAY };
 
-/// So often a step is asked for that reads which lag behind may refuse.
+/// Retries of a step that stale reads may refuse.
 const ASKED_MAX: usize = 200;
 
-/// A life from its first to its last event.
+/// The events of a job from the first to the last.
 const LIFE: [EventKind; 6] = [
     EventKind::Submitted,
     EventKind::Dispatched,
@@ -44,10 +44,10 @@ async fn live(fleet: &Fleet, machine: &Machine, lives: usize) -> Vec<JobId> {
     jobs
 }
 
-async fn hear(mut follower: Follower, count: usize) -> Vec<(Position, JobId, EventKind)> {
+async fn hear(mut follower: Subscriber, count: usize) -> Vec<(Position, JobId, EventKind)> {
     let mut heard = Vec::new();
     while heard.len() < count {
-        let Some(Followed::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
+        let Some(StreamItem::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
         for recorded in events {
             let event: JobEvent = serde_json::from_str(&recorded.json).unwrap();
             heard.push((recorded.position, event.job_id, event.kind));
@@ -65,7 +65,7 @@ fn by_job(heard: &[(Position, JobId, EventKind)]) -> HashMap<JobId, Vec<EventKin
 }
 
 #[tokio::test]
-async fn row_26_whoever_saw_only_the_last_version_of_each_job_tells_the_whole_story() {
+async fn row_26_the_last_version_of_a_job_yields_all_its_events() {
     let bench = Arc::new(Bench::weak_with(WILD_FEED));
     let (busy, silent) = (bench.open().await, bench.open().await);
     busy.warm_up();
@@ -73,7 +73,7 @@ async fn row_26_whoever_saw_only_the_last_version_of_each_job_tells_the_whole_st
     let mac = Machine::join(&busy, "mac").await;
     let jobs = live(&busy, &mac, LIVES).await;
 
-    // Nobody has read the log so far: the feed has one entry per job, and it says that the job has shipped.
+    // No subscriber has read the log so far: the feed has one entry per job, and it says that the job has shipped.
     let follower = silent.coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
     let heard = hear(follower, LIVES * LIFE.len()).await;
 
@@ -86,7 +86,7 @@ async fn row_26_whoever_saw_only_the_last_version_of_each_job_tells_the_whole_st
 }
 
 #[tokio::test]
-async fn row_27_coordinators_that_all_follow_a_wild_feed_hear_one_log_without_gaps_or_repeats() {
+async fn row_27_a_faulty_feed_yields_one_log_for_all_coordinators() {
     let bench = Arc::new(Bench::weak_with(WILD_FEED));
     let fleets = [bench.open().await, bench.open().await, bench.open().await];
     fleets[0].warm_up();
@@ -107,7 +107,7 @@ async fn row_27_coordinators_that_all_follow_a_wild_feed_hear_one_log_without_ga
 }
 
 #[tokio::test]
-async fn row_32_a_database_that_loses_every_third_answer_or_write_tells_each_life_once() {
+async fn row_32_lost_answers_and_writes_record_each_event_once() {
     let lossy = Faults { answers_lost: 0.2, requests_lost: 0.15, ..Faults::BAD_DAY };
     let fleet = Fleet::warm(Bench::weak_with(lossy)).await;
     fleet.ship_everything().await;
@@ -121,7 +121,7 @@ async fn row_32_a_database_that_loses_every_third_answer_or_write_tells_each_lif
 }
 
 #[tokio::test]
-async fn reads_that_lag_behind_refuse_too_much_and_never_let_a_step_happen_twice() {
+async fn stale_reads_never_let_a_step_happen_twice() {
     let fleet = Fleet::warm(Bench::weak_with(LAGGING)).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;

@@ -1,32 +1,34 @@
-//! A coordinator on a real store and a real broker, with faults in between, a clock in the hand, and a restart.
+//! A coordinator on a real store and a real broker, with fault injection, a manual clock and restarts.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{ManualClock, SeededEntropy, SystemClock};
 use async_trait::async_trait;
 use broker::Embedded;
+use clock::{ManualClock, SeededEntropy, SystemClock};
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
-    Backup as _, Broker, Clock, Collection, Entropy, EventKind, Expected, Flags, FleetStore, Generation, JobEvent,
-    JobHistory, JobId, JobStore, Lineage, Mode, Position, Scope, StageName, Timestamp,
+    Backup as _, Broker, Clock, Collection, DispatchModes, Entropy, EventKind, Expected, FleetStore, Generation,
+    JobEvent, JobHistory, JobId, JobStore, Mode, Position, Scope, StageName, StoreGeneration, Timestamp,
 };
 use parking_lot::Mutex;
-use protocol::{Action, ActionRequest, JobView, ProductSettings, Submit};
-use store::weak::{Faults, HastyClock, Weak, WeakDatabase};
-use store::{DirectoryLogs, Memory, Options, Postgres, PostgresOptions, PostgresUrl, Sqlite, Tenancy};
+use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
+use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::{
+    DirectoryLogs, Exclusivity, MemoryStore, Options, PostgresOptions, PostgresStore, PostgresUrl, SqliteStore,
+};
 use tempfile::TempDir;
 
 use crate::faulty_broker::FaultyBroker;
 use crate::faulty_store::{FaultyStore, Trouble};
 use crate::machine::Machine;
 
-/// What stays when a coordinator goes: the store, the clock, the settings. The embedded broker goes with it.
+/// The parts that outlive a coordinator: the store, the clock, the settings. The embedded broker does not.
 pub(crate) struct Bench {
     pub(crate) clock: ManualClock,
-    /// How much more the coordinator's wall clock shows.
+    /// How far the coordinator's wall clock is ahead.
     pub(crate) ahead: Arc<Mutex<Duration>>,
     pub(crate) store: Arc<Trouble>,
     backend: Backend,
@@ -39,26 +41,26 @@ pub(crate) struct Bench {
     _folder: TempDir,
 }
 
-/// What jobs are kept in.
+/// The store of the jobs.
 enum Backend {
-    Memory(Arc<Memory>),
-    Sqlite(Arc<Sqlite>),
-    Weak(Arc<WeakDatabase>),
+    Memory(Arc<MemoryStore>),
+    Sqlite(Arc<SqliteStore>),
+    Weak(Arc<SimulatedDatabase>),
     Postgres(Box<pgserver::Server>),
 }
 
-/// What a store held at a moment.
+/// A backup of a store.
 pub(crate) enum Backup {
     File(PathBuf),
-    /// As the provider of a database keeps it.
-    Copy(Arc<WeakDatabase>),
+    /// A snapshot by the database provider.
+    Copy(Arc<SimulatedDatabase>),
 }
 
-/// The seed of what goes wrong with a weak database, unless `GIGA_WEAK_SEED` names another.
+/// The seed of the faults of a simulated database, unless `GIGA_WEAK_SEED` names another.
 const WEAK_SEED: u64 = 17;
 
-/// How often a dispatcher may find nothing to do before nothing is left to do: a stamp whose time-out meant that it did not
-/// happen is made again with the next round. This many in a row happen to nobody.
+/// Idle rounds of a dispatcher before the queue counts as empty: a write that timed out and did not happen is repeated
+/// in the next round. This many in a row do not occur.
 const IDLE_ROUNDS_ON_A_BAD_DAY: usize = 6;
 
 /// One store through all of its ports.
@@ -75,7 +77,7 @@ impl Stores {
 }
 
 impl Bench {
-    /// On a store that is quick and forgets everything with the bench.
+    /// On a fast in-memory store.
     pub(crate) fn memory() -> Self {
         Self::on(Backend::Memory(Arc::default()), tempfile::tempdir().unwrap())
     }
@@ -83,24 +85,24 @@ impl Bench {
     /// On a real file.
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let sqlite = Sqlite::open(folder.path().join("fleet.db"), Options::default()).unwrap();
+        let sqlite = SqliteStore::open(folder.path().join("fleet.db"), Options::default()).unwrap();
         Self::on(Backend::Sqlite(Arc::new(sqlite)), folder)
     }
 
-    /// On a database that promises little, on a bad day. Each coordinator is a process of its own to it.
+    /// On a simulated database with weak guarantees and many faults. Each coordinator is a separate process to it.
     pub(crate) fn weak() -> Self {
         Self::weak_with(Faults::BAD_DAY)
     }
 
-    /// On a database that promises little, of which this goes wrong.
+    /// On a simulated database with these faults.
     pub(crate) fn weak_with(faults: Faults) -> Self {
         let seed = std::env::var("GIGA_WEAK_SEED").map_or(WEAK_SEED, |seed| seed.parse().unwrap());
         eprintln!("the weak database's seed is {seed}: GIGA_WEAK_SEED={seed} tells the story again");
-        let database = WeakDatabase::new(faults, Arc::new(SeededEntropy::new(seed)));
+        let database = SimulatedDatabase::new(faults, Arc::new(SeededEntropy::new(seed)));
         Self::on(Backend::Weak(Arc::new(database)), tempfile::tempdir().unwrap())
     }
 
-    /// On a real server of its own. Each coordinator is a process of its own to it. In memory where the tester said that
+    /// On a real server of its own. Each coordinator is a separate process to it. In memory if the tester declared that
     /// there is no PostgreSQL.
     pub(crate) fn postgres() -> Self {
         match pgserver::for_test(pgserver::Flushes::None).unwrap() {
@@ -127,15 +129,15 @@ impl Bench {
         }
     }
 
-    /// The file, of a bench that has one.
-    pub(crate) fn sqlite_file(&self) -> &Sqlite {
+    /// The file of a bench that has one.
+    pub(crate) fn sqlite_file(&self) -> &SqliteStore {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite,
             Backend::Memory(_) | Backend::Weak(_) | Backend::Postgres(_) => panic!("the bench has no file"),
         }
     }
 
-    /// What the store holds now, to be put back later.
+    /// Backs up the store.
     pub(crate) async fn back_up(&self, file: PathBuf) -> Backup {
         match &self.backend {
             Backend::Memory(_) => panic!("what is in memory only is not backed up"),
@@ -151,7 +153,8 @@ impl Bench {
         Backup::File(file)
     }
 
-    /// Another store, put back from a backup of this one. Clock, people and broker are the same: they outlive a store.
+    /// Another store, restored from a backup of this one. Clock, principals and broker stay the same: they outlive a
+    /// store.
     pub(crate) async fn restored(&self, backup: &Backup) -> Self {
         let mut bench = match (&self.backend, backup) {
             (Backend::Postgres(_), Backup::File(file)) => {
@@ -165,7 +168,7 @@ impl Bench {
                 let folder = tempfile::tempdir().unwrap();
                 let path = folder.path().join("fleet.db");
                 store::restore_closed(file, &path, self.clock.now()).unwrap();
-                Self::on(Backend::Sqlite(Arc::new(Sqlite::open(path, Options::default()).unwrap())), folder)
+                Self::on(Backend::Sqlite(Arc::new(SqliteStore::open(path, Options::default()).unwrap())), folder)
             }
             (_, Backup::Copy(database)) => {
                 let database = Arc::new(database.copied(Arc::new(SeededEntropy::new(WEAK_SEED))));
@@ -182,7 +185,7 @@ impl Bench {
         bench
     }
 
-    /// The store, as a process finds it when it starts.
+    /// The store as a starting process opens it.
     async fn connect(&self) -> Stores {
         match &self.backend {
             Backend::Memory(memory) => Stores::of(Arc::clone(memory)),
@@ -192,7 +195,7 @@ impl Bench {
         }
     }
 
-    /// Whether the log has one order for all jobs, and not only for each [J7].
+    /// Whether the log has one order for all jobs, and not only per job [J7].
     pub(crate) fn has_one_order(&self) -> bool {
         match &self.backend {
             Backend::Memory(_) | Backend::Sqlite(_) | Backend::Postgres(_) => true,
@@ -200,7 +203,7 @@ impl Bench {
         }
     }
 
-    /// How often a dispatcher finds nothing to do when there is nothing to do.
+    /// Idle rounds of a dispatcher before the queue counts as empty.
     fn idle_rounds(&self) -> usize {
         match &self.backend {
             Backend::Memory(_) | Backend::Sqlite(_) | Backend::Postgres(_) => 1,
@@ -214,7 +217,7 @@ impl Bench {
         self
     }
 
-    /// With a store that never loses an answer, whatever else goes wrong with it.
+    /// With a store that never loses an answer, whatever its other faults.
     pub(crate) fn answering(self) -> Self {
         if let Backend::Weak(database) = &self.backend {
             database.set_faults(Faults { answers_lost: 0.0, requests_lost: 0.0, ..Faults::BAD_DAY });
@@ -222,7 +225,7 @@ impl Bench {
         self
     }
 
-    /// With a broker that has other bounds.
+    /// With other broker settings.
     pub(crate) fn with_broker(mut self, change: impl FnOnce(&mut broker::Settings)) -> Self {
         change(&mut self.broker_settings);
         *self.broker.lock() = broker(&self.clock, self.broker_settings);
@@ -233,7 +236,7 @@ impl Bench {
         Arc::clone(&self.broker.lock())
     }
 
-    /// A coordinator that begins with what the store knows. Several may be open at once, and share the broker.
+    /// A coordinator loaded from the store. Several may be open at once, and share the broker.
     pub(crate) async fn open(self: &Arc<Self>) -> Fleet {
         let (coordinator, history) = self.start().await;
         if let Some(secret) = coordinator.first_admin_token().await.unwrap() {
@@ -243,7 +246,7 @@ impl Bench {
         Fleet { coordinator, admin, history, bench: Arc::clone(self) }
     }
 
-    /// A coordinator that nobody has spoken to yet, and what can be read of its store.
+    /// A new coordinator without any requests yet, and read access to its store.
     pub(crate) async fn start(&self) -> (Arc<Coordinator>, Arc<dyn JobHistory>) {
         let Stores { jobs, history, fleet } = self.connect().await;
         let store = Arc::new(FaultyStore::new(jobs, fleet, Arc::clone(&self.store)));
@@ -260,30 +263,30 @@ impl Bench {
     }
 }
 
-async fn weak(database: &Arc<WeakDatabase>) -> Weak {
+async fn weak(database: &Arc<SimulatedDatabase>) -> SimulatedDocumentStore {
     let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
-    Weak::open(Arc::clone(database), clock, chance).await.unwrap()
+    SimulatedDocumentStore::open(Arc::clone(database), clock, chance).await.unwrap()
 }
 
-/// The server does not flush, and several coordinators are what some stories are about.
-async fn postgres(server: &pgserver::Server) -> Postgres {
+/// The server does not flush, and some tests use several coordinators.
+async fn postgres(server: &pgserver::Server) -> PostgresStore {
     let url = PostgresUrl::parse(&format!("{}?fsync=off", server.url())).unwrap();
-    let options = PostgresOptions { tenancy: Tenancy::Shared, ..PostgresOptions::default() };
-    Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
+    let options = PostgresOptions { tenancy: Exclusivity::Shared, ..PostgresOptions::default() };
+    PostgresStore::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
 }
 
-/// What a restore writes last, on a store that its provider has put back.
+/// The last write of a restore, for a store that its provider has restored.
 async fn begin_anew(store: &dyn FleetStore, now: Timestamp) {
-    let known = store.document(Collection::Meta, Lineage::KEY).await.unwrap();
+    let known = store.document(Collection::Meta, StoreGeneration::KEY).await.unwrap();
     let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
-    let former = known.map_or_else(Lineage::default, |known| serde_json::from_value(known.value).unwrap());
+    let former = known.map_or_else(StoreGeneration::default, |known| serde_json::from_value(known.value).unwrap());
     let generation = Generation::restored(former.generation, None, now);
-    let lineage = Lineage { generation, restored_at: Some(now), as_of: None };
+    let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: None };
     let document = serde_json::to_value(lineage).unwrap();
-    store.put(Collection::Meta, Lineage::KEY, expected, Some(document)).await.unwrap();
+    store.put(Collection::Meta, StoreGeneration::KEY, expected, Some(document)).await.unwrap();
 }
 
-/// A clock whose wall can be set, as people and time servers do.
+/// A clock whose wall time can be set, as operators and time servers do.
 struct WallClock {
     clock: ManualClock,
     ahead: Arc<Mutex<Duration>>,
@@ -317,19 +320,19 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A coordinator that has been up for long enough to know who is there.
+    /// A coordinator after its warm-up.
     pub(crate) async fn warm(bench: Bench) -> Self {
         let fleet = Arc::new(bench).open().await;
         fleet.warm_up();
         fleet
     }
 
-    /// Lets the time pass in which nobody is called missing.
+    /// Advances the clock past the warm-up, in which no factory counts as missing.
     pub(crate) fn warm_up(&self) {
         self.bench.clock.advance(self.coordinator.settings().renew_every);
     }
 
-    /// The coordinator dies, its broker with it, and another one starts on the same store.
+    /// Kills the coordinator with its broker, and starts another one on the same store.
     pub(crate) async fn restarted(self) -> Self {
         let bench = Arc::clone(&self.bench);
         drop(self);
@@ -377,7 +380,7 @@ impl Fleet {
         self.job(id).await.stage
     }
 
-    /// What happened to a job, in order.
+    /// The events of a job, in order.
     pub(crate) async fn kinds(&self, id: JobId) -> Vec<EventKind> {
         let events = self.coordinator.events(&self.admin, id, Position(0), 1_000).await.unwrap().items;
         let numbers: Vec<u64> = events.iter().map(|event| event.seq.0).collect();
@@ -385,12 +388,12 @@ impl Fleet {
         events.into_iter().map(|event| event.kind).collect()
     }
 
-    /// How often something happened to a job.
+    /// How often an event happened to a job.
     pub(crate) async fn count(&self, id: JobId, wanted: EventKind) -> usize {
         self.kinds(id).await.into_iter().filter(|kind| *kind == wanted).count()
     }
 
-    /// Everything that happened, in order.
+    /// All events, in order.
     pub(crate) async fn log(&self) -> Vec<(JobId, EventKind)> {
         let mut log = Vec::new();
         let mut after = Position(0);
@@ -403,7 +406,7 @@ impl Fleet {
         }
     }
 
-    /// What happened to every job, in order.
+    /// The events of every job, in order.
     pub(crate) async fn stories(&self) -> HashMap<JobId, Vec<EventKind>> {
         let mut stories: HashMap<JobId, Vec<EventKind>> = HashMap::new();
         for (job, kind) in self.log().await {
@@ -416,7 +419,7 @@ impl Fleet {
         self.coordinator.act(&self.admin, id, action, ActionRequest::default()).await
     }
 
-    /// Dispatches until there is nothing more to dispatch.
+    /// Dispatches until the queue is empty.
     pub(crate) async fn dispatch(&self) -> usize {
         let (mut sent, mut idle) = (0, 0);
         while idle < self.bench.idle_rounds() {
@@ -428,7 +431,7 @@ impl Fleet {
         sent
     }
 
-    /// Lets time pass as it does: in small steps, with a tick at each, while these machines give signs of life.
+    /// Advances time in small steps, with a tick at each, while these machines send heartbeats.
     pub(crate) async fn pass(&self, span: Duration, alive: &[&Machine]) {
         let step = self.coordinator.settings().lease_ttl / 9;
         let mut left = span;
@@ -443,9 +446,9 @@ impl Fleet {
         }
     }
 
-    /// Switches the whole fleet.
+    /// Switches the mode of the whole fleet.
     pub(crate) async fn switch(&self, mode: Mode) {
-        let flags = Flags { mode, ..Flags::default() };
+        let flags = DispatchModes { mode, ..DispatchModes::default() };
         self.coordinator.put_flags(&self.admin, flags, None).await.unwrap();
     }
 
@@ -454,18 +457,18 @@ impl Fleet {
         self.coordinator.put_product(&self.admin, &default, settings).await.unwrap();
     }
 
-    /// The product ships by itself, so that a completed job has reached its end.
+    /// Makes the product ship automatically, so that a completed job is shipped.
     pub(crate) async fn ship_everything(&self) {
         self.set_product(ProductSettings { auto_ship: Some(true), ..ProductSettings::default() }).await;
     }
 }
 
-pub(crate) fn submit(body: &str, key: Option<&str>) -> Submit {
-    Submit { body_md: body.to_owned(), idempotency_key: key.map(str::to_owned), ..Submit::default() }
+pub(crate) fn submit(body: &str, key: Option<&str>) -> SubmitRequest {
+    SubmitRequest { body_md: body.to_owned(), idempotency_key: key.map(str::to_owned), ..SubmitRequest::default() }
 }
 
-/// A job that needs nothing and has no repository.
+/// A job without requirements and without a repository.
 pub(crate) const PLAIN: &str = "# Mend the gate\n\nIt squeaks.\n";
 
-/// A job that works in a repository.
+/// A job with a repository.
 pub(crate) const IN_REPO: &str = "---\ntitle: Mend the gate\nrepo: notes\n---\nIt squeaks.\n";

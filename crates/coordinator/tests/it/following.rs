@@ -1,20 +1,20 @@
-//! Following the log: nothing twice, nothing left out, and one read for all who follow closely (row 24).
+//! Event streams: no duplicates, no gaps, and one read for all subscribers near the end (row 24).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Followed, Follower};
+use coordinator::{StreamItem, Subscriber};
 use domain::{EventKind, JobEvent, JobId, Position, Scope};
 use protocol::Action;
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
 
-/// The next `count` events, or more if they come together.
-pub(crate) async fn hear(follower: &mut Follower, count: usize) -> Vec<(JobId, EventKind)> {
+/// The next `count` events, or more if they arrive together.
+pub(crate) async fn hear(follower: &mut Subscriber, count: usize) -> Vec<(JobId, EventKind)> {
     let mut heard = Vec::new();
     while heard.len() < count {
-        let Some(Followed::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
+        let Some(StreamItem::Events(events)) = follower.next().await else { panic!("the log ended, or was reset") };
         let events = events.iter().map(|recorded| serde_json::from_str::<JobEvent>(&recorded.json).unwrap());
         heard.extend(events.map(|event| (event.job_id, event.kind)));
     }
@@ -22,7 +22,7 @@ pub(crate) async fn hear(follower: &mut Follower, count: usize) -> Vec<(JobId, E
 }
 
 #[tokio::test]
-async fn row_24_a_follower_that_starts_far_behind_catches_up_without_a_gap() {
+async fn row_24_a_subscriber_far_behind_catches_up_without_a_gap() {
     let fleet = Fleet::warm(lasting()).await;
     let job = fleet.submit(PLAIN).await;
     for _ in 0..600 {
@@ -41,7 +41,7 @@ async fn row_24_a_follower_that_starts_far_behind_catches_up_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_for_a_while_ends_nobodys_stream_and_costs_no_event() {
+async fn a_store_outage_ends_no_stream_and_loses_no_event() {
     let fleet = Fleet::warm(quick()).await;
     let job = fleet.submit(PLAIN).await;
     let mut follower = fleet.coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
@@ -60,7 +60,7 @@ async fn a_store_that_is_away_for_a_while_ends_nobodys_stream_and_costs_no_event
 }
 
 #[tokio::test]
-async fn row_24_a_client_that_comes_from_another_coordinator_goes_on_where_it_was() {
+async fn row_24_a_client_resumes_on_another_coordinator() {
     let bench = Arc::new(quick());
     let fleets = [bench.open().await, bench.open().await];
     let jobs = [fleets[0].submit(PLAIN).await, fleets[0].submit(PLAIN).await];

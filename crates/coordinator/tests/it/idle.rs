@@ -1,4 +1,4 @@
-//! When there is no work, nothing is done [I14]; and after a start nobody is called missing before they could be heard.
+//! Without work the coordinator is idle [I14]; after a start no factory counts as missing before it had time to report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::machine::{Machine, drain};
 
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(30);
 
-/// Lets everything that was woken run until it sleeps again.
+/// Runs all woken tasks until they sleep again.
 pub(crate) async fn settle() {
     for _ in 0..50 {
         tokio::task::yield_now().await;
@@ -20,7 +20,7 @@ pub(crate) async fn settle() {
 }
 
 #[tokio::test]
-async fn a_running_coordinator_takes_a_job_to_its_end_by_wake_ups_alone() {
+async fn wake_ups_alone_take_a_job_to_its_end() {
     let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -42,10 +42,10 @@ async fn a_running_coordinator_takes_a_job_to_its_end_by_wake_ups_alone() {
 }
 
 #[tokio::test]
-async fn a_timer_that_has_nothing_to_do_sleeps() {
+async fn an_idle_timer_sleeps() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    // Offered during the warm-up of the next coordinator, and accepted before its deadline was put off to.
+    // Offered during the warm-up of the next coordinator, and accepted before its postponed deadline.
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
     fleet.bench.clock.advance(Duration::from_secs(16));
@@ -64,7 +64,7 @@ async fn a_timer_that_has_nothing_to_do_sleeps() {
     settle().await;
     let metrics = tokio::runtime::Handle::current().metrics();
 
-    // A task that never sleeps keeps the only thread of this runtime from ever parking.
+    // A task that never sleeps keeps the only thread of this runtime from parking.
     let parked = metrics.worker_park_count(0);
     let rested = async {
         while metrics.worker_park_count(0) == parked {
@@ -77,7 +77,7 @@ async fn a_timer_that_has_nothing_to_do_sleeps() {
 }
 
 #[tokio::test]
-async fn while_it_warms_up_nothing_is_taken_back_and_nobody_is_called_missing() {
+async fn during_warm_up_no_offer_expires_and_no_factory_is_missing() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -99,7 +99,7 @@ async fn while_it_warms_up_nothing_is_taken_back_and_nobody_is_called_missing() 
 }
 
 #[tokio::test]
-async fn after_it_has_warmed_up_a_factory_that_was_not_heard_of_is_missing_and_its_offer_is_taken_back() {
+async fn after_warm_up_a_silent_factory_is_missing_and_loses_offers() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -121,7 +121,7 @@ async fn after_it_has_warmed_up_a_factory_that_was_not_heard_of_is_missing_and_i
 }
 
 #[tokio::test]
-async fn a_wall_clock_that_is_set_back_does_not_make_the_warm_up_longer() {
+async fn a_wall_clock_set_back_does_not_prolong_the_warm_up() {
     let bench = quick();
     *bench.ahead.lock() = Duration::from_hours(1);
     let fleet = Arc::new(bench).open().await;

@@ -1,12 +1,13 @@
-//! Tokens, enrolment, processes of one factory, and leaving [T3][T7].
+//! Tokens, enrolment, processes of one factory, and removal [T3][T7].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use coordinator::{Error, Principal};
-use domain::{Clock, EventKind, FactoryId, FailureReason, Grant, Refusal, StageName, UnavailableRepo};
+use domain::{Clock, EventKind, FactoryId, FailureReason, Refusal, StageName, TokenScope, UnavailableRepo};
 use protocol::{
-    Action, AlertCode, Directive, Enroll, ErrandOutcome, Heartbeat, Held, NewToken, Presence, ProductSettings,
+    Action, AlertCode, CreateTokenRequest, Directive, EnrolRequest, ErrandOutcome, Heartbeat, HeldJob, Presence,
+    ProductSettings,
 };
 
 use super::{lasting, quick};
@@ -16,20 +17,23 @@ use crate::machine::{Machine, drain, sha};
 const LEASE_TTL: Duration = Duration::from_secs(90);
 
 async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
-    let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
-    let request = NewToken { name: "join".to_owned(), grant, ttl_seconds };
+    let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds };
     fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret
 }
 
 #[tokio::test]
-async fn a_join_token_is_good_for_one_of_fifty() {
+async fn a_join_token_enrols_one_of_fifty_factories() {
     let fleet = Fleet::warm(lasting()).await;
     let join_token = join_token(&fleet, None).await;
     fleet.store().set(|faults| faults.yields_max = 3);
 
     let enrolments = (0..50).map(|n| {
-        let request =
-            Enroll { join_token: join_token.clone(), factory_id: format!("factory-{n}").parse().unwrap(), nonce: None };
+        let request = EnrolRequest {
+            join_token: join_token.clone(),
+            factory_id: format!("factory-{n}").parse().unwrap(),
+            nonce: None,
+        };
         let coordinator = &fleet.coordinator;
         async move { coordinator.enroll(&request).await }
     });
@@ -43,7 +47,7 @@ async fn a_join_token_is_good_for_one_of_fifty() {
 }
 
 #[tokio::test]
-async fn a_join_token_ends_by_itself_and_does_nothing_else() {
+async fn a_join_token_expires_and_allows_only_enrolment() {
     let fleet = Fleet::warm(quick()).await;
     let secret = join_token(&fleet, Some(60)).await;
     let who = fleet.coordinator.authenticate(&secret).unwrap();
@@ -51,13 +55,13 @@ async fn a_join_token_ends_by_itself_and_does_nothing_else() {
 
     fleet.bench.clock.advance(Duration::from_secs(60));
 
-    let late = Enroll { join_token: secret.clone(), factory_id: "mac".parse().unwrap(), nonce: None };
+    let late = EnrolRequest { join_token: secret.clone(), factory_id: "mac".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&late).await, Err(Error::JoinTokenExpired { .. })));
     assert!(matches!(fleet.coordinator.authenticate(&secret), Err(Error::Unauthenticated)));
 }
 
 #[tokio::test]
-async fn a_rotated_token_works_for_the_overlap_and_not_longer() {
+async fn a_rotated_token_is_valid_for_the_overlap_only() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -76,7 +80,7 @@ async fn a_rotated_token_works_for_the_overlap_and_not_longer() {
 }
 
 #[tokio::test]
-async fn a_revoked_factory_is_nobody_and_its_stream_ends() {
+async fn a_revoked_factory_loses_its_token_and_stream() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -91,7 +95,7 @@ async fn a_revoked_factory_is_nobody_and_its_stream_ends() {
 }
 
 #[tokio::test]
-async fn a_revocation_whose_answer_was_lost_can_be_asked_for_again() {
+async fn a_revocation_with_a_lost_answer_can_be_repeated() {
     let fleet = Fleet::warm(quick()).await;
     for n in 0..30 {
         let mac = Machine::join(&fleet, &format!("mac-{n}")).await;
@@ -108,7 +112,7 @@ async fn a_revocation_whose_answer_was_lost_can_be_asked_for_again() {
 }
 
 #[tokio::test]
-async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fenced() {
+async fn row_06_writes_of_a_superseded_process_are_fenced() {
     let fleet = Fleet::warm(lasting()).await;
     let old = Machine::join(&fleet, "mac").await;
     let mut old_inbox = old.open_inbox(&fleet, 4).await;
@@ -122,7 +126,7 @@ async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fe
     assert_eq!(fleet.stage(job).await, StageName::Queued);
     let refused = old.complete(&fleet, grip, None).await.unwrap_err();
     assert!(matches!(refused, Error::Refused(Refusal::StaleEpoch { .. })), "{refused}");
-    assert_eq!(old.renew(&fleet).await.lost, vec![Held { job_id: job, lease_epoch: grip.epoch }]);
+    assert_eq!(old.renew(&fleet).await.lost, vec![HeldJob { job_id: job, lease_epoch: grip.epoch }]);
     assert!(old.beat(&fleet).await.superseded);
     while let Some(event) = old_inbox.next().await {
         assert!(matches!(event, protocol::InboxEvent::Directive(Directive::Cancel { .. })), "{event:?}");
@@ -136,7 +140,7 @@ async fn row_06_the_newest_process_is_the_factory_and_the_old_ones_writes_are_fe
 }
 
 #[tokio::test]
-async fn row_06_two_processes_with_one_offer_are_granted_once() {
+async fn row_06_two_processes_of_a_factory_are_granted_once() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.store().set(|faults| faults.yields_max = 3);
@@ -155,7 +159,7 @@ async fn row_06_two_processes_with_one_offer_are_granted_once() {
 }
 
 #[tokio::test]
-async fn renewals_of_a_superseded_process_are_no_sign_of_life_of_its_factory() {
+async fn renewals_of_a_superseded_process_are_no_heartbeat() {
     let fleet = Fleet::warm(quick()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
@@ -169,13 +173,13 @@ async fn renewals_of_a_superseded_process_are_no_sign_of_life_of_its_factory() {
 }
 
 #[tokio::test]
-async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
+async fn a_lease_of_another_factory_is_reported_as_lost() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let linux = Machine::join(&fleet, "linux").await;
-    let held = Held { job_id: job, lease_epoch: grip.epoch };
+    let held = HeldJob { job_id: job, lease_epoch: grip.epoch };
 
     let renewed = linux.renew_only(&fleet, vec![held]).await;
     let completed = linux.complete(&fleet, grip, None).await.unwrap_err();
@@ -186,7 +190,7 @@ async fn another_factorys_lease_is_not_renewed_and_is_called_lost() {
 }
 
 #[tokio::test]
-async fn a_factory_that_is_deregistered_gives_back_what_it_holds_and_is_nobody() {
+async fn a_removed_factory_loses_its_leases_and_tokens() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -206,7 +210,7 @@ async fn a_factory_that_is_deregistered_gives_back_what_it_holds_and_is_nobody()
 }
 
 #[tokio::test]
-async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned() {
+async fn only_long_silent_factories_without_leases_are_pruned() {
     let fleet = Fleet::warm(quick().with(|settings| settings.stale_after = Duration::from_secs(95))).await;
     let alive = Machine::join(&fleet, "alive").await;
     let silent = Machine::join(&fleet, "silent").await;
@@ -219,24 +223,24 @@ async fn only_factories_that_have_long_been_silent_and_hold_nothing_are_pruned()
         fleet.coordinator.factories(&fleet.admin).unwrap().items.into_iter().map(|view| view.id).collect();
     assert_eq!(left, vec![alive.id.clone()]);
     let fleet = fleet.restarted().await;
-    assert!(matches!(fleet.coordinator.prune(&fleet.admin).await, Err(Error::NotNow(_))));
+    assert!(matches!(fleet.coordinator.prune(&fleet.admin).await, Err(Error::NotReady(_))));
 }
 
 #[tokio::test]
-async fn a_factory_offers_only_what_its_token_allows() {
+async fn a_factorys_capabilities_are_limited_by_its_token() {
     let fleet = Fleet::warm(quick()).await;
-    let grant = Grant::Join {
+    let grant = TokenScope::Join {
         factory: Some("mac".parse().unwrap()),
         products: BTreeSet::new(),
         capabilities: ["has:docker", "os:macos", "repo:notes"].map(|token| token.parse().unwrap()).into(),
     };
-    let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
+    let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None };
     let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
-    let other = Enroll { join_token: join_token.clone(), factory_id: "linux".parse().unwrap(), nonce: None };
+    let other = EnrolRequest { join_token: join_token.clone(), factory_id: "linux".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&other).await, Err(Error::Forbidden(_))));
     let enrolled = fleet
         .coordinator
-        .enroll(&Enroll { join_token, factory_id: "mac".parse().unwrap(), nonce: None })
+        .enroll(&EnrolRequest { join_token, factory_id: "mac".parse().unwrap(), nonce: None })
         .await
         .unwrap();
     let mut mac = Machine::join(&fleet, "template").await;
@@ -253,31 +257,31 @@ async fn a_factory_offers_only_what_its_token_allows() {
 }
 
 #[tokio::test]
-async fn a_join_token_that_names_nobody_does_not_take_over_a_factory_that_is_there() {
+async fn an_unnamed_join_token_cannot_take_over_a_factory() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let anonymous = join_token(&fleet, None).await;
     let named = fleet.coordinator.join_token(mac.id.clone()).await.unwrap();
 
-    let stranger = Enroll { join_token: anonymous.clone(), factory_id: mac.id.clone(), nonce: None };
+    let stranger = EnrolRequest { join_token: anonymous.clone(), factory_id: mac.id.clone(), nonce: None };
     let refused = fleet.coordinator.enroll(&stranger).await.map(drop);
-    let invited = Enroll { join_token: named.reveal().to_owned(), factory_id: mac.id.clone(), nonce: None };
+    let invited = EnrolRequest { join_token: named.reveal().to_owned(), factory_id: mac.id.clone(), nonce: None };
     let enrolled = fleet.coordinator.enroll(&invited).await.unwrap();
 
     assert!(matches!(refused, Err(Error::Forbidden(_))), "{refused:?}");
     assert_eq!(enrolled.factory_id, mac.id);
-    let elsewhere = Enroll { join_token: anonymous, factory_id: "linux".parse().unwrap(), nonce: None };
+    let elsewhere = EnrolRequest { join_token: anonymous, factory_id: "linux".parse().unwrap(), nonce: None };
     fleet.coordinator.enroll(&elsewhere).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
+async fn a_token_of_another_product_cannot_write() {
     let fleet = Fleet::warm(quick()).await;
     let mut mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
     let grip = mac.build(&fleet, job).await;
     let products = ["another".parse().unwrap()].into();
-    mac.who.grant = Grant::Factory { factory: mac.id.clone(), products, capabilities: BTreeSet::new() };
+    mac.who.grant = TokenScope::Factory { factory: mac.id.clone(), products, capabilities: BTreeSet::new() };
     let before = fleet.kinds(job).await;
 
     let outcomes = [
@@ -297,7 +301,7 @@ async fn a_worker_whose_token_does_not_cover_the_product_writes_nothing() {
 }
 
 #[tokio::test]
-async fn tokens_that_have_ended_are_removed_when_others_are_made_and_at_the_next_start() {
+async fn ended_tokens_are_purged_on_creation_and_at_the_start() {
     let fleet = Fleet::warm(lasting()).await;
     let names = |fleet: &Fleet| -> Vec<String> {
         let tokens = fleet.coordinator.list_tokens(&fleet.admin).unwrap().items;
@@ -315,7 +319,7 @@ async fn tokens_that_have_ended_are_removed_when_others_are_made_and_at_the_next
 }
 
 #[tokio::test]
-async fn a_factorys_token_lives_as_long_as_the_settings_say() {
+async fn a_factory_token_has_the_configured_lifetime() {
     let ttl = Duration::from_hours(1);
     let fleet = Fleet::warm(quick().with(|settings| settings.factory_token_ttl = Some(ttl))).await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -326,7 +330,7 @@ async fn a_factorys_token_lives_as_long_as_the_settings_say() {
 }
 
 #[tokio::test]
-async fn a_factory_that_speaks_a_protocol_that_is_not_served_is_refused() {
+async fn an_unsupported_protocol_version_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -337,7 +341,7 @@ async fn a_factory_that_speaks_a_protocol_that_is_not_served_is_refused() {
 }
 
 #[tokio::test]
-async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
+async fn a_restart_remembers_the_newest_process_of_a_factory() {
     let fleet = Fleet::warm(lasting()).await;
     let old = Machine::join(&fleet, "mac").await;
     let new = Machine::clone_of(&fleet, &old, Duration::ZERO);
@@ -351,16 +355,16 @@ async fn a_restart_does_not_forget_which_process_of_a_factory_is_the_newer() {
 }
 
 #[tokio::test]
-async fn an_enrolment_whose_answer_was_lost_is_given_the_same_token_again() {
+async fn a_repeated_enrolment_returns_the_same_token() {
     let fleet = Fleet::warm(lasting()).await;
     let join_token = fleet.coordinator.join_token("mac".parse().unwrap()).await.unwrap().reveal().to_owned();
     let nonce = Some(domain::ClaimNonce::from_bytes([7; 16]));
-    let request = Enroll { join_token, factory_id: "mac".parse().unwrap(), nonce };
+    let request = EnrolRequest { join_token, factory_id: "mac".parse().unwrap(), nonce };
 
     let first = fleet.coordinator.enroll(&request).await.unwrap();
     let again = fleet.coordinator.enroll(&request).await.unwrap();
     let other_nonce = Some(domain::ClaimNonce::from_bytes([8; 16]));
-    let thief = fleet.coordinator.enroll(&Enroll { nonce: other_nonce, ..request }).await.err();
+    let thief = fleet.coordinator.enroll(&EnrolRequest { nonce: other_nonce, ..request }).await.err();
 
     assert_eq!(first.token, again.token);
     assert!(fleet.coordinator.authenticate(&first.token).is_ok());
@@ -379,7 +383,7 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
     let heartbeat = Heartbeat { unavailable_repos, ..mac.heartbeat(protocol::PROTOCOL_VERSION) };
     fleet.coordinator.heartbeat(&mac.who, heartbeat).await.unwrap();
     let alpha = ["alpha".parse().unwrap()].into();
-    let viewer = Principal { grant: Grant::Viewer { products: alpha }, ..fleet.admin.clone() };
+    let viewer = Principal { grant: TokenScope::Viewer { products: alpha }, ..fleet.admin.clone() };
 
     let mut codes = Vec::new();
     for who in [&fleet.admin, &viewer] {
@@ -390,9 +394,9 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
     assert_eq!(codes, vec![vec![protocol::AlertCode::RemoteUnavailable], vec![]]);
 }
 
-/// A closed stream is noticed at once: nothing is offered to the factory, and what it holds stays with it.
+/// A closed stream is noticed at once: the factory gets no offers, and keeps its leases.
 #[tokio::test]
-async fn a_factory_whose_stream_closed_is_disconnected_and_gets_no_offers() {
+async fn a_factory_without_its_stream_gets_no_offers() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let inbox = mac.open_inbox(&fleet, 4).await;
@@ -420,7 +424,7 @@ async fn a_factory_whose_stream_closed_is_disconnected_and_gets_no_offers() {
 }
 
 #[tokio::test]
-async fn a_dismissed_dead_letter_leaves_the_list_and_the_alert_and_can_be_requeued() {
+async fn a_dismissed_dead_letter_is_unlisted_and_can_be_requeued() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit("---\ntitle: Hopeless\nretry: { max: 1 }\n---\nTry.\n").await;

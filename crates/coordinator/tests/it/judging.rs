@@ -1,23 +1,26 @@
-//! What the coordinator makes of a failure that stays, of a question, and of money that nobody knows.
+//! How the coordinator treats permanent failures, questions and unknown costs.
 
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Again, FailureReason, Insights, RunEnd, RunOutcome, Spent, StageName};
-use protocol::{Action, ActionRequest, Alert, AlertCode, AskWork, FailWork, Failed, Held, Holding, Progress};
+use domain::{FailureReason, Retryability, RunEnd, RunInsights, RunOutcome, StageName, TotalSpend};
+use protocol::{
+    Action, ActionRequest, Alert, AlertCode, FailureReport, FailureResponse, HeldJob, HeldJobProgress, Progress,
+    QuestionReport,
+};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Grip, Machine};
 
-async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Failed, Error> {
-    let request = FailWork {
+async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<FailureResponse, Error> {
+    let request = FailureReport {
         lease_epoch: grip.epoch,
         reason: FailureReason::EngineError,
-        again: Again::Pointless,
+        again: Retryability::Pointless,
         message: Some("it was not allowed to use Bash (make)".to_owned()),
         checkpoint: None,
-        insights: Insights::default(),
+        insights: RunInsights::default(),
         evidence: Vec::new(),
         no_changes: false,
     };
@@ -25,7 +28,7 @@ async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Faile
 }
 
 #[tokio::test]
-async fn a_failure_that_would_end_the_same_way_goes_to_a_person_at_once() {
+async fn a_permanent_failure_is_not_retried() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -33,7 +36,7 @@ async fn a_failure_that_would_end_the_same_way_goes_to_a_person_at_once() {
 
     let failed = fail_for_good(&fleet, &mac, grip).await.unwrap();
 
-    assert_eq!(failed, Failed { stage: StageName::Failed, not_before: None });
+    assert_eq!(failed, FailureResponse { stage: StageName::Failed, not_before: None });
     let view = fleet.job(job).await;
     assert_eq!((view.reason, view.attempts), (Some(FailureReason::EngineError), 0));
     assert_eq!(view.message.as_deref(), Some("it was not allowed to use Bash (make)"));
@@ -47,10 +50,10 @@ async fn a_question_parks_the_job_and_its_answer_reaches_the_next_run() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
-    let insights = Insights { cost_usd: Some(0.5), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.5), ..RunInsights::default() };
     let question = "Which database?".to_owned();
 
-    let ask = AskWork { lease_epoch: grip.epoch, question, checkpoint: None, insights };
+    let ask = QuestionReport { lease_epoch: grip.epoch, question, checkpoint: None, insights };
     let parked = fleet.coordinator.ask(&mac.who, job, &ask).await.unwrap();
 
     assert_eq!(parked.stage, StageName::Blocked);
@@ -98,13 +101,48 @@ async fn a_requeue_passes_the_operators_message_and_the_failure_on() {
 }
 
 #[tokio::test]
-async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() {
+async fn failed_jobs_are_one_alert_per_product_for_a_day() {
+    let fleet = Fleet::warm(quick()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let mut jobs = Vec::new();
+    for _ in 0..2 {
+        let job = fleet.submit(PLAIN).await;
+        let grip = mac.build(&fleet, job).await;
+        fail_for_good(&fleet, &mac, grip).await.unwrap();
+        fleet.bench.clock.advance(Duration::from_secs(1));
+        jobs.push(job);
+    }
+    let cancelled = fleet.submit(PLAIN).await;
+    fleet.coordinator.act(&fleet.admin, cancelled, Action::Cancel, ActionRequest::default()).await.unwrap();
+    let alerts = async || {
+        let items = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        let failed = items.into_iter().filter(|alert| alert.code == AlertCode::JobsFailed);
+        failed.map(|alert| (alert.jobs, alert.job_id, alert.message)).collect::<Vec<_>>()
+    };
+
+    let short = jobs[1].short();
+    let message = format!(
+        "2 jobs of product `default` failed in the last 24 hours, the newest is {short} \"Mend the gate\": read why with \
+         `giga job {short}`, requeue it with `giga requeue {short}`"
+    );
+    assert_eq!(alerts().await, [(Some(2), Some(jobs[1]), message)]);
+    fleet.coordinator.act(&fleet.admin, jobs[1], Action::Requeue, ActionRequest::default()).await.unwrap();
+    assert_eq!(
+        alerts().await.iter().map(|(count, job, _)| (*count, *job)).collect::<Vec<_>>(),
+        [(Some(1), Some(jobs[0]))]
+    );
+    fleet.bench.clock.advance(Duration::from_hours(24));
+    assert_eq!(alerts().await, []);
+}
+
+#[tokio::test]
+async fn a_question_is_an_alert_until_it_is_answered() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let question = format!("Which\n\u{1b}[2Jgate? {}", "x".repeat(900));
-    let ask = AskWork { lease_epoch: grip.epoch, question, checkpoint: None, insights: Insights::default() };
+    let ask = QuestionReport { lease_epoch: grip.epoch, question, checkpoint: None, insights: RunInsights::default() };
     fleet.coordinator.ask(&mac.who, job, &ask).await.unwrap();
     let since = fleet.job(job).await.updated_at;
     fleet.bench.clock.advance(Duration::from_secs(600));
@@ -132,22 +170,23 @@ async fn a_question_is_an_alert_until_it_is_answered_also_right_after_a_start() 
 }
 
 #[tokio::test]
-async fn what_was_heard_of_a_run_that_is_lost_counts_and_what_was_not_is_unknown() {
+async fn the_reported_cost_of_a_lost_run_counts() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let ttl = fleet.coordinator.settings().lease_ttl;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     let progress = Progress { cost_usd: Some(0.25), tokens_in: Some(70), ..Progress::default() };
-    let held = Held { job_id: job, lease_epoch: grip.epoch };
-    mac.renew_showing(&fleet, vec![Holding { held, progress: Some(progress) }]).await;
+    let held = HeldJob { job_id: job, lease_epoch: grip.epoch };
+    mac.renew_showing(&fleet, vec![HeldJobProgress { held, progress: Some(progress) }]).await;
 
     fleet.pass(ttl * 2, &[]).await;
     mac.beat(&fleet).await;
     mac.build(&fleet, job).await;
     fleet.act(job, Action::Cancel).await.unwrap();
 
-    let Spent { cost_usd, tokens, runs_without_cost, runs_without_tokens, engine_ms, .. } = fleet.job(job).await.spent;
+    let TotalSpend { cost_usd, tokens, runs_without_cost, runs_without_tokens, engine_ms, .. } =
+        fleet.job(job).await.spent;
     assert_eq!((cost_usd, tokens), (Some(0.25), Some(70)));
     assert_eq!((runs_without_cost, runs_without_tokens), (1, 1), "the second was never heard of");
     assert!(engine_ms.is_some_and(|ms| ms >= u64::try_from(ttl.as_millis()).unwrap()), "{engine_ms:?}");

@@ -81,7 +81,7 @@ async fn row_36_a_job_of_a_clock_ahead_starves_visibly() {
 }
 
 #[tokio::test]
-async fn row_36_a_backoff_lasts_as_long_as_was_meant() {
+async fn row_36_a_clock_jump_does_not_change_a_backoff() {
     for restarts in [false, true] {
         let fleet = Fleet::warm(lasting()).await;
         let mac = join(&fleet).await;
@@ -101,7 +101,7 @@ async fn row_36_a_backoff_lasts_as_long_as_was_meant() {
 }
 
 #[tokio::test]
-async fn row_36_an_offer_expires_when_it_was_meant_to() {
+async fn row_36_a_clock_jump_does_not_change_an_offers_expiry() {
     let fleet = Fleet::warm(quick()).await;
     let mac = join(&fleet).await;
     *fleet.bench.ahead.lock() = Duration::from_hours(1);
@@ -117,7 +117,7 @@ async fn row_36_an_offer_expires_when_it_was_meant_to() {
 }
 
 #[tokio::test]
-async fn row_36_a_clock_that_is_set_forward_takes_no_offer_back() {
+async fn row_36_a_clock_set_forward_expires_no_offer() {
     let fleet = Fleet::warm(quick()).await;
     let mac = join(&fleet).await;
     let job = fleet.submit(PLAIN).await;

@@ -1,16 +1,17 @@
-//! Several coordinators on one store that all believe they lead: harmless, by the stamp, the accept and the fence.
+//! Several coordinators on one store that all believe they lead: harmless, because of the offer's compare-and-set, the
+//! accept and the fence.
 
 use std::sync::Arc;
 
 use coordinator::Principal;
-use domain::{EventKind, Grant, ProductId, StageName, TokenId};
+use domain::{EventKind, ProductId, StageName, TokenId, TokenScope};
 
 use super::{lasting, quick};
 use crate::fleet::PLAIN;
 use crate::machine::{Machine, Offers};
 
 #[tokio::test]
-async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
+async fn row_12_three_leading_dispatchers_grant_each_job_once() {
     let bench = Arc::new(quick());
     let fleets = [bench.open().await, bench.open().await, bench.open().await];
     fleets[0].warm_up();
@@ -18,7 +19,7 @@ async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
     for name in ["a", "b", "c", "d"] {
         let machine = Machine::join_with(&fleets[0], name, Offers { seats: 100, ..Offers::default() }).await;
         for fleet in &fleets[1..] {
-            // The first try meets what another coordinator wrote, and learns it.
+            // The first attempt meets the write of another coordinator, and reads it.
             let _ = machine.try_beat(fleet).await;
             machine.beat(fleet).await;
         }
@@ -58,7 +59,7 @@ async fn row_12_three_dispatchers_that_all_lead_grant_each_dispatch_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn row_12_three_dispatchers_on_threads_of_their_own_stamp_each_job_once() {
+async fn row_12_dispatchers_on_three_threads_offer_each_job_once() {
     let bench = Arc::new(lasting());
     let first = bench.open().await;
     first.warm_up();
@@ -86,13 +87,13 @@ async fn row_12_three_dispatchers_on_threads_of_their_own_stamp_each_job_once() 
 }
 
 #[tokio::test]
-async fn coordinators_that_start_at_once_on_an_empty_store_all_start() {
+async fn concurrent_coordinators_all_start_on_an_empty_store() {
     let bench = quick();
     bench.store.set(|faults| faults.yields_max = 3);
 
     let started = futures_util::future::join_all((0..10).map(|_| bench.start())).await;
 
-    let admin = Principal { token: TokenId::from_bytes([1; 16]), name: "admin".to_owned(), grant: Grant::Admin };
+    let admin = Principal { token: TokenId::from_bytes([1; 16]), name: "admin".to_owned(), grant: TokenScope::Admin };
     for (coordinator, _) in started {
         let products: Vec<_> = coordinator.products(&admin).unwrap().items.into_iter().map(|known| known.id).collect();
         assert_eq!(products, vec![ProductId::default_product()]);
@@ -100,7 +101,7 @@ async fn coordinators_that_start_at_once_on_an_empty_store_all_start() {
 }
 
 #[tokio::test]
-async fn row_12_a_dispatcher_that_lost_a_race_catches_up_without_a_sweep() {
+async fn row_12_a_dispatcher_catches_up_after_a_lost_race() {
     let bench = Arc::new(quick());
     let winner = bench.open().await;
     winner.warm_up();

@@ -1,10 +1,10 @@
-//! Leases: renewed in memory, reaped by one conditional write, and worth nothing to whoever lost them.
+//! Leases: renewed in memory, reaped by one conditional write, and fenced after they are lost.
 
 use std::time::Duration;
 
 use coordinator::Error;
 use domain::{EventKind, FailureReason, Refusal, StageName};
-use protocol::{ErrandOutcome, Held, JobView};
+use protocol::{ErrandOutcome, HeldJob, JobView};
 
 use super::{lasting, quick, retold};
 use crate::fleet::{Fleet, IN_REPO, PLAIN};
@@ -17,7 +17,7 @@ fn is_fenced(error: &Error) -> bool {
     matches!(error, Error::Refused(Refusal::StaleEpoch { .. } | Refusal::NotHolder { .. }))
 }
 
-/// A write that a worker made once, and that the network may bring again.
+/// A write that a worker made once, and that the network may repeat.
 #[derive(Debug, Clone, Copy)]
 enum Write {
     Start(Grip),
@@ -39,7 +39,7 @@ async fn write(fleet: &Fleet, machine: &Machine, write: Write) -> Result<(), Err
     }
 }
 
-/// Brings each past write again up to three times, in random order; the job must stay as it is, but for its own saves.
+/// Repeats each past write up to three times, in random order; the job must not change, except by its own checkpoints.
 async fn replay(fleet: &Fleet, machine: &Machine, past: &[Write], job: domain::JobId) {
     let mut again = Vec::new();
     for past in past {
@@ -54,7 +54,7 @@ async fn replay(fleet: &Fleet, machine: &Machine, past: &[Write], job: domain::J
             assert!(is_fenced(error), "{late:?}: {error}");
         }
         match late {
-            // Work that is saved twice by the live holder is saved twice: it is the same work.
+            // A checkpoint that the live holder saves twice is the same work.
             Write::Save(_) if outcome.is_ok() => {
                 let expected = JobView { rev: after.rev, seq: after.seq, updated_at: after.updated_at, ..before };
                 assert_eq!(after, expected);
@@ -65,7 +65,7 @@ async fn replay(fleet: &Fleet, machine: &Machine, past: &[Write], job: domain::J
 }
 
 #[tokio::test]
-async fn row_07_a_write_that_comes_late_or_again_changes_nothing() {
+async fn row_07_a_late_or_repeated_write_changes_nothing() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.attempts_max = 4)).await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -88,7 +88,7 @@ async fn row_07_a_write_that_comes_late_or_again_changes_nothing() {
             fleet.pass(Duration::from_secs(150), &[&mac]).await;
         }
         assert_eq!(fleet.job(job).await.attempts, 2);
-        // The promotion expired while time passed: another grant is needed for it.
+        // The promotion expired meanwhile: it needs another grant.
         fleet.dispatch().await;
         let grip = mac.try_take(&fleet, job).await.unwrap();
         write(&fleet, &mac, Write::Promote(grip)).await.unwrap();
@@ -101,7 +101,7 @@ async fn row_07_a_write_that_comes_late_or_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn row_07_a_fenced_failure_counts_no_attempt_and_sets_no_backoff() {
+async fn row_07_a_fenced_failure_counts_no_attempt_and_no_backoff() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -117,7 +117,7 @@ async fn row_07_a_fenced_failure_counts_no_attempt_and_sets_no_backoff() {
 }
 
 #[tokio::test]
-async fn row_09_a_lease_that_cannot_be_reaped_does_not_stop_the_reaper() {
+async fn row_09_a_failed_reap_does_not_stop_the_reaper() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 20, ..Offers::default() }).await;
     let mut jobs = Vec::new();
@@ -143,7 +143,7 @@ async fn row_09_a_lease_that_cannot_be_reaped_does_not_stop_the_reaper() {
 }
 
 #[tokio::test]
-async fn row_10_factories_whose_clocks_are_an_hour_off_lose_nothing_early() {
+async fn row_10_factory_clocks_an_hour_off_expire_no_lease_early() {
     let hour = Duration::from_secs(3_600);
     let fleet = Fleet::warm(lasting()).await;
     let ahead = Machine::join(&fleet, "ahead").await;
@@ -159,7 +159,7 @@ async fn row_10_factories_whose_clocks_are_an_hour_off_lose_nothing_early() {
 }
 
 #[tokio::test]
-async fn row_10_a_process_on_a_clock_that_was_set_back_stands_for_its_factory_at_once() {
+async fn row_10_a_new_process_with_an_older_clock_is_the_newest() {
     let fleet = Fleet::warm(quick()).await;
     let first = Machine::join(&fleet, "mac").await;
     let before = Machine::clone_of(&fleet, &first, Duration::from_secs(3_600));
@@ -175,7 +175,7 @@ async fn row_10_a_process_on_a_clock_that_was_set_back_stands_for_its_factory_at
 }
 
 #[tokio::test]
-async fn row_11_a_coordinator_that_stood_still_reaps_nobody_before_they_could_renew() {
+async fn row_11_a_paused_coordinator_reaps_no_lease_at_once() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -196,7 +196,7 @@ async fn row_11_a_coordinator_that_stood_still_reaps_nobody_before_they_could_re
 }
 
 #[tokio::test]
-async fn row_11_a_coordinator_that_stood_still_before_its_first_look_at_a_lease_reaps_nobody() {
+async fn row_11_a_pause_before_the_first_reaper_pass_reaps_none() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.coordinator.tick().await;
@@ -231,7 +231,7 @@ async fn row_11_after_a_restart_nothing_is_reaped_for_one_lease() {
 }
 
 #[tokio::test]
-async fn row_22_a_job_that_kills_its_factories_is_put_away_and_the_fleet_lives() {
+async fn row_22_a_job_that_kills_its_factories_is_dead_lettered() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.lost_leases_max = 3)).await;
     fleet.ship_everything().await;
     let poison = fleet.submit(PLAIN).await;
@@ -256,7 +256,7 @@ async fn row_22_a_job_that_kills_its_factories_is_put_away_and_the_fleet_lives()
 }
 
 #[tokio::test]
-async fn row_31_a_checkpoint_of_a_holder_that_was_replaced_is_refused() {
+async fn row_31_a_checkpoint_of_a_former_holder_is_fenced() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let linux = Machine::join(&fleet, "linux").await;
@@ -276,12 +276,12 @@ async fn row_31_a_checkpoint_of_a_holder_that_was_replaced_is_refused() {
 
     assert!(is_fenced(&refused), "{refused}");
     assert_eq!(fleet.job(job).await.checkpoint.map(|saved| saved.sha), Some(sha(2)));
-    let taken = Held { job_id: job, lease_epoch: old.epoch };
+    let taken = HeldJob { job_id: job, lease_epoch: old.epoch };
     assert_eq!(first.renew_only(&fleet, vec![taken]).await.lost, vec![taken]);
 }
 
 #[tokio::test]
-async fn work_that_was_saved_is_given_to_the_next_holder() {
+async fn the_next_holder_gets_the_checkpoint() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -298,7 +298,7 @@ async fn work_that_was_saved_is_given_to_the_next_holder() {
 }
 
 #[tokio::test]
-async fn a_job_that_its_holder_leaves_out_of_two_lists_is_taken_back() {
+async fn a_lease_omitted_from_two_renewals_is_revoked() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -313,7 +313,7 @@ async fn a_job_that_its_holder_leaves_out_of_two_lists_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_failure_is_retried_with_a_growing_pause_until_it_is_enough() {
+async fn a_failure_is_retried_with_backoff_up_to_the_limit() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -335,7 +335,7 @@ async fn a_failure_is_retried_with_a_growing_pause_until_it_is_enough() {
 }
 
 #[tokio::test]
-async fn a_failure_that_is_final_frees_the_seat_at_once() {
+async fn a_final_failure_frees_the_seat_at_once() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let job = fleet.submit(PLAIN).await;
@@ -350,7 +350,7 @@ async fn a_failure_that_is_final_frees_the_seat_at_once() {
 }
 
 #[tokio::test]
-async fn a_worker_cannot_give_a_reason_that_is_the_coordinators_to_give() {
+async fn a_worker_cannot_report_a_coordinators_reason() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;

@@ -1,4 +1,4 @@
-//! A factory that does what it is told: it has a token, a process, seats, and a list of what it holds.
+//! A simulated factory: it has a token, a process, seats, and a list of its leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,13 +6,14 @@ use std::time::Duration;
 use coordinator::{Error, Inbox, Principal};
 use domain::{
     Capability, Checkpoint, ClaimNonce, Clock as _, CommitSha, DispatchSeq, EngineHealth, EngineName, Epoch, FactoryId,
-    FailureReason, Grant, InstanceId, JobId, Message, RepoName,
+    FailureReason, InstanceId, JobId, Message, RepoName, TokenScope,
 };
 use parking_lot::Mutex;
 use protocol::{
-    Accept, Accepted, Claim, CompleteWork, Completed, Directive, Enroll, ErrandOutcome, ErrandReport, FailWork, Failed,
-    Heartbeat, HeartbeatAnswer, Held, Holding, InboxEvent, NewToken, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Renew,
-    Renewed, StageAnswer, StartWork,
+    AcceptRequest, AcceptResponse, ClaimRequest, CompletionReport, CompletionResponse, CreateTokenRequest, Directive,
+    EnrolRequest, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, Heartbeat, HeartbeatResponse, HeldJob,
+    HeldJobProgress, InboxEvent, Patch, QuotaReport, QuotaResponse, ReleaseReport, RenewRequest, RenewResponse,
+    StageResponse, StartReport,
 };
 
 use crate::fleet::Fleet;
@@ -24,10 +25,10 @@ pub(crate) struct Machine {
     pub(crate) who: Principal,
     pub(crate) token: String,
     pub(crate) offers: Offers,
-    held: Mutex<Vec<Held>>,
+    held: Mutex<Vec<HeldJob>>,
 }
 
-/// What a machine has to offer.
+/// The description of a machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Offers {
     pub(crate) seats: u32,
@@ -49,7 +50,7 @@ impl Default for Offers {
     }
 }
 
-/// The right to work on a job.
+/// A lease on a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grip {
     pub(crate) job: JobId,
@@ -57,16 +58,16 @@ pub(crate) struct Grip {
 }
 
 impl Machine {
-    /// A machine that has enrolled and given its first sign of life.
+    /// A machine that has enrolled and sent its first heartbeat.
     pub(crate) async fn join(fleet: &Fleet, name: &str) -> Self {
         Self::join_with(fleet, name, Offers::default()).await
     }
 
     pub(crate) async fn join_with(fleet: &Fleet, name: &str, offers: Offers) -> Self {
-        let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
-        let request = NewToken { name: "join".to_owned(), grant, ttl_seconds: None };
+        let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None };
         let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
-        let enroll = Enroll { join_token, factory_id: name.parse().unwrap(), nonce: None };
+        let enroll = EnrolRequest { join_token, factory_id: name.parse().unwrap(), nonce: None };
         let token = fleet.coordinator.enroll(&enroll).await.unwrap().token;
         let machine = Self::process(fleet, name, token, offers, Duration::ZERO);
         machine.beat(fleet).await;
@@ -85,16 +86,16 @@ impl Machine {
         }
     }
 
-    /// Another process of the same factory, on a machine whose clock shows this much more.
+    /// Another process of the same factory, on a machine whose clock is this far ahead.
     pub(crate) fn clone_of(fleet: &Fleet, original: &Self, clock_ahead: Duration) -> Self {
         Self::process(fleet, original.id.as_str(), original.token.clone(), original.offers.clone(), clock_ahead)
     }
 
-    pub(crate) async fn try_beat(&self, fleet: &Fleet) -> Result<HeartbeatAnswer, Error> {
+    pub(crate) async fn try_beat(&self, fleet: &Fleet) -> Result<HeartbeatResponse, Error> {
         fleet.coordinator.heartbeat(&self.who, self.heartbeat(protocol::PROTOCOL_VERSION)).await
     }
 
-    /// A sign of life in a version of the protocol.
+    /// A heartbeat in a version of the protocol.
     pub(crate) fn heartbeat(&self, protocol: u32) -> Heartbeat {
         Heartbeat {
             instance: self.instance,
@@ -116,29 +117,29 @@ impl Machine {
         }
     }
 
-    pub(crate) async fn beat(&self, fleet: &Fleet) -> HeartbeatAnswer {
+    pub(crate) async fn beat(&self, fleet: &Fleet) -> HeartbeatResponse {
         self.try_beat(fleet).await.unwrap()
     }
 
-    /// Renews everything it holds, and lets go of what it has lost.
-    pub(crate) async fn renew(&self, fleet: &Fleet) -> Renewed {
+    /// Renews all leases, and drops the lost ones.
+    pub(crate) async fn renew(&self, fleet: &Fleet) -> RenewResponse {
         let held = self.held();
         let renewed = self.renew_only(fleet, held).await;
         self.held.lock().retain(|held| !renewed.lost.contains(held));
         renewed
     }
 
-    pub(crate) async fn renew_only(&self, fleet: &Fleet, held: Vec<Held>) -> Renewed {
-        self.renew_showing(fleet, held.into_iter().map(Holding::from).collect()).await
+    pub(crate) async fn renew_only(&self, fleet: &Fleet, held: Vec<HeldJob>) -> RenewResponse {
+        self.renew_showing(fleet, held.into_iter().map(HeldJobProgress::from).collect()).await
     }
 
-    /// Renews, and shows what agents are doing.
-    pub(crate) async fn renew_showing(&self, fleet: &Fleet, held: Vec<Holding>) -> Renewed {
-        let request = Renew { instance: self.instance, held, load: 0.0, disk_free_bytes: None };
+    /// Renews, and reports the progress of agents.
+    pub(crate) async fn renew_showing(&self, fleet: &Fleet, held: Vec<HeldJobProgress>) -> RenewResponse {
+        let request = RenewRequest { instance: self.instance, held, load: 0.0, disk_free_bytes: None };
         fleet.coordinator.renew(&self.who, &self.id, &request).await.unwrap()
     }
 
-    pub(crate) fn held(&self) -> Vec<Held> {
+    pub(crate) fn held(&self) -> Vec<HeldJob> {
         self.held.lock().clone()
     }
 
@@ -146,8 +147,8 @@ impl Machine {
         self.held.lock().retain(|held| held.job_id != grip.job);
     }
 
-    pub(crate) fn claim(&self, fleet: &Fleet, job: JobId, seq: DispatchSeq) -> Accept {
-        Accept {
+    pub(crate) fn claim(&self, fleet: &Fleet, job: JobId, seq: DispatchSeq) -> AcceptRequest {
+        AcceptRequest {
             job_id: job,
             dispatch_seq: seq,
             claim_nonce: ClaimNonce::new(fleet.bench.clock.now(), fleet.bytes()),
@@ -156,10 +157,10 @@ impl Machine {
         }
     }
 
-    pub(crate) async fn accept(&self, fleet: &Fleet, claim: &Accept) -> Result<Accepted, Error> {
+    pub(crate) async fn accept(&self, fleet: &Fleet, claim: &AcceptRequest) -> Result<AcceptResponse, Error> {
         let accepted = fleet.coordinator.accept(&self.who, claim).await?;
         if accepted.assignment.errand.is_none() {
-            let held = Held { job_id: claim.job_id, lease_epoch: accepted.lease_epoch };
+            let held = HeldJob { job_id: claim.job_id, lease_epoch: accepted.lease_epoch };
             let mut list = self.held.lock();
             if !list.contains(&held) {
                 list.push(held);
@@ -168,9 +169,9 @@ impl Machine {
         Ok(accepted)
     }
 
-    /// A request for work under a nonce of its own.
-    pub(crate) fn request(&self, fleet: &Fleet, limit: u32) -> Claim {
-        Claim {
+    /// A claim request with a new nonce.
+    pub(crate) fn request(&self, fleet: &Fleet, limit: u32) -> ClaimRequest {
+        ClaimRequest {
             factory_id: Some(self.id.clone()),
             instance: self.instance,
             claim_nonce: ClaimNonce::new(fleet.bench.clock.now(), fleet.bytes()),
@@ -180,8 +181,8 @@ impl Machine {
         }
     }
 
-    /// Asks for work.
-    pub(crate) async fn ask(&self, fleet: &Fleet, request: &Claim) -> Result<Vec<Grip>, Error> {
+    /// Claims work.
+    pub(crate) async fn ask(&self, fleet: &Fleet, request: &ClaimRequest) -> Result<Vec<Grip>, Error> {
         let claimed = fleet.coordinator.claim(&self.who, request).await?;
         let grips = claimed
             .granted
@@ -190,7 +191,7 @@ impl Machine {
         let grips: Vec<Grip> = grips.collect();
         let mut list = self.held.lock();
         for grip in &grips {
-            let held = Held { job_id: grip.job, lease_epoch: grip.epoch };
+            let held = HeldJob { job_id: grip.job, lease_epoch: grip.epoch };
             if !list.contains(&held) {
                 list.push(held);
             }
@@ -198,64 +199,69 @@ impl Machine {
         Ok(grips)
     }
 
-    /// The jobs that it gets when it asks for this many.
+    /// The jobs that it gets from a claim of this many.
     pub(crate) async fn ask_for(&self, fleet: &Fleet, limit: u32) -> Vec<JobId> {
         let request = self.request(fleet, limit);
         self.ask(fleet, &request).await.unwrap().into_iter().map(|grip| grip.job).collect()
     }
 
-    /// Accepts the offer that stands on a job.
+    /// Accepts the open offer of a job.
     pub(crate) async fn try_take(&self, fleet: &Fleet, job: JobId) -> Result<Grip, Error> {
         let claim = self.claim(fleet, job, fleet.job(job).await.dispatch_seq);
         let accepted = self.accept(fleet, &claim).await?;
         Ok(Grip { job, epoch: accepted.lease_epoch })
     }
 
-    /// Dispatches what waits, and accepts the offer that stands on a job.
+    /// Dispatches, and accepts the open offer of a job.
     pub(crate) async fn take(&self, fleet: &Fleet, job: JobId) -> Grip {
         fleet.dispatch().await;
         self.try_take(fleet, job).await.unwrap()
     }
 
-    /// [`Machine::take`], and the engine runs.
+    /// [`Machine::take`], and the engine starts.
     pub(crate) async fn build(&self, fleet: &Fleet, job: JobId) -> Grip {
         let grip = self.take(fleet, job).await;
         self.start(fleet, grip).await.unwrap();
         grip
     }
 
-    /// [`Machine::build`], and the work is done, without a commit.
+    /// [`Machine::build`], and the run completes without a commit.
     pub(crate) async fn run(&self, fleet: &Fleet, job: JobId) {
         let grip = self.build(fleet, job).await;
         self.complete(fleet, grip, None).await.unwrap();
     }
 
-    pub(crate) async fn start(&self, fleet: &Fleet, grip: Grip) -> Result<StageAnswer, Error> {
-        let request = StartWork { lease_epoch: grip.epoch, engine: EngineName::command() };
+    pub(crate) async fn start(&self, fleet: &Fleet, grip: Grip) -> Result<StageResponse, Error> {
+        let request = StartReport { lease_epoch: grip.epoch, engine: EngineName::command() };
         fleet.coordinator.start(&self.who, grip.job, &request).await
     }
 
-    /// [`Machine::start`] by this engine.
-    pub(crate) async fn start_by(&self, fleet: &Fleet, grip: Grip, engine: &str) -> Result<StageAnswer, Error> {
-        let request = StartWork { lease_epoch: grip.epoch, engine: engine.parse().unwrap() };
+    /// [`Machine::start`] with this engine.
+    pub(crate) async fn start_by(&self, fleet: &Fleet, grip: Grip, engine: &str) -> Result<StageResponse, Error> {
+        let request = StartReport { lease_epoch: grip.epoch, engine: engine.parse().unwrap() };
         fleet.coordinator.start(&self.who, grip.job, &request).await
     }
 
-    /// The engine has used up its window.
-    pub(crate) async fn quota(&self, fleet: &Fleet, request: QuotaWork, job: JobId) -> Result<QuotaAnswer, Error> {
+    /// The engine has exhausted its quota.
+    pub(crate) async fn quota(&self, fleet: &Fleet, request: QuotaReport, job: JobId) -> Result<QuotaResponse, Error> {
         let answer = fleet.coordinator.quota(&self.who, job, &request).await?;
         self.let_go(Grip { job, epoch: request.lease_epoch });
         Ok(answer)
     }
 
-    pub(crate) async fn save(&self, fleet: &Fleet, grip: Grip, sha: &CommitSha) -> Result<StageAnswer, Error> {
+    pub(crate) async fn save(&self, fleet: &Fleet, grip: Grip, sha: &CommitSha) -> Result<StageResponse, Error> {
         let request =
             Patch { lease_epoch: grip.epoch, stage: None, engine: None, checkpoint: Some(checkpoint(grip, sha)) };
         fleet.coordinator.patch(&self.who, grip.job, &request).await
     }
 
-    pub(crate) async fn complete(&self, fleet: &Fleet, grip: Grip, sha: Option<CommitSha>) -> Result<Completed, Error> {
-        let request = CompleteWork { lease_epoch: grip.epoch, sha, ..CompleteWork::default() };
+    pub(crate) async fn complete(
+        &self,
+        fleet: &Fleet,
+        grip: Grip,
+        sha: Option<CommitSha>,
+    ) -> Result<CompletionResponse, Error> {
+        let request = CompletionReport { lease_epoch: grip.epoch, sha, ..CompletionReport::default() };
         let completed = fleet.coordinator.complete(&self.who, grip.job, &request).await?;
         self.let_go(grip);
         Ok(completed)
@@ -266,19 +272,24 @@ impl Machine {
         fleet: &Fleet,
         grip: Grip,
         outcome: ErrandOutcome,
-    ) -> Result<StageAnswer, Error> {
+    ) -> Result<StageResponse, Error> {
         let request = ErrandReport { lease_epoch: grip.epoch, outcome, pull_request: None, conflicts_with: None };
         fleet.coordinator.promote(&self.who, grip.job, &request).await
     }
 
-    pub(crate) async fn fail(&self, fleet: &Fleet, grip: Grip, reason: FailureReason) -> Result<Failed, Error> {
-        let request = FailWork {
+    pub(crate) async fn fail(
+        &self,
+        fleet: &Fleet,
+        grip: Grip,
+        reason: FailureReason,
+    ) -> Result<FailureResponse, Error> {
+        let request = FailureReport {
             lease_epoch: grip.epoch,
             reason,
-            again: domain::Again::default(),
+            again: domain::Retryability::default(),
             message: None,
             checkpoint: None,
-            insights: domain::Insights::default(),
+            insights: domain::RunInsights::default(),
             evidence: Vec::new(),
             no_changes: false,
         };
@@ -287,9 +298,9 @@ impl Machine {
         Ok(failed)
     }
 
-    pub(crate) async fn release(&self, fleet: &Fleet, grip: Grip) -> Result<StageAnswer, Error> {
+    pub(crate) async fn release(&self, fleet: &Fleet, grip: Grip) -> Result<StageResponse, Error> {
         let request =
-            ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: None, insights: Default::default() };
+            ReleaseReport { lease_epoch: grip.epoch, message: None, checkpoint: None, insights: Default::default() };
         let released = fleet.coordinator.release(&self.who, grip.job, &request).await?;
         self.let_go(grip);
         Ok(released)
@@ -311,7 +322,7 @@ pub(crate) fn sha(n: u32) -> CommitSha {
     format!("{n:040x}").parse().unwrap()
 }
 
-/// What is in an inbox now; nothing is waited for.
+/// The current content of an inbox, without waiting.
 pub(crate) async fn drain(inbox: &mut Inbox) -> (Vec<Message>, Vec<Directive>) {
     let (mut messages, mut directives) = (Vec::new(), Vec::new());
     loop {

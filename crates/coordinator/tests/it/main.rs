@@ -1,8 +1,8 @@
-//! The protocol under fire: crashes, lost answers, repeated and reordered messages, races. Rows are those of the list of
-//! flaws that a dispatcher like ours must not have.
+//! Fault-injection tests of the protocol: crashes, lost answers, repeated and reordered messages, races. Rows are those
+//! of the list of flaws that a dispatcher must not have.
 //!
-//! Every story is told on the embedded stores and, by the macro below, on others; it takes its store from the module that
-//! it is in.
+//! Every test runs on the embedded stores and, by the macro below, on others; it takes its store from its parent
+//! module.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![expect(clippy::duplicate_mod, reason = "one story is told on several stores")]
 
@@ -44,7 +44,7 @@ mod steering;
 mod turning;
 mod windows;
 
-/// Stories again, on the stores of a module of `stores`.
+/// Repeats test modules on the stores of a module of `stores`.
 macro_rules! stories_on {
     ($stores:ident: $($story:ident),+) => {
         #[path = "."]
@@ -63,7 +63,7 @@ stories_on!(
     windows
 );
 
-// Those in which the store decides something. Not those that count the turns of the only thread: an answer from a server
+// The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 stories_on!(
     postgres: accepting, claiming, depending, dispatching, errands, following, leading, leasing, racing, restoring, seats, steering, windows

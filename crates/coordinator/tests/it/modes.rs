@@ -1,9 +1,9 @@
-//! Modes: switched at run time, told at once, and never in the way of what is under way [D1][I13].
+//! Dispatch modes: switched at run time, sent at once, without effect on running work [D1][I13].
 
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Flags, Mode, ProductId, StageName};
+use domain::{DispatchModes, Mode, ProductId, StageName};
 use protocol::{AlertCode, InboxEvent, ProductSettings};
 
 use super::{lasting, quick};
@@ -19,11 +19,11 @@ async fn register(fleet: &Fleet, name: &str) {
 }
 
 #[tokio::test]
-async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_dispatcher() {
+async fn switching_back_to_push_wakes_the_dispatcher() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     register(&fleet, "notes").await;
-    let flags = Flags { mode: Mode::Push, products: [(product("notes"), Mode::Gate)].into() };
+    let flags = DispatchModes { mode: Mode::Push, products: [(product("notes"), Mode::Gate)].into() };
     fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap();
     let mut of_notes = submit(PLAIN, None);
     of_notes.product_id = Some(product("notes"));
@@ -54,7 +54,7 @@ async fn what_is_to_be_claimed_is_not_dispatched_and_switching_back_wakes_the_di
 }
 
 #[tokio::test]
-async fn an_offer_that_is_out_ends_as_an_offer_whatever_the_mode_is_by_then() {
+async fn an_open_offer_survives_a_mode_switch() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (taken, left) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
@@ -74,7 +74,7 @@ async fn an_offer_that_is_out_ends_as_an_offer_whatever_the_mode_is_by_then() {
 }
 
 #[tokio::test]
-async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life() {
+async fn a_mode_switch_reaches_the_inbox_and_every_heartbeat() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -82,7 +82,7 @@ async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life()
     fleet.switch(Mode::Gate).await;
     fleet.switch(Mode::Poll).await;
 
-    let poll = Flags { mode: Mode::Poll, ..Flags::default() };
+    let poll = DispatchModes { mode: Mode::Poll, ..DispatchModes::default() };
     assert_eq!(inbox.next().await, Some(InboxEvent::Modes(poll.clone())));
     assert_eq!((mac.beat(&fleet).await.modes, mac.renew(&fleet).await.modes), (poll.clone(), poll.clone()));
     fleet.switch(Mode::Gate).await;
@@ -93,10 +93,10 @@ async fn a_factory_hears_of_a_switch_at_once_and_again_with_every_sign_of_life()
 }
 
 #[tokio::test]
-async fn the_modes_outlive_the_coordinator() {
+async fn the_modes_survive_a_restart() {
     let fleet = Fleet::warm(lasting()).await;
     register(&fleet, "notes").await;
-    let flags = Flags { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
+    let flags = DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
     let put = fleet.coordinator.put_flags(&fleet.admin, flags.clone(), None).await.unwrap();
 
     let fleet = fleet.restarted().await;
@@ -106,12 +106,12 @@ async fn the_modes_outlive_the_coordinator() {
 }
 
 #[tokio::test]
-async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
+async fn a_mode_change_over_an_outdated_revision_is_rejected() {
     let fleet = Fleet::warm(lasting()).await;
     let seen = fleet.coordinator.flags(&fleet.admin).unwrap().revision;
     fleet.switch(Mode::Gate).await;
 
-    let poll = Flags { mode: Mode::Poll, ..Flags::default() };
+    let poll = DispatchModes { mode: Mode::Poll, ..DispatchModes::default() };
     let refused = fleet.coordinator.put_flags(&fleet.admin, poll, Some(seen)).await.unwrap_err();
 
     assert!(matches!(refused, Error::Outdated), "{refused}");
@@ -119,17 +119,17 @@ async fn a_change_over_something_that_the_caller_has_not_seen_is_refused() {
 }
 
 #[tokio::test]
-async fn modes_that_are_not_available_and_products_that_are_not_there_are_refused_by_name() {
+async fn unavailable_modes_and_unknown_products_are_rejected() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    let put = |flags: Flags| {
+    let put = |flags: DispatchModes| {
         let fleet = &fleet;
         async move { fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap_err() }
     };
 
-    let shadow = put(Flags { mode: Mode::Shadow, ..Flags::default() }).await;
-    let nobody = put(Flags { mode: Mode::Push, products: [(product("nobody"), Mode::Poll)].into() }).await;
-    let by_a_factory = fleet.coordinator.put_flags(&mac.who, Flags::default(), None).await.unwrap_err();
+    let shadow = put(DispatchModes { mode: Mode::Shadow, ..DispatchModes::default() }).await;
+    let nobody = put(DispatchModes { mode: Mode::Push, products: [(product("nobody"), Mode::Poll)].into() }).await;
+    let by_a_factory = fleet.coordinator.put_flags(&mac.who, DispatchModes::default(), None).await.unwrap_err();
 
     assert_eq!(shadow.to_string(), "mode `shadow` is not available yet: use `push`, `poll` or `gate`");
     assert!(matches!(nobody, Error::UnknownProduct { .. }), "{nobody}");
@@ -138,7 +138,7 @@ async fn modes_that_are_not_available_and_products_that_are_not_there_are_refuse
 }
 
 #[tokio::test]
-async fn what_waits_to_be_claimed_is_no_lag_and_what_nobody_can_run_is_an_alert_in_every_mode() {
+async fn claimable_jobs_are_no_lag_and_unplaceable_ones_alert() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     fleet.switch(Mode::Poll).await;

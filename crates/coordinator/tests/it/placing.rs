@@ -1,4 +1,4 @@
-//! Nothing waits silently [I9], and nothing starts that should not [I10].
+//! No job waits without a reason shown [I9], and none starts that must not [I10].
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::machine::{Machine, Offers};
 const NEEDS_XCODE: &str = "---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\nPlease.\n";
 
 #[tokio::test]
-async fn a_job_that_nobody_can_run_says_so_at_once_and_names_what_is_missing() {
+async fn an_unplaceable_job_names_what_is_missing() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -48,7 +48,7 @@ async fn an_alert_ends_when_its_cause_does() {
 }
 
 #[tokio::test]
-async fn a_shape_that_cannot_be_placed_holds_up_nobody_behind_it() {
+async fn an_unplaceable_shape_does_not_block_later_jobs() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     for _ in 0..50 {
@@ -61,7 +61,7 @@ async fn a_shape_that_cannot_be_placed_holds_up_nobody_behind_it() {
 }
 
 #[tokio::test]
-async fn a_fleet_without_factories_says_so() {
+async fn a_fleet_without_factories_is_reported() {
     let fleet = Fleet::warm(quick()).await;
     fleet.submit(PLAIN).await;
 
@@ -88,7 +88,7 @@ async fn a_job_that_waits_long_for_a_seat_is_starving() {
 }
 
 #[tokio::test]
-async fn a_paused_product_is_offered_to_nobody_and_others_are() {
+async fn jobs_of_a_paused_product_are_not_offered() {
     let fleet = Fleet::warm(quick()).await;
     let other = "other".parse().unwrap();
     fleet.coordinator.put_product(&fleet.admin, &other, ProductSettings::default()).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_paused_product_is_offered_to_nobody_and_others_are() {
 }
 
 #[tokio::test]
-async fn a_pinned_job_goes_to_its_factory_alone() {
+async fn a_pinned_job_goes_to_its_factory_only() {
     let fleet = Fleet::warm(quick()).await;
     let _mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -122,7 +122,7 @@ async fn a_pinned_job_goes_to_its_factory_alone() {
 }
 
 #[tokio::test]
-async fn a_job_that_waits_although_a_seat_is_free_is_worth_an_alert() {
+async fn a_job_that_waits_beside_a_free_seat_is_an_alert() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -139,7 +139,7 @@ async fn a_job_that_waits_although_a_seat_is_free_is_worth_an_alert() {
 }
 
 #[tokio::test]
-async fn a_job_for_a_repository_of_another_product_is_refused_with_the_owners_name() {
+async fn a_repository_of_another_product_is_rejected_with_its_owner() {
     let fleet = Fleet::warm(quick()).await;
     let settings = ProductSettings { repos: Some(["notes".parse().unwrap()].into()), ..ProductSettings::default() };
     fleet.coordinator.put_product(&fleet.admin, &"garden".parse().unwrap(), settings).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_job_for_a_repository_of_another_product_is_refused_with_the_owners_na
 }
 
 #[tokio::test]
-async fn a_factory_that_says_goodbye_is_offered_nothing_more() {
+async fn a_factory_that_signs_off_gets_no_offers() {
     let fleet = Fleet::warm(quick()).await;
     let leaver = Machine::join(&fleet, "leaver").await;
     let goodbye = protocol::Heartbeat { leaving: true, ..leaver.heartbeat(protocol::PROTOCOL_VERSION) };
@@ -182,7 +182,7 @@ async fn a_stopped_factory_is_listed_and_raises_no_alert() {
     };
     let stopped = shown(&fleet);
 
-    // Also when it has been silent for long, and after a restart of the coordinator.
+    // Also after a long silence, and after a restart of the coordinator.
     fleet.pass(RENEW_EVERY * 10, &[]).await;
     let alerts_before = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
     let before = shown(&fleet);

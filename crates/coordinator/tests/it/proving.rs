@@ -1,15 +1,15 @@
-//! What backs a run is kept beside its log, by its holder alone, and shown without harm [B4].
+//! Evidence of a run is stored beside its log, by its holder only, and escaped for terminals [B4].
 
 use coordinator::Error;
-use domain::{Evidence, Insights, LogStore, Refusal, RunOutcome};
-use protocol::{CommitLine, CompleteWork, EvidenceWork};
+use domain::{Evidence, LogStore, Refusal, RunInsights, RunOutcome};
+use protocol::{CommitLine, CompletionReport, EvidenceReport};
 
 use super::quick;
 use crate::fleet::{Fleet, IN_REPO};
 use crate::machine::{Grip, Machine, sha};
 
-fn shown(grip: Grip, diff: &str) -> EvidenceWork {
-    EvidenceWork {
+fn shown(grip: Grip, diff: &str) -> EvidenceReport {
+    EvidenceReport {
         lease_epoch: grip.epoch,
         diff: Some(diff.to_owned()),
         diff_cut: false,
@@ -21,7 +21,7 @@ fn shown(grip: Grip, diff: &str) -> EvidenceWork {
 }
 
 #[tokio::test]
-async fn everything_that_backs_a_run_is_told_in_one_answer() {
+async fn one_answer_has_all_evidence_of_a_run() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
@@ -33,20 +33,20 @@ async fn everything_that_backs_a_run_is_told_in_one_answer() {
         took_ms: 5,
         ..Evidence::default()
     };
-    let insights = Insights { cost_usd: Some(0.25), files: Some(1), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.25), files: Some(1), ..RunInsights::default() };
 
     fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "+first\n")).await.unwrap();
     fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "-squeak\n+\u{1b}]52;c;x\u{7}\n")).await.unwrap();
-    let done = CompleteWork {
+    let done = CompletionReport {
         lease_epoch: grip.epoch,
         sha: Some(sha(7)),
         insights: insights.clone(),
         evidence: vec![verify.clone()],
         message: Some("done".to_owned()),
-        ..CompleteWork::default()
+        ..CompletionReport::default()
     };
     fleet.coordinator.complete(&mac.who, job, &done).await.unwrap();
-    // The branch is still being moved: the run goes on, and may still show something.
+    // The branch is still being moved: the run continues, and may still add evidence.
     fleet.coordinator.keep_evidence(&mac.who, job, &shown(grip, "-squeak\n+\u{1b}]52;c;x\u{7}\n")).await.unwrap();
 
     let told = fleet.coordinator.evidence(&fleet.admin, job, 1).await.unwrap();
@@ -59,7 +59,7 @@ async fn everything_that_backs_a_run_is_told_in_one_answer() {
 }
 
 #[tokio::test]
-async fn a_run_that_showed_nothing_still_has_its_report_and_one_that_never_was_has_none() {
+async fn a_run_without_evidence_has_its_report() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
@@ -75,7 +75,7 @@ async fn a_run_that_showed_nothing_still_has_its_report_and_one_that_never_was_h
 }
 
 #[tokio::test]
-async fn what_a_failing_disk_has_spoilt_counts_as_never_shown() {
+async fn damaged_evidence_counts_as_absent() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;
@@ -93,7 +93,7 @@ async fn what_a_failing_disk_has_spoilt_counts_as_never_shown() {
 }
 
 #[tokio::test]
-async fn only_the_holder_of_the_run_shows_anything_for_it() {
+async fn only_the_holder_of_a_run_adds_evidence() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(IN_REPO).await;

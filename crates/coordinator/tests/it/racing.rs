@@ -1,10 +1,10 @@
-//! Two writers, one job: whoever is first wins, and there is one outcome [I1].
+//! Two writers, one job: the first wins, and there is one outcome [I1].
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::{EventKind, JobId};
-use protocol::{Action, Held};
+use protocol::{Action, HeldJob};
 
 use super::{quick, retold, share_of};
 use crate::fleet::{Fleet, PLAIN};
@@ -12,12 +12,12 @@ use crate::machine::{Machine, Offers};
 
 const LEASE_TTL: Duration = Duration::from_secs(9);
 
-/// How often two writers race.
+/// The number of races.
 fn pairs() -> usize {
     share_of(10_000)
 }
 
-/// A fleet whose leases are short, and whose store lets others go first at random.
+/// A fleet with short leases, and a store that yields at random.
 async fn hurried() -> (Fleet, Machine) {
     let fleet = Fleet::warm(quick().with(|settings| settings.lease_ttl = LEASE_TTL)).await;
     fleet.ship_everything().await;
@@ -27,7 +27,7 @@ async fn hurried() -> (Fleet, Machine) {
     (fleet, machine)
 }
 
-/// Brings a lease that begins now to the moment at which it expires, with the reaper awake all the while.
+/// Advances time until a new lease expires, with the reaper running.
 async fn until_expiry(fleet: &Fleet) {
     for _ in 0..2 {
         fleet.bench.clock.advance(LEASE_TTL / 3);
@@ -95,7 +95,7 @@ async fn turns(count: usize) {
 }
 
 #[tokio::test]
-async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_lost_is() {
+async fn row_30_a_renewed_lease_is_not_reaped_and_a_lost_one_is() {
     let (fleet, mac) = hurried().await;
     let (mut kept, mut lost) = (0, 0);
 
@@ -107,7 +107,7 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
             held.push(mac.build(&fleet, job).await);
         }
         until_expiry(&fleet).await;
-        let list = held.iter().map(|grip| Held { job_id: grip.job, lease_epoch: grip.epoch }).collect();
+        let list = held.iter().map(|grip| HeldJob { job_id: grip.job, lease_epoch: grip.epoch }).collect();
         let (pause, reaper_pause) = (fleet.any(12), fleet.any(12));
         let renewal = async {
             turns(pause).await;
@@ -119,7 +119,7 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
         };
         let ((), renewed) = tokio::join!(reaper, renewal);
         for grip in held {
-            let is_lost = renewed.lost.contains(&Held { job_id: grip.job, lease_epoch: grip.epoch });
+            let is_lost = renewed.lost.contains(&HeldJob { job_id: grip.job, lease_epoch: grip.epoch });
             let is_reaped = fleet.job(grip.job).await.lost_leases == 1;
             assert_eq!(is_lost, is_reaped, "after {pause} turns of the renewal and {reaper_pause} of the reaper");
             if is_lost {
@@ -136,13 +136,13 @@ async fn row_30_what_a_renewal_said_it_renewed_is_not_reaped_and_what_it_called_
 }
 
 #[tokio::test]
-async fn news_that_is_older_than_the_end_of_a_job_does_not_bring_it_back() {
+async fn an_older_revision_does_not_reopen_an_ended_job() {
     let (fleet, mac) = hurried().await;
 
     for _ in 0..retold(300) {
         let job = fleet.submit(PLAIN).await;
         let grip = mac.build(&fleet, job).await;
-        // The sweep has read the job as it was, and tells of it after its end.
+        // The sweep has read the job before its end, and absorbs it afterwards.
         tokio::join!(fleet.coordinator.sweep(), async { mac.complete(&fleet, grip, None).await.unwrap() });
 
         let view = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap();

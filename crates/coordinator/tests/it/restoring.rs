@@ -1,17 +1,17 @@
-//! Row 28: a store that was put back from a backup fences everybody who knew the future that it lost.
+//! Row 28: a store restored from a backup fences all requests with newer state.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::{Bookmark, Epoch, EventKind, FailureReason, Generation, JobId, Position, Refusal, StageName};
-use protocol::{Accept, Action, ErrandOutcome, Held, JobView};
+use domain::{Epoch, EventCursor, EventKind, FailureReason, Generation, JobId, Position, Refusal, StageName};
+use protocol::{AcceptRequest, Action, ErrandOutcome, HeldJob, JobView};
 
 use super::{lasting, share_of};
 use crate::fleet::{Backup, Bench, Fleet, IN_REPO, PLAIN};
 use crate::machine::{Grip, Machine, drain, sha};
 
-/// A fleet, and the means to take it back to an earlier moment.
+/// A fleet, and a backup of an earlier moment.
 struct Story {
     fleet: Fleet,
     backup: Option<Backup>,
@@ -27,12 +27,12 @@ impl Story {
         self.backup = Some(self.fleet.bench.back_up(self.folder.path().join("backup")).await);
     }
 
-    /// The store as of the backup.
+    /// The store restored from the backup.
     async fn put_back(&self) -> Arc<Bench> {
         Arc::new(self.fleet.bench.restored(self.backup.as_ref().unwrap()).await)
     }
 
-    /// The same fleet as of the backup. What happened since is known to machines and brokers only.
+    /// The fleet restored from the backup. Only machines and brokers know the later events.
     async fn restored(&self) -> Fleet {
         let fleet = self.put_back().await.open().await;
         fleet.warm_up();
@@ -44,11 +44,11 @@ fn is_fenced<T: std::fmt::Debug>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::Refused(Refusal::StaleEpoch { .. } | Refusal::NotHolder { .. })))
 }
 
-/// Fails unless everything that a holder can do is refused and leaves the job as it is.
+/// Fails unless every request of a holder is refused and leaves the job unchanged.
 async fn assert_fenced(fleet: &Fleet, machine: &Machine, grip: Grip) {
     let before = fleet.job(grip.job).await;
     let log = fleet.coordinator.append_log(&machine.who, grip.job, grip.epoch, 0, b"still here").await;
-    let held = Held { job_id: grip.job, lease_epoch: grip.epoch };
+    let held = HeldJob { job_id: grip.job, lease_epoch: grip.epoch };
     let alone = fleet.coordinator.renew_lease(&machine.who, held, machine.instance).await;
 
     assert!(is_fenced(&machine.start(fleet, grip).await));
@@ -60,13 +60,13 @@ async fn assert_fenced(fleet: &Fleet, machine: &Machine, grip: Grip) {
     assert!(is_fenced(&log), "{log:?}");
     assert!(is_fenced(&alone), "{alone:?}");
     assert_eq!(machine.renew_only(fleet, vec![held]).await.lost, vec![held]);
-    // A renewal is a heartbeat: the scheduler's reason may change with it, the job does not.
+    // A renewal is a heartbeat: it may change the scheduler's reason, but not the job.
     let after = fleet.job(grip.job).await;
     assert_eq!(JobView { waiting: before.waiting.clone(), ..after }, before);
 }
 
 #[tokio::test]
-async fn row_28_old_holders_get_409_on_everything_they_try() {
+async fn row_28_old_holders_get_409_on_every_request() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let known = story.fleet.submit(IN_REPO).await;
@@ -87,7 +87,7 @@ async fn row_28_old_holders_get_409_on_everything_they_try() {
 }
 
 #[tokio::test]
-async fn row_28_a_zombie_is_fenced_after_the_job_was_granted_as_often_as_in_the_lost_future() {
+async fn row_28_a_stale_holder_is_fenced_after_equally_many_grants() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -106,7 +106,7 @@ async fn row_28_a_zombie_is_fenced_after_the_job_was_granted_as_often_as_in_the_
 }
 
 #[tokio::test]
-async fn row_28_an_accept_of_the_lost_future_is_refused_however_often_it_is_repeated() {
+async fn row_28_an_accept_from_before_the_restore_is_refused() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -135,7 +135,7 @@ async fn row_28_an_accept_of_the_lost_future_is_refused_however_often_it_is_repe
 }
 
 #[tokio::test]
-async fn row_28_a_broker_that_remembers_the_lost_future_delivers_what_is_dispatched_after_it() {
+async fn row_28_a_broker_with_old_messages_delivers_new_dispatches() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -159,7 +159,7 @@ async fn row_28_a_broker_that_remembers_the_lost_future_delivers_what_is_dispatc
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_had_ended_is_lifted_when_it_is_sent_round_again() {
+async fn row_28_a_requeued_job_moves_to_the_new_generation() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -184,7 +184,7 @@ async fn row_28_a_job_that_had_ended_is_lifted_when_it_is_sent_round_again() {
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_is_submitted_again_is_not_the_one_that_a_zombie_holds() {
+async fn row_28_a_resubmitted_job_fences_the_stale_holder() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     story.back_up().await;
@@ -202,7 +202,7 @@ async fn row_28_a_job_that_is_submitted_again_is_not_the_one_that_a_zombie_holds
 }
 
 #[tokio::test]
-async fn row_28_a_promotion_of_the_lost_future_is_taken_back_and_given_out_again() {
+async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -217,7 +217,7 @@ async fn row_28_a_promotion_of_the_lost_future_is_taken_back_and_given_out_again
     fleet.dispatch().await;
     let claim = mac.claim(&fleet, job, fleet.job(job).await.dispatch_seq);
     let order = mac.accept(&fleet, &claim).await.unwrap().assignment.errand.unwrap();
-    // The lost future may have moved the branch on: then the factory finds a commit that nobody here knows.
+    // The branch may have moved after the backup: then the factory finds a commit that this store does not know.
     let moved = ErrandOutcome::Impossible {
         message: "the branch was moved by somebody else: it shows 2".to_owned(),
         conflict: None,
@@ -234,7 +234,7 @@ async fn row_28_a_promotion_of_the_lost_future_is_taken_back_and_given_out_again
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_sweep_and_fenced_before_that() {
+async fn row_28_the_sweep_lifts_a_job_not_lifted_at_the_start() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -259,7 +259,7 @@ async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_swe
 }
 
 #[tokio::test]
-async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_claim_that_takes_it() {
+async fn row_28_a_claim_lifts_a_job_not_lifted_at_the_start() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let job = story.fleet.submit(IN_REPO).await;
@@ -286,7 +286,7 @@ async fn row_28_a_job_that_could_not_be_lifted_at_the_start_is_lifted_by_the_cla
 }
 
 #[tokio::test]
-async fn row_28_a_submit_that_is_written_again_begins_in_this_generation() {
+async fn row_28_a_rewritten_submit_starts_in_this_generation() {
     let mut story = Story::begin().await;
     story.back_up().await;
     let fleet = story.restored().await;
@@ -299,7 +299,7 @@ async fn row_28_a_submit_that_is_written_again_begins_in_this_generation() {
 }
 
 #[tokio::test]
-async fn row_28_a_restart_after_the_restore_lifts_nothing_again() {
+async fn row_28_a_second_restart_lifts_nothing_again() {
     let mut story = Story::begin().await;
     let job = story.fleet.submit(PLAIN).await;
     story.back_up().await;
@@ -313,7 +313,7 @@ async fn row_28_a_restart_after_the_restore_lifts_nothing_again() {
 }
 
 #[tokio::test]
-async fn row_28_a_place_in_the_lost_log_is_no_place_in_this_one() {
+async fn row_28_a_cursor_of_an_older_generation_is_invalid() {
     let mut story = Story::begin().await;
     story.fleet.submit(PLAIN).await;
     let mark = story.fleet.coordinator.bookmark(Position(1));
@@ -323,13 +323,13 @@ async fn row_28_a_place_in_the_lost_log_is_no_place_in_this_one() {
 
     assert_eq!(story.fleet.coordinator.position(mark).unwrap(), Position(1));
     assert!(matches!(fleet.coordinator.position(mark), Err(Error::Store(domain::StoreError::BadCursor))));
-    let own = Bookmark { generation: fleet.coordinator.generation(), position: Position(1) };
+    let own = EventCursor { generation: fleet.coordinator.generation(), position: Position(1) };
     assert_eq!((fleet.coordinator.bookmark(Position(1)), fleet.coordinator.position(own).unwrap()), (own, Position(1)));
 }
 
-/// Random lives before and after: whatever was granted in a lost future is never granted again.
+/// Random runs before and after a restore: an epoch granted after the backup is never granted again.
 #[tokio::test]
-async fn row_28_no_grant_of_any_lost_future_is_ever_made_again() {
+async fn row_28_no_lost_grant_is_repeated_after_restores() {
     let mut story = Story::begin().await;
     let mac = Machine::join(&story.fleet, "mac").await;
     let mut jobs: Vec<JobId> = Vec::new();
@@ -354,14 +354,14 @@ async fn row_28_no_grant_of_any_lost_future_is_ever_made_again() {
     assert!(granted.len() > steps, "only {} grants in all", granted.len());
 }
 
-/// Does random things to the jobs; answers what was granted meanwhile.
+/// Random actions on the jobs; returns the grants.
 async fn live(fleet: &Fleet, mac: &Machine, jobs: &[JobId], steps: usize) -> Vec<(JobId, Epoch)> {
     let mut granted = Vec::new();
     for _ in 0..steps {
         let job = jobs[fleet.any(jobs.len())];
         fleet.dispatch().await;
         let seen = fleet.job(job).await;
-        let claim = Accept { ..mac.claim(fleet, job, seen.dispatch_seq) };
+        let claim = AcceptRequest { ..mac.claim(fleet, job, seen.dispatch_seq) };
         if let Ok(accepted) = mac.accept(fleet, &claim).await {
             granted.push((job, accepted.lease_epoch));
         }

@@ -1,4 +1,4 @@
-//! However many jobs come and however they end, no seat is given twice [S6].
+//! However many jobs arrive and however they end, no seat is assigned twice [S6].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,7 +31,7 @@ struct Load {
 }
 
 #[tokio::test]
-async fn no_limit_of_seats_is_ever_exceeded() {
+async fn no_seat_limit_is_ever_exceeded() {
     let mut load = load().await;
 
     for step in 0..STEPS {
@@ -101,7 +101,7 @@ impl Load {
         for _ in 0..self.grips.len().min(5) {
             let (at, grip) = self.grips.swap_remove(self.fleet.any(self.grips.len()));
             let machine = &self.machines[at];
-            // A grip may have been lost meanwhile; then every one of these is refused.
+            // A lease may have been lost meanwhile; then each of these is refused.
             let _ = match self.fleet.any(4) {
                 0 => machine.fail(&self.fleet, grip, FailureReason::Crash).await.map(drop),
                 1 => machine.release(&self.fleet, grip).await.map(drop),
@@ -128,7 +128,7 @@ impl Load {
 }
 
 #[tokio::test]
-async fn a_job_that_goes_to_its_second_engine_takes_a_seat_of_that_one() {
+async fn a_job_on_its_second_engine_takes_a_seat_of_that_engine() {
     let fleet = Fleet::warm(quick()).await;
     let mut offers = Offers { seats: 4, ..Offers::default() };
     offers.capabilities.insert("engine:codex".parse().unwrap());

@@ -1,10 +1,10 @@
-//! What agents are doing can be seen while they do it, and costs nothing.
+//! The progress of agents is visible while they run, and costs no store operation.
 
 use std::time::Duration;
 
-use coordinator::{Followed, Follower};
+use coordinator::{StreamItem, Subscriber};
 use domain::{Epoch, JobId, Scope};
-use protocol::{Holding, Progress, ProgressEvent};
+use protocol::{HeldJobProgress, Progress, ProgressEvent};
 
 use super::quick;
 use crate::fleet::{Fleet, PLAIN};
@@ -14,20 +14,20 @@ fn doing(what: &str) -> Progress {
     Progress { doing: Some(what.to_owned()), tool_calls: Some(3), ..Progress::default() }
 }
 
-/// Everything a machine holds, with what its agents are doing.
-pub(crate) fn showing(mac: &Machine, what: &str) -> Vec<Holding> {
+/// All leases of a machine, with the progress of their agents.
+pub(crate) fn showing(mac: &Machine, what: &str) -> Vec<HeldJobProgress> {
     let held = mac.held().into_iter();
-    held.map(|held| Holding { held, progress: Some(doing(&format!("{what} for {}", held.job_id))) }).collect()
+    held.map(|held| HeldJobProgress { held, progress: Some(doing(&format!("{what} for {}", held.job_id))) }).collect()
 }
 
-/// The next news that are not about a change of a job.
-pub(crate) async fn next_progress(follower: &mut Follower) -> Vec<ProgressEvent> {
+/// The next progress item.
+pub(crate) async fn next_progress(follower: &mut Subscriber) -> Vec<ProgressEvent> {
     let next = async {
         loop {
             match follower.next().await {
-                Some(Followed::Progress(news)) => return news,
-                Some(Followed::Events(_)) => {}
-                Some(Followed::Reset(_)) | None => panic!("the log ended, or was reset"),
+                Some(StreamItem::Progress(news)) => return news,
+                Some(StreamItem::Events(_)) => {}
+                Some(StreamItem::Reset(_)) | None => panic!("the log ended, or was reset"),
             }
         }
     };
@@ -55,13 +55,13 @@ async fn an_agents_progress_is_shown_until_its_run_ends() {
     mac.complete(&fleet, grip, None).await.unwrap();
     assert_eq!(shown(&fleet, job).await, None);
 
-    let late = held.into_iter().map(|held| Holding { held, progress: Some(of_job("Edit")) }).collect();
+    let late = held.into_iter().map(|held| HeldJobProgress { held, progress: Some(of_job("Edit")) }).collect();
     mac.renew_showing(&fleet, late).await;
     assert_eq!(shown(&fleet, job).await, None, "whoever does not hold the job has nothing to show");
 }
 
 #[tokio::test]
-async fn followers_hear_the_latest_of_each_job_and_only_what_they_may_see() {
+async fn subscribers_get_the_latest_progress_in_their_scope() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (first, second) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
@@ -88,7 +88,7 @@ async fn followers_hear_the_latest_of_each_job_and_only_what_they_may_see() {
     let position = of_all.position();
     mac.renew_showing(&fleet, showing(&mac, "Bash")).await;
     next_progress(&mut of_all).await;
-    // A log that comes late goes on coming meanwhile.
+    // Late log entries keep arriving meanwhile.
     if fleet.bench.has_one_order() {
         assert_eq!(of_all.position(), position, "progress has no place in the log");
     }

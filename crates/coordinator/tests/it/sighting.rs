@@ -1,12 +1,12 @@
-//! What comes back from pull requests: heard once, in rounds, and never for ever [B5].
+//! Pull-request feedback: each comment counts once, in a limited number of rounds [B5].
 
 use std::time::Duration;
 
 use coordinator::{Error, ForgeHint, Inbox};
 use domain::{EventKind, FailureReason, JobId, PullRequest, StageName};
 use protocol::{
-    Action, AlertCode, CompleteWork, Directive, ErrandOutcome, ErrandReport, LookOrder, Remark, RemarkKind, Sighting,
-    SightingAnswer, Standing,
+    Action, AlertCode, CompletionReport, Directive, ErrandOutcome, ErrandReport, PollPullRequest, PullRequestReport,
+    PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
 };
 
 use super::lasting;
@@ -23,7 +23,7 @@ struct Yard {
 }
 
 impl Yard {
-    /// A job whose work is done and whose pull request is open.
+    /// A finished job with an open pull request.
     async fn open() -> Self {
         let fleet = Fleet::warm(lasting()).await;
         let mac = Machine::join(&fleet, "mac").await;
@@ -34,14 +34,14 @@ impl Yard {
         yard
     }
 
-    /// Works on the job until its branch shows a commit.
+    /// Works on the job until its branch has a commit.
     async fn finish(&self, n: u32) {
         let grip = self.mac.build(&self.fleet, self.job).await;
-        let request = CompleteWork {
+        let request = CompletionReport {
             lease_epoch: grip.epoch,
             sha: Some(sha(n)),
             checkpoint: Some(checkpoint(grip, &sha(n))),
-            ..CompleteWork::default()
+            ..CompletionReport::default()
         };
         let completed = self.fleet.coordinator.complete(&self.mac.who, self.job, &request).await.unwrap();
         let epoch = completed.promote.unwrap().lease_epoch;
@@ -54,15 +54,15 @@ impl Yard {
         self.fleet.coordinator.promote(&self.mac.who, self.job, &report).await.unwrap();
     }
 
-    /// Lets time pass until somebody is asked to look.
-    async fn asked(&mut self) -> Vec<LookOrder> {
+    /// Advances time until a factory is asked to poll.
+    async fn asked(&mut self) -> Vec<PollPullRequest> {
         self.fleet.coordinator.ask_for_looks();
         self.fleet.bench.clock.advance(LOOK_EVERY);
         self.fleet.coordinator.ask_for_looks();
         self.orders().await
     }
 
-    async fn orders(&mut self) -> Vec<LookOrder> {
+    async fn orders(&mut self) -> Vec<PollPullRequest> {
         let look = |directive| match directive {
             Directive::Look(order) => Some(order),
             _ => None,
@@ -70,9 +70,9 @@ impl Yard {
         drain(&mut self.inbox).await.1.into_iter().filter_map(look).collect()
     }
 
-    async fn see(&mut self, sighting: &Sighting) -> Result<SightingAnswer, Error> {
+    async fn see(&mut self, sighting: &PullRequestReport) -> Result<PullRequestReportResponse, Error> {
         self.asked().await;
-        self.fleet.coordinator.sighted(&self.mac.who, self.job, sighting).await
+        self.fleet.coordinator.report_pull_request(&self.mac.who, self.job, sighting).await
     }
 }
 
@@ -80,24 +80,24 @@ fn pull_request() -> PullRequest {
     PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() }
 }
 
-fn sighting(standing: Standing, head: u32, remarks: Vec<Remark>) -> Sighting {
-    Sighting { number: 7, standing, head: sha(head), remarks }
+fn sighting(standing: PullRequestState, head: u32, remarks: Vec<ReviewComment>) -> PullRequestReport {
+    PullRequestReport { number: 7, pull_request: standing, head: sha(head), comments: remarks }
 }
 
-fn check(id: u32) -> Remark {
-    Remark {
+fn check(id: u32) -> ReviewComment {
+    ReviewComment {
         id: format!("check:{id}"),
-        kind: RemarkKind::Check,
+        kind: ReviewCommentKind::Check,
         from: "test".to_owned(),
         place: None,
         text: "assertion failed".to_owned(),
     }
 }
 
-fn comment(id: u32) -> Remark {
-    Remark {
+fn comment(id: u32) -> ReviewComment {
+    ReviewComment {
         id: format!("line:{id}"),
-        kind: RemarkKind::Comment,
+        kind: ReviewCommentKind::Comment,
         from: "ann".to_owned(),
         place: Some("src/lib.rs:3".to_owned()),
         text: "Smaller, please.\u{1b}[2J".to_owned(),
@@ -105,13 +105,14 @@ fn comment(id: u32) -> Remark {
 }
 
 #[tokio::test]
-async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_repository() {
+async fn a_factory_with_the_repository_polls_an_open_pull_request() {
     let mut yard = Yard::open().await;
 
     let orders = yard.asked().await;
 
     let product_id = yard.fleet.job(yard.job).await.product_id;
-    let expected = LookOrder { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
+    let expected =
+        PollPullRequest { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
     assert_eq!(orders, vec![expected]);
     assert_eq!(yard.fleet.job(yard.job).await.pull_request, Some(pull_request()));
     yard.fleet.coordinator.ask_for_looks();
@@ -119,7 +120,7 @@ async fn an_open_pull_request_is_looked_at_now_and_then_by_somebody_who_has_the_
 }
 
 #[tokio::test]
-async fn a_forges_word_brings_a_look_at_once_but_not_a_dozen() {
+async fn a_webhook_triggers_one_early_poll() {
     let mut yard = Yard::open().await;
     yard.fleet.coordinator.ask_for_looks();
     let hint = ForgeHint { repository: "acme/notes".to_owned(), numbers: vec![7], commits: Vec::new() };
@@ -139,13 +140,13 @@ async fn a_forges_word_brings_a_look_at_once_but_not_a_dozen() {
 }
 
 #[tokio::test]
-async fn failed_checks_and_comments_send_the_job_back_to_the_same_branch_with_what_they_say() {
+async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
     let mut yard = Yard::open().await;
 
-    let answer = yard.see(&sighting(Standing::Open, 1, vec![check(1), comment(2)])).await.unwrap();
+    let answer = yard.see(&sighting(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
 
     let said = "Sent back: 1 failed check (test) and 1 comment (round 1 of 3).";
-    assert_eq!(answer, SightingAnswer { stage: StageName::Queued, comment: Some(said.to_owned()) });
+    assert_eq!(answer, PullRequestReportResponse { stage: StageName::Queued, comment: Some(said.to_owned()) });
     yard.fleet.dispatch().await;
     let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
     let assignment = yard.mac.accept(&yard.fleet, &claim).await.unwrap().assignment;
@@ -156,27 +157,27 @@ async fn failed_checks_and_comments_send_the_job_back_to_the_same_branch_with_wh
 }
 
 #[tokio::test]
-async fn what_was_answered_once_is_not_answered_again() {
+async fn a_handled_comment_is_not_handled_again() {
     let mut yard = Yard::open().await;
-    yard.see(&sighting(Standing::Open, 1, vec![comment(2)])).await.unwrap();
+    yard.see(&sighting(PullRequestState::Open, 1, vec![comment(2)])).await.unwrap();
     yard.finish(2).await;
 
-    let again = yard.see(&sighting(Standing::Open, 2, vec![comment(2)])).await.unwrap();
+    let again = yard.see(&sighting(PullRequestState::Open, 2, vec![comment(2)])).await.unwrap();
 
-    assert_eq!(again, SightingAnswer { stage: StageName::Testing, comment: None });
+    assert_eq!(again, PullRequestReportResponse { stage: StageName::Testing, comment: None });
     assert_eq!(yard.fleet.count(yard.job, EventKind::ChangesRequested).await, 1);
 }
 
 #[tokio::test]
-async fn what_does_not_fit_into_one_round_is_heard_in_the_next() {
+async fn excess_comments_wait_for_the_next_round() {
     let mut yard = Yard::open().await;
-    let many: Vec<Remark> = (0..60).map(comment).collect();
+    let many: Vec<ReviewComment> = (0..60).map(comment).collect();
 
-    let first = yard.see(&sighting(Standing::Open, 1, many.clone())).await.unwrap();
+    let first = yard.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
     yard.finish(2).await;
-    let second = yard.see(&sighting(Standing::Open, 2, many.clone())).await.unwrap();
+    let second = yard.see(&sighting(PullRequestState::Open, 2, many.clone())).await.unwrap();
     yard.finish(3).await;
-    let third = yard.see(&sighting(Standing::Open, 3, many)).await.unwrap();
+    let third = yard.see(&sighting(PullRequestState::Open, 3, many)).await.unwrap();
 
     assert_eq!(first.comment.as_deref(), Some("Sent back: 50 comments (round 1 of 3)."));
     assert_eq!(second.comment.as_deref(), Some("Sent back: 10 comments (round 2 of 3)."));
@@ -184,41 +185,41 @@ async fn what_does_not_fit_into_one_round_is_heard_in_the_next() {
 }
 
 #[tokio::test]
-async fn a_remark_counts_as_heard_only_when_the_agent_is_told_all_of_it() {
+async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
     let mut yard = Yard::open().await;
-    let long = |id| Remark { text: "x".repeat(4_000), ..comment(id) };
-    let many: Vec<Remark> = (0..7).map(long).collect();
+    let long = |id| ReviewComment { text: "x".repeat(4_000), ..comment(id) };
+    let many: Vec<ReviewComment> = (0..7).map(long).collect();
 
-    let first = yard.see(&sighting(Standing::Open, 1, many.clone())).await.unwrap();
+    let first = yard.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
     yard.finish(2).await;
-    let second = yard.see(&sighting(Standing::Open, 2, many)).await.unwrap();
+    let second = yard.see(&sighting(PullRequestState::Open, 2, many)).await.unwrap();
 
     assert_eq!(first.comment.as_deref(), Some("Sent back: 3 comments (round 1 of 3)."));
     assert_eq!(second.comment.as_deref(), Some("Sent back: 3 comments (round 2 of 3)."));
 }
 
 #[tokio::test]
-async fn checks_of_another_commit_say_nothing_about_ours() {
+async fn checks_of_another_commit_are_ignored() {
     let mut yard = Yard::open().await;
 
-    let answer = yard.see(&sighting(Standing::Open, 9, vec![check(1)])).await.unwrap();
+    let answer = yard.see(&sighting(PullRequestState::Open, 9, vec![check(1)])).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
 }
 
 #[tokio::test]
-async fn rounds_are_capped_then_a_person_is_called_once() {
+async fn rework_rounds_are_capped_and_then_alert_once() {
     let mut yard = Yard::open().await;
     for round in 1..=3 {
-        yard.see(&sighting(Standing::Open, round, vec![check(round)])).await.unwrap();
+        yard.see(&sighting(PullRequestState::Open, round, vec![check(round)])).await.unwrap();
         yard.finish(round + 1).await;
     }
 
-    let fourth = yard.see(&sighting(Standing::Open, 4, vec![check(4)])).await.unwrap();
-    let fifth = yard.see(&sighting(Standing::Open, 4, vec![check(5)])).await.unwrap();
+    let fourth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(4)])).await.unwrap();
+    let fifth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(5)])).await.unwrap();
 
     let said = "Given up: 1 failed check (test), after 3 rounds of changes: a person has to look.";
-    assert_eq!(fourth, SightingAnswer { stage: StageName::Testing, comment: Some(said.to_owned()) });
+    assert_eq!(fourth, PullRequestReportResponse { stage: StageName::Testing, comment: Some(said.to_owned()) });
     assert_eq!(fifth.comment, None);
     assert_eq!(yard.fleet.count(yard.job, EventKind::Escalated).await, 1);
     let alerts = yard.fleet.coordinator.alerts(&yard.fleet.admin).await.unwrap().items;
@@ -227,14 +228,14 @@ async fn rounds_are_capped_then_a_person_is_called_once() {
 
     yard.fleet.act(yard.job, Action::RequestChanges).await.unwrap();
     yard.finish(5).await;
-    let anew = yard.see(&sighting(Standing::Open, 5, vec![check(6)])).await.unwrap();
+    let anew = yard.see(&sighting(PullRequestState::Open, 5, vec![check(6)])).await.unwrap();
     assert_eq!(anew.stage, StageName::Queued);
 }
 
 #[tokio::test]
-async fn a_pull_request_that_a_person_merges_ships_its_job() {
+async fn a_pull_request_merged_on_the_forge_ships_its_job() {
     let mut yard = Yard::open().await;
-    let merged = Standing::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
+    let merged = PullRequestState::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
 
     let answer = yard.see(&sighting(merged, 1, Vec::new())).await.unwrap();
 
@@ -244,10 +245,10 @@ async fn a_pull_request_that_a_person_merges_ships_its_job() {
 }
 
 #[tokio::test]
-async fn a_pull_request_that_a_person_closes_cancels_its_job() {
+async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
     let mut yard = Yard::open().await;
 
-    yard.see(&sighting(Standing::Closed, 1, Vec::new())).await.unwrap();
+    yard.see(&sighting(PullRequestState::Closed, 1, Vec::new())).await.unwrap();
 
     let view = yard.fleet.job(yard.job).await;
     assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
@@ -255,18 +256,19 @@ async fn a_pull_request_that_a_person_closes_cancels_its_job() {
 }
 
 #[tokio::test]
-async fn a_factory_that_nobody_asked_decides_nothing() {
+async fn a_factory_that_was_not_asked_cannot_report_a_pull_request() {
     let yard = Yard::open().await;
-    let merged = Standing::Merged { merge: None, by: None };
+    let merged = PullRequestState::Merged { merge: None, by: None };
 
-    let unasked = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
+    let unasked =
+        yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
 
-    assert!(matches!(unasked, Err(Error::NotNow(_))), "{unasked:?}");
+    assert!(matches!(unasked, Err(Error::NotReady(_))), "{unasked:?}");
     assert_eq!(yard.fleet.stage(yard.job).await, StageName::Testing);
 }
 
 #[tokio::test]
-async fn whoever_is_merging_right_now_is_not_interrupted() {
+async fn a_report_during_a_merge_is_ignored() {
     let mut yard = Yard::open().await;
     yard.asked().await;
     yard.fleet.act(yard.job, Action::Ship).await.unwrap();
@@ -274,8 +276,8 @@ async fn whoever_is_merging_right_now_is_not_interrupted() {
     let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
     let epoch = yard.mac.accept(&yard.fleet, &claim).await.unwrap().lease_epoch;
 
-    let remarks = sighting(Standing::Open, 1, vec![check(1)]);
-    let answer = yard.fleet.coordinator.sighted(&yard.mac.who, yard.job, &remarks).await.unwrap();
+    let remarks = sighting(PullRequestState::Open, 1, vec![check(1)]);
+    let answer = yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &remarks).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
     let grip = Grip { job: yard.job, epoch };
@@ -283,7 +285,7 @@ async fn whoever_is_merging_right_now_is_not_interrupted() {
 }
 
 #[tokio::test]
-async fn a_merge_that_is_put_off_comes_back_in_its_time_and_is_never_given_up() {
+async fn a_postponed_merge_is_retried_and_never_abandoned() {
     let yard = Yard::open().await;
     yard.fleet.act(yard.job, Action::Ship).await.unwrap();
 

@@ -1,18 +1,18 @@
-//! What people do to jobs, what the holder hears of it, and what a repeated submit means.
+//! Operators' actions on jobs, their effect on the holder, and repeated submits.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use coordinator::{Error, Settings};
 use domain::{Checkpoint, EventKind, FailureReason, JobId, Refusal, StageName};
-use protocol::{Action, ActionRequest, Directive, Heartbeat, Held, ReleaseWork};
+use protocol::{Action, ActionRequest, Directive, Heartbeat, HeldJob, ReleaseReport};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
 use crate::machine::{Machine, checkpoint, drain, sha};
 
 #[tokio::test]
-async fn a_cancellation_is_pushed_to_the_holder_and_said_again_with_its_renewal() {
+async fn a_cancellation_reaches_the_inbox_and_the_next_renewal() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -25,7 +25,7 @@ async fn a_cancellation_is_pushed_to_the_holder_and_said_again_with_its_renewal(
     assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
     let (_, directives) = drain(&mut inbox).await;
     assert_eq!(directives, vec![Directive::Cancel { job_id: job, lease_epoch: grip.epoch }]);
-    assert_eq!(mac.renew(&fleet).await.lost, vec![Held { job_id: job, lease_epoch: grip.epoch }]);
+    assert_eq!(mac.renew(&fleet).await.lost, vec![HeldJob { job_id: job, lease_epoch: grip.epoch }]);
     let late = mac.complete(&fleet, grip, None).await.unwrap_err();
     assert!(matches!(late, Error::Refused(Refusal::StaleEpoch { .. })), "{late}");
 }
@@ -45,7 +45,7 @@ async fn row_29_ids_are_never_reused() {
 }
 
 #[tokio::test]
-async fn row_29_a_key_stands_for_its_job_even_after_the_job_has_ended() {
+async fn row_29_a_key_refers_to_its_job_after_the_job_has_ended() {
     let fleet = Fleet::warm(lasting()).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
@@ -60,8 +60,8 @@ async fn row_29_a_key_stands_for_its_job_even_after_the_job_has_ended() {
 }
 
 #[tokio::test]
-async fn fifty_submits_with_one_key_at_once_are_one_job() {
-    // Whoever does not hear what became of a submit finds the same job whoever wrote it.
+async fn fifty_concurrent_submits_with_one_key_are_one_job() {
+    // A client that does not learn the outcome of its submit finds the same job on retry, whichever request wrote it.
     let fleet = Fleet::warm(lasting().answering()).await;
     fleet.store().set(|faults| faults.yields_max = 3);
 
@@ -74,7 +74,7 @@ async fn fifty_submits_with_one_key_at_once_are_one_job() {
 }
 
 #[tokio::test]
-async fn a_submit_that_the_store_did_not_take_is_the_stores_fault_and_not_a_missing_job() {
+async fn a_failed_submit_is_a_store_error_and_not_a_missing_job() {
     let fleet = Fleet::warm(quick()).await;
     fleet.store().set(|faults| faults.commits_lost = 1.0);
 
@@ -84,7 +84,7 @@ async fn a_submit_that_the_store_did_not_take_is_the_stores_fault_and_not_a_miss
 }
 
 #[tokio::test]
-async fn row_32_a_submit_that_timed_out_and_did_not_happen_is_written_again() {
+async fn row_32_a_submit_that_timed_out_is_retried() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let first = fleet.submit_as("first", PLAIN).await;
@@ -101,7 +101,7 @@ async fn row_32_a_submit_that_timed_out_and_did_not_happen_is_written_again() {
 }
 
 #[tokio::test]
-async fn a_requeue_goes_on_from_saved_work_unless_it_is_told_to_begin_afresh() {
+async fn a_requeue_resumes_from_the_checkpoint_unless_fresh() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -119,7 +119,7 @@ async fn a_requeue_goes_on_from_saved_work_unless_it_is_told_to_begin_afresh() {
 }
 
 #[tokio::test]
-async fn a_change_that_changes_nothing_is_refused() {
+async fn an_empty_change_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
@@ -132,7 +132,7 @@ async fn a_change_that_changes_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn settings_that_contradict_each_other_are_clamped() {
+async fn contradicting_settings_are_clamped() {
     let asked = |settings: &mut Settings| {
         settings.lease_ttl = Duration::from_secs(30);
         settings.renew_every = Duration::from_secs(60);
@@ -161,7 +161,7 @@ async fn refusals_are_counted_as_conflicts() {
 }
 
 #[tokio::test]
-async fn what_people_write_is_cut_and_cannot_harm_a_terminal() {
+async fn user_text_is_truncated_and_escaped_for_terminals() {
     let fleet = Fleet::warm(quick()).await;
     let job = fleet.submit(PLAIN).await;
     let message = Some(format!("\u{1b}[2J{}", "x".repeat(100_000)));
@@ -175,7 +175,7 @@ async fn what_people_write_is_cut_and_cannot_harm_a_terminal() {
 }
 
 #[tokio::test]
-async fn finished_work_that_no_longer_merges_can_be_sent_round_again_afresh() {
+async fn finished_work_that_no_longer_merges_can_be_redone() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(crate::fleet::IN_REPO).await;
@@ -191,7 +191,7 @@ async fn finished_work_that_no_longer_merges_can_be_sent_round_again_afresh() {
 }
 
 #[tokio::test]
-async fn a_job_without_a_repository_says_at_once_that_nothing_is_kept() {
+async fn a_job_without_a_repository_warns_that_nothing_is_kept() {
     let fleet = Fleet::warm(quick()).await;
 
     let plain = fleet.coordinator.submit(&fleet.admin, submit(PLAIN, None)).await.unwrap();
@@ -202,7 +202,7 @@ async fn a_job_without_a_repository_says_at_once_that_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn a_queued_job_whose_work_is_in_another_repository_is_requeued_afresh() {
+async fn a_checkpoint_in_another_repository_needs_a_fresh_requeue() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let offer = async |identity: &str| {
@@ -215,7 +215,7 @@ async fn a_queued_job_whose_work_is_in_another_repository_is_requeued_afresh() {
     let grip = mac.build(&fleet, job).await;
     let saved = Checkpoint { repository: Some("github.com/acme/notes".parse().unwrap()), ..checkpoint(grip, &sha(7)) };
     let release =
-        ReleaseWork { lease_epoch: grip.epoch, message: None, checkpoint: Some(saved), insights: Default::default() };
+        ReleaseReport { lease_epoch: grip.epoch, message: None, checkpoint: Some(saved), insights: Default::default() };
     fleet.coordinator.release(&mac.who, job, &release).await.unwrap();
     mac.let_go(grip);
     offer("github.com/other/notes").await;

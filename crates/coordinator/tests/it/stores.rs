@@ -1,7 +1,6 @@
-//! The stores that every story is told on, by name: one for stories that need it quick, one for those that need it to last,
-//! how much of a long story is told, and how often a short one.
+//! The stores that the tests run on: a fast one, a durable one, and how much of a long or repeated test runs on each.
 
-/// What one machine has: in memory, and in a file.
+/// Embedded: in memory, and in a file.
 pub(crate) mod embedded {
     use crate::fleet::Bench;
 
@@ -34,18 +33,18 @@ pub(crate) mod postgres {
         Bench::postgres()
     }
 
-    /// Everything is a round trip there, and the rules that are raced for are the same.
+    /// Every operation is a round trip, and the rules are the same.
     pub(crate) fn share_of(rounds: usize) -> usize {
         rounds / 20
     }
 
-    /// Each time takes a server of its own.
+    /// Each repetition needs its own server.
     pub(crate) fn retold(times: usize) -> usize {
         times / 10
     }
 }
 
-/// A database that promises little, on a bad day.
+/// A simulated database with weak guarantees and many faults.
 pub(crate) mod weak {
     use crate::fleet::Bench;
 
@@ -57,7 +56,7 @@ pub(crate) mod weak {
         Bench::weak()
     }
 
-    /// Everything is several requests there, and the rules that are raced for are the same.
+    /// Every operation is several requests, and the rules are the same.
     pub(crate) fn share_of(rounds: usize) -> usize {
         rounds / 10
     }

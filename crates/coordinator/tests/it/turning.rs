@@ -1,4 +1,4 @@
-//! What the running coordinator does by itself, counted in turns of the only thread: on stores that answer within some.
+//! The running coordinator, counted in turns of the only thread: on stores that answer within some.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, PLAIN};
 use crate::machine::{Machine, drain};
 
 #[tokio::test]
-async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
+async fn row_03_a_failed_sweep_is_retried() {
     let bench = Arc::new(quick());
     let fleet = bench.open().await;
     fleet.warm_up();
@@ -25,7 +25,7 @@ async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
     tasks.spawn(async move { coordinator.run().await });
     let mut inbox = mac.open_inbox(&fleet, 1).await;
     let mut offered = Vec::new();
-    // Nothing is open in memory: only the failed sweep is a reason to look.
+    // No job is open in memory: only the failed sweep is a reason to read the store.
     for _ in 0..12 {
         bench.clock.advance(Duration::from_secs(20));
         mac.renew(&fleet).await;
@@ -41,7 +41,7 @@ async fn row_03_a_sweep_that_could_not_read_comes_round_again() {
 }
 
 #[tokio::test]
-async fn row_32_a_stamp_that_did_not_happen_is_made_again_long_before_the_sweep() {
+async fn row_32_a_lost_offer_write_is_retried_before_the_sweep() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
@@ -68,7 +68,7 @@ async fn row_32_a_stamp_that_did_not_happen_is_made_again_long_before_the_sweep(
     tasks.join_all().await;
 }
 
-/// Lets everything that was woken run until it sleeps again.
+/// Runs all woken tasks until they sleep again.
 async fn turns() {
     for _ in 0..200 {
         tokio::task::yield_now().await;

@@ -1,13 +1,14 @@
-//! Usage limits belong to logins: a job that meets one waits for the login, or goes to another, and loses nothing [B1][B9].
+//! Usage limits belong to credentials: a job that hits one waits for the reset or goes to another credential, and loses
+//! nothing [B1][B9].
 
 use std::time::Duration;
 
-use coordinator::{Error, WindowPolicy};
+use coordinator::{Error, QuotaWindowPolicy};
 use domain::{
-    Clock as _, EngineHealth, EngineName, EventKind, Insights, JobFilter, Mode, Refusal, RunOutcome, StageName,
+    Clock as _, EngineHealth, EngineName, EventKind, JobFilter, Mode, Refusal, RunInsights, RunOutcome, StageName,
     Timestamp,
 };
-use protocol::{CredentialView, QuotaWork, ResumeCredential};
+use protocol::{CredentialView, QuotaReport, ResumeCredential};
 
 use super::{lasting, quick};
 use crate::fleet::{Bench, Fleet, PLAIN, submit};
@@ -19,26 +20,26 @@ fn claude() -> EngineName {
     "claude".parse().unwrap()
 }
 
-/// An engine that uses this login.
+/// An engine with this credential.
 fn by(engine: &str, credential: &str) -> EngineHealth {
     let named = EngineHealth::named(engine.parse().unwrap());
     EngineHealth { credential: Some(credential.to_owned()), signed_in: Some(true), ..named }
 }
 
-/// A machine with these engines and logins.
+/// A machine with these engines and credentials.
 async fn machine(fleet: &Fleet, name: &str, engines: Vec<EngineHealth>) -> Machine {
     let tokens = engines.iter().map(|health| format!("engine:{}", health.name).parse().unwrap());
     let capabilities = tokens.chain(["os:linux".parse().unwrap()]).collect();
     Machine::join_with(fleet, name, Offers { capabilities, engines, ..Offers::default() }).await
 }
 
-/// At once, so that times are exact.
+/// Without jitter, so that times are exact.
 fn exact(bench: Bench) -> Bench {
     bench.with(|settings| settings.windows.spread = Duration::ZERO)
 }
 
-fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaWork {
-    QuotaWork {
+fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaReport {
+    QuotaReport {
         lease_epoch: grip.epoch,
         engine: claude(),
         credential: credential.to_owned(),
@@ -47,7 +48,7 @@ fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaW
         exhausted: false,
         message: None,
         checkpoint: None,
-        insights: Insights { cost_usd: Some(0.5), ..Insights::default() },
+        insights: RunInsights { cost_usd: Some(0.5), ..RunInsights::default() },
     }
 }
 
@@ -64,7 +65,7 @@ async fn summary(fleet: &Fleet, job: domain::JobId) -> String {
 }
 
 #[tokio::test]
-async fn a_job_waits_for_the_reset_and_loses_nothing_by_it() {
+async fn a_job_waits_for_the_quota_reset_without_losing_attempts() {
     let fleet = Fleet::warm(exact(lasting())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -73,7 +74,7 @@ async fn a_job_waits_for_the_reset_and_loses_nothing_by_it() {
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let resets_at = fleet.bench.clock.now().after(HOUR);
     let saved = checkpoint(grip, &sha(7));
-    let report = QuotaWork { checkpoint: Some(saved.clone()), ..used_up(grip, "login-1", Some(resets_at)) };
+    let report = QuotaReport { checkpoint: Some(saved.clone()), ..used_up(grip, "login-1", Some(resets_at)) };
     let answer = mac.quota(&fleet, report, job).await.unwrap();
 
     assert_eq!((answer.stage, answer.until), (StageName::Queued, Some(resets_at)));
@@ -94,11 +95,11 @@ async fn a_job_waits_for_the_reset_and_loses_nothing_by_it() {
 }
 
 #[tokio::test]
-async fn a_running_coordinator_goes_on_at_the_reset_by_a_wake_up_alone() {
+async fn a_wake_up_alone_resumes_work_at_the_reset() {
     let fleet = Fleet::warm(exact(quick())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
-    // Soon enough for the machine not to be missed meanwhile.
+    // Soon enough for the machine not to count as missing.
     let grip = mac.take(&fleet, job).await;
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let resets_at = fleet.bench.clock.now().after(Duration::from_secs(20));
@@ -118,7 +119,7 @@ async fn a_running_coordinator_goes_on_at_the_reset_by_a_wake_up_alone() {
 }
 
 #[tokio::test]
-async fn another_login_or_another_engine_takes_the_job_at_once() {
+async fn another_credential_or_engine_takes_the_job_at_once() {
     let fleet = Fleet::warm(quick()).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -142,7 +143,7 @@ async fn another_login_or_another_engine_takes_the_job_at_once() {
 }
 
 #[tokio::test]
-async fn an_engine_with_two_logins_goes_on_with_the_other_and_rests_when_both_are_used_up() {
+async fn an_engine_pauses_when_both_credentials_are_exhausted() {
     let fleet = Fleet::warm(exact(quick())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1"), by("claude", "login-2")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -159,7 +160,7 @@ async fn an_engine_with_two_logins_goes_on_with_the_other_and_rests_when_both_ar
 }
 
 #[tokio::test]
-async fn a_report_that_names_no_login_is_about_one_that_could_be_used_until_then() {
+async fn an_unnamed_quota_report_is_about_a_usable_credential() {
     let fleet = Fleet::warm(quick()).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1"), by("claude", "login-2")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -177,11 +178,11 @@ fn credentials(fleet: &Fleet) -> Vec<CredentialView> {
 }
 
 #[tokio::test]
-async fn a_login_that_its_factory_does_not_name_rests_on_that_factory_alone() {
+async fn an_unnamed_credential_pauses_on_its_factory_only() {
     let fleet = Fleet::warm(quick()).await;
     let mac = machine(&fleet, "mac", vec![EngineHealth::named(claude())]).await;
     let job = fleet.submit(PLAIN).await;
-    // What a factory does not name in its signs of life it cannot use up for others.
+    // A factory cannot exhaust a credential that its heartbeats do not name.
     runs_into_its_window(&fleet, &mac, job, "login-of-somebody-else").await;
 
     assert_eq!(credentials(&fleet)[0].credential, "mac/claude");
@@ -190,7 +191,7 @@ async fn a_login_that_its_factory_does_not_name_rests_on_that_factory_alone() {
 }
 
 #[tokio::test]
-async fn a_window_outlives_the_coordinator() {
+async fn a_quota_window_survives_a_restart() {
     let fleet = Fleet::warm(exact(lasting())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -207,7 +208,7 @@ async fn a_window_outlives_the_coordinator() {
 }
 
 #[tokio::test]
-async fn a_report_that_got_as_far_as_the_window_is_made_again_and_counts_once() {
+async fn a_repeated_quota_report_counts_once() {
     let fleet = Fleet::warm(exact(lasting())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -230,7 +231,7 @@ async fn a_report_that_got_as_far_as_the_window_is_made_again_and_counts_once() 
 }
 
 #[tokio::test]
-async fn a_stale_holder_has_no_say_about_job_or_login() {
+async fn a_quota_report_of_a_stale_holder_is_fenced() {
     let fleet = Fleet::warm(quick()).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let other = machine(&fleet, "other", vec![by("claude", "login-1")]).await;
@@ -255,7 +256,7 @@ async fn a_stale_holder_has_no_say_about_job_or_login() {
 }
 
 #[tokio::test]
-async fn an_unknown_reset_is_waited_out_by_growing_pauses() {
+async fn an_unknown_reset_leads_to_growing_pauses() {
     let fleet = Fleet::warm(quick().with(|settings| settings.windows.backoff = Duration::from_mins(4))).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -276,7 +277,7 @@ async fn an_unknown_reset_is_waited_out_by_growing_pauses() {
 }
 
 #[tokio::test]
-async fn clocks_that_are_set_neither_keep_a_login_resting_nor_lose_a_window_that_is_reported_again() {
+async fn clock_changes_neither_prolong_nor_lose_a_quota_window() {
     let fleet = Fleet::warm(exact(quick())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -292,7 +293,7 @@ async fn clocks_that_are_set_neither_keep_a_login_resting_nor_lose_a_window_that
     fleet.pass(Duration::from_secs(1), &[&mac]).await;
     let grip = mac.take(&fleet, job).await;
 
-    // By a clock that runs ahead the reset has passed, and the engine says that it has not.
+    // By a clock that is ahead the reset has passed, and the engine reports that it has not.
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let reset = fleet.coordinator.clock().now().after(HOUR);
     *fleet.bench.ahead.lock() = HOUR * 2;
@@ -302,8 +303,8 @@ async fn clocks_that_are_set_neither_keep_a_login_resting_nor_lose_a_window_that
 }
 
 #[tokio::test]
-async fn where_people_decide_a_login_rests_until_one_lets_it_go_on() {
-    let policy = WindowPolicy { reopen: false, ..WindowPolicy::default() };
+async fn without_automatic_resume_an_operator_resumes_a_credential() {
+    let policy = QuotaWindowPolicy { reopen: false, ..QuotaWindowPolicy::default() };
     let fleet = Fleet::warm(quick().with(|settings| settings.windows = policy)).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -326,7 +327,7 @@ async fn where_people_decide_a_login_rests_until_one_lets_it_go_on() {
 }
 
 #[tokio::test]
-async fn a_credential_without_credit_is_suspended_with_an_alert_until_an_operator_resumes_it() {
+async fn a_credential_without_credit_alerts_until_resumed() {
     let fleet = Fleet::warm(quick()).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -337,7 +338,7 @@ async fn a_credential_without_credit_is_suspended_with_an_alert_until_an_operato
         alerts.into_iter().map(|alert| alert.code).collect::<Vec<_>>()
     };
 
-    let report = QuotaWork { exhausted: true, window: None, ..used_up(grip, "login-1", None) };
+    let report = QuotaReport { exhausted: true, window: None, ..used_up(grip, "login-1", None) };
     let answer = mac.quota(&fleet, report, job).await.unwrap();
 
     assert_eq!((answer.stage, answer.until, fleet.job(job).await.attempts), (StageName::Queued, None, 0));
@@ -354,7 +355,7 @@ async fn a_credential_without_credit_is_suspended_with_an_alert_until_an_operato
 }
 
 #[tokio::test]
-async fn whoever_asks_for_work_is_not_given_what_its_login_cannot_do_and_hears_of_the_reset() {
+async fn a_claim_skips_exhausted_credentials_and_names_the_reset() {
     let fleet = Fleet::warm(exact(quick())).await;
     fleet.switch(Mode::Gate).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
@@ -375,7 +376,7 @@ async fn whoever_asks_for_work_is_not_given_what_its_login_cannot_do_and_hears_o
 }
 
 #[tokio::test]
-async fn windows_that_are_long_over_leave_nothing_behind() {
+async fn old_quota_windows_are_purged() {
     let fleet = Fleet::warm(exact(lasting())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -390,7 +391,7 @@ async fn windows_that_are_long_over_leave_nothing_behind() {
 }
 
 #[tokio::test]
-async fn only_engines_that_are_signed_in_get_work_and_a_change_is_heard_with_the_next_sign_of_life() {
+async fn only_signed_in_engines_get_work() {
     let fleet = Fleet::warm(quick()).await;
     let signed_out = EngineHealth {
         signed_in: Some(false),
@@ -411,7 +412,7 @@ async fn only_engines_that_are_signed_in_get_work_and_a_change_is_heard_with_the
 }
 
 #[tokio::test]
-async fn a_window_that_a_factory_tells_of_is_waited_for_and_shown() {
+async fn a_quota_window_reported_by_a_factory_is_awaited_and_shown() {
     let fleet = Fleet::warm(quick()).await;
     let until = fleet.bench.clock.now().after(HOUR);
     let told = EngineHealth { window_until: Some(until), ..by("claude", "login-1") };
@@ -426,7 +427,53 @@ async fn a_window_that_a_factory_tells_of_is_waited_for_and_shown() {
 }
 
 #[tokio::test]
-async fn an_engine_of_which_nothing_is_known_stays_as_usable_as_its_token_says() {
+async fn a_resumed_credential_ignores_the_repeated_window() {
+    let fleet = Fleet::warm(exact(lasting())).await;
+    let mut mac = machine(&fleet, "mac", vec![EngineHealth::named(claude())]).await;
+    let job = fleet.submit(PLAIN).await;
+    let grip = mac.take(&fleet, job).await;
+    mac.start_by(&fleet, grip, "claude").await.unwrap();
+    let resets_at = fleet.bench.clock.now().after(HOUR * 20);
+    mac.quota(&fleet, used_up(grip, "", Some(resets_at)), job).await.unwrap();
+    let reports = |until| vec![EngineHealth { window_until: Some(until), ..EngineHealth::named(claude()) }];
+    mac.offers.engines = reports(resets_at);
+    mac.beat(&fleet).await;
+    let request = ResumeCredential { credential: "mac/claude".to_owned() };
+
+    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    mac.beat(&fleet).await;
+    let fleet = fleet.restarted().await;
+    mac.beat(&fleet).await;
+
+    let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
+    assert_eq!(shown.window_until, None);
+    assert!(matches!(fleet.coordinator.reopen(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
+    let later = resets_at.after(HOUR);
+    mac.offers.engines = reports(later);
+    mac.beat(&fleet).await;
+    let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
+    assert_eq!(shown.window_until, Some(later), "another hit closes it again");
+}
+
+#[tokio::test]
+async fn a_credential_paused_by_a_factory_report_can_be_resumed() {
+    let fleet = Fleet::warm(quick()).await;
+    let until = fleet.bench.clock.now().after(HOUR);
+    let closed = EngineHealth { window_until: Some(until), ..EngineHealth::named(claude()) };
+    let mac = machine(&fleet, "mac", vec![closed]).await;
+    let job = fleet.submit(PLAIN).await;
+    assert_eq!(fleet.dispatch().await, 0);
+    let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
+    let request = ResumeCredential { credential: shown.credential.unwrap() };
+
+    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    mac.beat(&fleet).await;
+
+    mac.take(&fleet, job).await;
+}
+
+#[tokio::test]
+async fn an_engine_without_a_health_report_is_usable() {
     let fleet = Fleet::warm(quick()).await;
     let capabilities = ["engine:claude".parse().unwrap()].into();
     let mac = Machine::join_with(&fleet, "mac", Offers { capabilities, ..Offers::default() }).await;
@@ -436,7 +483,7 @@ async fn an_engine_of_which_nothing_is_known_stays_as_usable_as_its_token_says()
 }
 
 #[tokio::test]
-async fn an_offer_that_a_window_overtook_is_not_accepted_and_its_job_goes_elsewhere() {
+async fn an_offer_overtaken_by_a_quota_window_is_not_accepted() {
     let fleet = Fleet::warm(quick()).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let (first, second) = (fleet.submit(PLAIN).await, fleet.submit(PLAIN).await);
@@ -447,7 +494,7 @@ async fn an_offer_that_a_window_overtook_is_not_accepted_and_its_job_goes_elsewh
 
     let overtaken = mac.try_take(&fleet, second).await;
 
-    assert!(matches!(overtaken, Err(Error::NotNow(_))));
+    assert!(matches!(overtaken, Err(Error::NotReady(_))));
     let other = machine(&fleet, "other", vec![by("claude", "login-2")]).await;
     fleet.pass(fleet.coordinator.settings().accept_within * 2, &[&mac, &other]).await;
     other.take(&fleet, second).await;
@@ -469,7 +516,7 @@ async fn an_outage_is_a_wait_with_a_known_end() {
 
     let text = format!("waiting for engine `claude` on `mac`, next try at {}: {problem}", retry_at.to_the_second());
     assert_eq!((submitted.forecast.text.as_str(), summary(&fleet, job).await), (text.as_str(), text.clone()));
-    assert!(matches!(submitted.forecast.answer, scheduler::Answer::Waits { unplaceable: false, .. }));
+    assert!(matches!(submitted.forecast.answer, scheduler::ExplainedOutcome::Waits { unplaceable: false, .. }));
     let listed = fleet.coordinator.jobs(&fleet.admin, JobFilter::default(), None, 10).await.unwrap().items.remove(0);
     let waiting = listed.waiting.unwrap();
     assert_eq!((waiting.text, waiting.unplaceable, waiting.retry_at), (text.clone(), false, Some(retry_at)));

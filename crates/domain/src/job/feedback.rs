@@ -1,4 +1,4 @@
-//! What a job's pull request brings with it.
+//! Feedback of a job's pull request.
 
 use serde_json::json;
 
@@ -10,15 +10,14 @@ use crate::stage::StageEvent;
 use crate::time::Timestamp;
 
 impl Job {
-    /// Writes down where the pull request is.
+    /// Records the pull request.
     #[must_use]
     pub fn with_pull_request(mut self, request: PullRequest) -> Self {
         self.state.pull_request = Some(request);
         self
     }
 
-    /// Sends the job back for what came from its pull request: one more round. `summary` is for people, `changes` for
-    /// whoever works on it next.
+    /// Starts a feedback round: sends the job back to the queue. `summary` is for people, `changes` for the agent.
     pub fn sent_back(
         self,
         ids: Vec<String>,
@@ -33,7 +32,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Gives up on satisfying the pull request: a person has to look. The job stays where it is.
+    /// Ends the feedback rounds: a maintainer has to act. The stage does not change.
     #[must_use]
     pub fn escalated(mut self, ids: Vec<String>, message: String, at: Timestamp, by: Actor) -> Self {
         self.state.feedback.escalate(ids);
@@ -42,18 +41,17 @@ impl Job {
         self
     }
 
-    /// Starts a rework round for the merge conflict that the job's last merge ended with. The merge is requested again once
-    /// the rework is completed.
+    /// Starts a rework round for the conflict of the last merge. The merge is requested again after the rework.
     pub fn reworked_for_conflict(self, message: String, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
         let mut job = self.apply(StageEvent::ChangesRequested { message: Some(message) }, at, by)?;
-        // The conflict itself is what has to be changed.
+        // The conflict describes the required changes.
         job.state.changes = None;
         job.state.conflict_rounds += 1;
         job.state.ship_after_rework = true;
         Ok(job)
     }
 
-    /// An operator acted on it: its pull request and merge conflicts may send it back as often as at first.
+    /// Resets the feedback and conflict rounds after an operator acted on the job.
     #[must_use]
     pub fn with_new_rounds(mut self) -> Self {
         self.state.feedback.begin_again();

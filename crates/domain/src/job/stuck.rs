@@ -1,4 +1,4 @@
-//! What keeps a job from moving on: a failed merge, a failed dependency; and dead letters that were dismissed [I9].
+//! Obstacles: a failed merge, a failed dependency, and dismissed dead letters [I9].
 
 use serde_json::json;
 
@@ -8,18 +8,18 @@ use crate::ids::JobId;
 use crate::lease::ErrandKind;
 use crate::merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, FailedErrand, MergeFailure};
 use crate::refusal::Refusal;
-use crate::stage::{Obstacle, Stage};
+use crate::stage::{BlockedOn, Stage};
 use crate::time::Timestamp;
 
 impl Job {
-    /// The promotion or merge that failed last, until one succeeds or is asked for anew.
+    /// The last failed promotion or merge, until one succeeds or is requested again.
     pub fn merge_failure(&self) -> Option<MergeFailure> {
         let is_done = matches!(self.state.stage, Stage::Review { .. } | Stage::Testing { .. });
         let given_up = self.is_merge_failed();
         let failed = match (&self.state.failed_errand, given_up) {
             _ if !is_done => return None,
             (Some(failed), _) => failed.clone(),
-            // Documents of earlier versions have the message alone.
+            // Documents of earlier versions have only the message.
             (None, true) => FailedErrand {
                 errand: if self.promoted() == self.completed() { ErrandKind::Ship } else { ErrandKind::Promote },
                 message: self.message().unwrap_or("no reason was reported").to_owned(),
@@ -50,13 +50,13 @@ impl Job {
         self
     }
 
-    /// The dependency that failed and without which a blocked job cannot go on.
+    /// The failed dependency that a blocked job waits for.
     pub fn failed_dependency(&self) -> Option<JobId> {
-        let is_blocked = matches!(self.state.stage, Stage::Blocked { on: Obstacle::Deps });
+        let is_blocked = matches!(self.state.stage, Stage::Blocked { on: BlockedOn::Deps });
         self.state.failed_dependency.filter(|_| is_blocked)
     }
 
-    /// Records that a blocked job cannot go on because a dependency failed, or that it can again.
+    /// Records a dependency's failure, or its recovery, in a blocked job.
     #[must_use]
     pub fn with_failed_dependency(mut self, dependency: Option<JobId>, at: Timestamp, by: Actor) -> Self {
         self.state.failed_dependency = dependency;
@@ -68,12 +68,12 @@ impl Job {
         self
     }
 
-    /// Whether a dead-lettered job was dismissed: it stays where it is, and leaves the list and the alert.
+    /// Whether the dead letter was dismissed: it keeps its stage, and leaves the list and the alert.
     pub fn is_dismissed(&self) -> bool {
         self.state.dismissed && matches!(self.state.stage, Stage::DeadLetter { .. })
     }
 
-    /// Takes a dead-lettered job off the list of dead letters. It can still be requeued.
+    /// Dismisses a dead letter. It can still be requeued.
     pub fn dismiss(mut self, message: Option<&str>, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
         if !matches!(self.state.stage, Stage::DeadLetter { .. }) {
             let stage = self.state.stage.name();
@@ -87,7 +87,7 @@ impl Job {
     /// Whether the verify commands of the manifest ran on the completed work. They passed, or it would not be completed.
     pub fn is_verified(&self) -> bool {
         let is_completed = self.state.completed_epoch.is_some();
-        // Documents of earlier versions do not say.
+        // Documents of earlier versions lack the flag.
         is_completed && self.state.verified.unwrap_or(!self.submission.spec.verify.is_empty())
     }
 }

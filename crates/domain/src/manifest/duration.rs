@@ -1,19 +1,19 @@
-//! Spans of time as people write them: `90s`, `30m`, `1h30m`, `500ms`.
+//! Durations as users write them: `90s`, `30m`, `1h30m`, `500ms`.
 
-use crate::names::printable;
+use crate::names::escape_for_terminal;
 
-/// A year. Longer is a slip, and sums of such spans stay far from overflowing.
+/// A year. Longer durations are mistakes, and sums of valid ones do not overflow.
 const DURATION_MS_MAX: u64 = 366 * 24 * 3_600_000;
 
-/// Units in the order in which they may follow each other.
+/// Units in the required order.
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// What the schema can say about a span; the order of units is checked by [`millis`] alone.
+/// The pattern in the schema. Only [`millis`] checks the order of units.
 pub(super) const PATTERN: &str = "^([0-9]+(ms|s|m|h))+$";
 
-/// The milliseconds that a text such as `1h30m` stands for, or what is wrong with it.
+/// Parses a duration such as `1h30m` into milliseconds.
 pub(super) fn millis(text: &str) -> Result<u64, String> {
-    let shown = printable(text);
+    let shown = escape_for_terminal(text);
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(format!("`{shown}` has no unit: write `{shown}s`, `{shown}m` or `{shown}h`"));
     }
@@ -37,7 +37,7 @@ fn parts(text: &str) -> Option<u64> {
         if number.is_empty() {
             return None;
         }
-        // Digits that no longer fit are a span that is too long, not a text that is no span.
+        // A number that overflows is a duration that is too long, not a syntax error.
         let number = number.parse().unwrap_or(u64::MAX);
         total = total.saturating_add(unit_ms.saturating_mul(number));
         rest = tail;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_in_milliseconds() {
+    fn durations_are_parsed_into_milliseconds() {
         assert_eq!(millis("500ms"), Ok(500));
         assert_eq!(millis("90s"), Ok(90_000));
         assert_eq!(millis("30m"), Ok(1_800_000));
@@ -60,19 +60,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_told_to_have_a_unit() {
+    fn a_number_without_a_unit_is_rejected() {
         assert_eq!(millis("30"), Err("`30` has no unit: write `30s`, `30m` or `30h`".to_owned()));
     }
 
     #[test]
-    fn units_come_once_and_in_order() {
+    fn units_must_be_unique_and_in_order() {
         for text in ["", "h", "1x", "30m1h", "1h1h", "1.5h", "-1h", "1 h", "1h ", "1:30", "1H", "1hm", "½h", "1é"] {
             assert!(millis(text).is_err_and(|message| message.starts_with("expected a duration")), "{text:?}");
         }
     }
 
     #[test]
-    fn a_span_that_overflows_is_too_long() {
+    fn an_overflowing_duration_is_too_long() {
         assert_eq!(millis("8785h"), Err("`8785h` is longer than a year".to_owned()));
         assert_eq!(millis("99999999999999999999h"), Err("`99999999999999999999h` is longer than a year".to_owned()));
     }

@@ -1,27 +1,27 @@
-//! The one table of known keys: what each is for, how it is read, and what the schema says about it.
+//! The table of known keys: description, decoder and schema of each.
 
 use serde_json::{Value as Json, json};
 
 use crate::names::{Capability, EngineName};
 use crate::spec::{DepsMode, Kind, OnDepFailure, Priority};
 
+use super::decode::Decoder;
 use super::duration;
-use super::form::Form;
 use super::tree::{Node, Value};
 
-/// One line in a list on a screen.
+/// Fits one line of a list.
 pub(super) const TITLE_CHARS_MAX: usize = 200;
-/// As long as the longest name that the domain allows.
+/// The maximum length of the longest name type.
 const LINE_CHARS_MAX: usize = 200;
-/// Far beyond what one job has needed; keeps a match against every factory short.
+/// More than a job needs; bounds the cost of matching factories.
 const ITEMS_MAX: usize = 100;
-/// One batch of jobs that a last one waits for.
+/// A job may depend on a whole batch.
 const DEPS_MAX: usize = 1_000;
 /// A billion dollars in millionths fits a signed 64-bit sum many times over.
 const USD_MAX: f64 = 1e9;
-/// Exact in JSON for every reader, a browser included.
+/// Exact in JSON for every reader, including browsers.
 const TOKENS_MAX: u64 = 1_000_000_000_000_000;
-/// An attempt costs money: somebody who needs more has another problem.
+/// Attempts cost money: more than this is a mistake.
 const ATTEMPTS_MAX: u64 = 100;
 
 const PRIORITIES: [(&str, Priority); 4] =
@@ -34,27 +34,27 @@ const KINDS: [(&str, Kind); 2] = [("task", Kind::Task), ("composite", Kind::Comp
 /// A known key.
 pub(super) struct Field {
     pub(super) name: &'static str,
-    /// What it is for, in the words of the schema.
+    /// The description in the schema.
     pub(super) about: &'static str,
-    /// A value as somebody would write it, in YAML; empty for a group, whose keys have their own, and for a key that is not supported yet.
+    /// An example value in YAML. Empty for a group, whose keys have their own, and for an unsupported key.
     pub(super) example: &'static str,
-    pub(super) shape: Shape,
+    pub(super) shape: FieldShape,
 }
 
-/// What stands behind a known key.
-pub(super) enum Shape {
+/// How a known key is decoded.
+pub(super) enum FieldShape {
     Value {
-        read: fn(&mut Form, &Node),
+        read: fn(&mut Decoder, &Node),
         schema: fn() -> Json,
     },
     Group {
         fields: &'static [Field],
     },
-    /// A key of the specification that has no effect yet: a job that relied on it would be run without it.
+    /// A specified key without effect yet. It is rejected, because the job would run without it.
     Unsupported,
 }
 
-/// Every key of the top level, in the order of the specification.
+/// All top-level keys, in the order of the specification.
 pub(super) static FIELDS: &[Field] = &[
     value(
         "title",
@@ -99,7 +99,7 @@ pub(super) static FIELDS: &[Field] = &[
         "engines",
         "Engines that may run the job, in order of preference; any when absent. Instead of `engine`.",
         "[claude, codex]",
-        |form, node| form.spec.engines = form.set(node, ITEMS_MAX, Form::name::<EngineName>),
+        |form, node| form.spec.engines = form.set(node, ITEMS_MAX, Decoder::name::<EngineName>),
         || list_schema(ITEMS_MAX, &line_schema(64)),
     ),
     value(
@@ -184,7 +184,7 @@ pub(super) static FIELDS: &[Field] = &[
         "tags",
         "Labels for people.",
         "[ui, theme]",
-        |form, node| form.spec.tags = form.set(node, ITEMS_MAX, Form::name),
+        |form, node| form.spec.tags = form.set(node, ITEMS_MAX, Decoder::name),
         || list_schema(ITEMS_MAX, &line_schema(64)),
     ),
 ];
@@ -239,21 +239,21 @@ const fn value(
     name: &'static str,
     about: &'static str,
     example: &'static str,
-    read: fn(&mut Form, &Node),
+    read: fn(&mut Decoder, &Node),
     schema: fn() -> Json,
 ) -> Field {
-    Field { name, about, example, shape: Shape::Value { read, schema } }
+    Field { name, about, example, shape: FieldShape::Value { read, schema } }
 }
 
 const fn group(name: &'static str, about: &'static str, fields: &'static [Field]) -> Field {
-    Field { name, about, example: "", shape: Shape::Group { fields } }
+    Field { name, about, example: "", shape: FieldShape::Group { fields } }
 }
 
 const fn unsupported(name: &'static str, about: &'static str) -> Field {
-    Field { name, about, example: "", shape: Shape::Unsupported }
+    Field { name, about, example: "", shape: FieldShape::Unsupported }
 }
 
-fn models(form: &mut Form, node: &Node) {
+fn models(form: &mut Decoder, node: &Node) {
     let Value::Map(entries) = &node.value else {
         form.expected("a mapping of engines to models", node);
         return;
@@ -274,7 +274,7 @@ fn models(form: &mut Form, node: &Node) {
     }
 }
 
-fn engine(form: &mut Form, node: &Node) {
+fn engine(form: &mut Decoder, node: &Node) {
     if matches!(node.value, Value::List(_)) {
         form.refuse(node.line, "expected a text, found a list: `engines` takes a list");
     } else {
@@ -282,9 +282,9 @@ fn engine(form: &mut Form, node: &Node) {
     }
 }
 
-fn commands(form: &mut Form, node: &Node) -> Vec<String> {
+fn commands(form: &mut Decoder, node: &Node) -> Vec<String> {
     match node.value {
-        Value::List(_) => form.list(node, ITEMS_MAX, Form::command),
+        Value::List(_) => form.list(node, ITEMS_MAX, Decoder::command),
         _ => form.command(node).into_iter().collect(),
     }
 }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_manifests_are_the_words_in_json() {
+    fn manifest_words_equal_json_words() {
         agree(&PRIORITIES);
         agree(&DEPS_MODES);
         agree(&ON_DEP_FAILURES);

@@ -1,32 +1,32 @@
-//! What is wrong with a manifest, and where.
+//! Findings of the manifest parser.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// One thing that is wrong with a manifest, or worth knowing about it.
+/// One error or warning about a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// The line of the file, counted from 1.
     pub line: u32,
-    /// The key, as a path: `budget.usd`, `capabilities[2]`.
+    /// The key as a path: `budget.usd`, `capabilities[2]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What was expected and what was found. Safe to show on a terminal.
+    /// The expected and the found value. Safe to show on a terminal.
     pub message: String,
-    /// Whether it stops the job.
+    /// Error or warning.
     pub severity: Severity,
 }
 
-/// Whether a finding stops the job.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It does.
+    /// The manifest is rejected.
     Error,
-    /// It does not.
+    /// The manifest is accepted.
     Warning,
 }
 
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_reads_as_line_key_and_message() {
+    fn a_finding_displays_line_key_and_message() {
         let finding = Finding::error(4, Some("budget.usd".into()), "expected a number");
 
         assert_eq!(finding.to_string(), "line 4, budget.usd: expected a number");

@@ -1,25 +1,25 @@
-//! Where the front matter ends and the prose begins.
+//! Splits a manifest into front matter and prompt.
 
-use crate::names::is_harmless;
+use crate::names::is_terminal_safe;
 
 use super::fields::TITLE_CHARS_MAX;
 use super::finding::Finding;
 
 const FENCE: &str = "---";
 
-/// A manifest cut in two.
+/// A manifest split at its fences.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FrontMatter<'t> {
     /// The text between the fences; empty without front matter.
     pub(super) yaml: &'t str,
-    /// How many lines of the file come before `yaml`.
+    /// Number of lines before `yaml` in the file.
     pub(super) lines_before: u32,
-    /// Everything after the front matter.
+    /// The text after the front matter.
     pub(super) prompt: &'t str,
 }
 
 impl<'t> FrontMatter<'t> {
-    /// Cuts the text at its fences. Only a fence that is never closed is refused.
+    /// Splits the text at its fences. An unclosed fence is an error.
     pub(super) fn split(text: &'t str) -> Result<Self, Finding> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = lines_with_ends(text);
@@ -47,7 +47,7 @@ impl<'t> FrontMatter<'t> {
     }
 }
 
-/// Each line with its line break, and the place in the text where it ends.
+/// Each line with its line break, and its end offset.
 fn lines_with_ends(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split_inclusive('\n').scan(0, |end, line| {
         *end += line.len();
@@ -59,15 +59,15 @@ fn is_fence(line: &str) -> bool {
     line.trim_end() == FENCE
 }
 
-/// The title that the prose gives itself: its first `# heading`, else its first line.
+/// The title of the prompt: its first `# heading`, else its first line.
 ///
-/// Cut and cleaned rather than refused: nobody wrote it to be a title.
+/// Truncated and cleaned instead of rejected: the author did not write it as a title.
 pub(super) fn title_of(prompt: &str) -> Option<String> {
     let heading = outside_code(prompt).find_map(|line| line.strip_prefix("# ").and_then(cleaned));
     heading.or_else(|| prompt.lines().find_map(cleaned))
 }
 
-/// The lines that are not inside a fenced block, where `# ` begins a comment of some script.
+/// The lines outside fenced code blocks, where `# ` starts a comment.
 fn outside_code(prompt: &str) -> impl Iterator<Item = &str> {
     let mut code = false;
     prompt.lines().filter(move |line| {
@@ -80,7 +80,7 @@ fn outside_code(prompt: &str) -> impl Iterator<Item = &str> {
 }
 
 fn cleaned(line: &str) -> Option<String> {
-    let line: String = line.replace('\t', " ").chars().filter(|c| is_harmless(*c)).collect();
+    let line: String = line.replace('\t', " ").chars().filter(|c| is_terminal_safe(*c)).collect();
     let line = line.trim_matches(|c: char| c == '#' || c.is_whitespace());
     if line.chars().count() <= TITLE_CHARS_MAX {
         return (!line.is_empty()).then(|| line.to_owned());
@@ -98,21 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn the_prose_begins_after_the_second_fence() {
+    fn the_prompt_starts_after_the_second_fence() {
         assert_eq!(split("---\na: 1\n---\nprose\n---\n"), ("a: 1\n", 1, "prose\n---\n"));
         assert_eq!(split("---\n---"), ("", 1, ""));
         assert_eq!(split("\n\n---\na: 1\n---\n\nprose"), ("a: 1\n", 3, "\nprose"));
     }
 
     #[test]
-    fn a_text_without_fences_is_all_prose() {
+    fn a_text_without_fences_is_all_prompt() {
         assert_eq!(split(""), ("", 0, ""));
         assert_eq!(split("prose\n---\nmore"), ("", 0, "prose\n---\nmore"));
         assert_eq!(split("----\nprose"), ("", 0, "----\nprose"));
     }
 
     #[test]
-    fn a_byte_order_mark_and_windows_line_ends_change_nothing() {
+    fn a_byte_order_mark_and_crlf_are_accepted() {
         assert_eq!(split("\u{feff}---\r\na: 1\r\n--- \r\nprose\r\n"), ("a: 1\r\n", 1, "prose\r\n"));
     }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_first_line_is_cut_to_a_title() {
+    fn a_long_first_line_is_truncated_to_a_title() {
         let title = title_of(&"é".repeat(TITLE_CHARS_MAX + 1)).unwrap();
 
         assert_eq!(title, format!("{}…", "é".repeat(TITLE_CHARS_MAX - 1)));

@@ -1,13 +1,13 @@
-//! The JSON Schema of the front matter, drawn from the same table that reads it.
+//! The JSON Schema of the front matter, generated from the decoder's table.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::fields::{FIELDS, Field, Shape};
+use super::fields::{FIELDS, Field, FieldShape};
 use super::tree::Tree;
 
-/// The JSON Schema of the front matter as people write it.
+/// The JSON Schema of the front matter.
 ///
-/// An editor that checks against it is a little stricter than we are: where a text is expected we also take `3`.
+/// The schema is stricter than the parser: where it expects a string, the parser also accepts `3`.
 pub fn manifest_schema() -> Json {
     let mut schema = object_schema(FIELDS);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -26,13 +26,13 @@ fn object_schema(fields: &[Field]) -> Json {
 
 fn field_schema(field: &Field) -> Json {
     let mut schema = match field.shape {
-        Shape::Value { schema, .. } => schema(),
-        Shape::Group { fields } => object_schema(fields),
-        Shape::Unsupported => json!({"not": {}}),
+        FieldShape::Value { schema, .. } => schema(),
+        FieldShape::Group { fields } => object_schema(fields),
+        FieldShape::Unsupported => json!({"not": {}}),
     };
     schema["description"] = match field.shape {
-        Shape::Unsupported => json!(format!("Not supported yet, rejected at submit. {}", field.about)),
-        Shape::Value { .. } | Shape::Group { .. } => json!(field.about),
+        FieldShape::Unsupported => json!(format!("Not supported yet, rejected at submit. {}", field.about)),
+        FieldShape::Value { .. } | FieldShape::Group { .. } => json!(field.about),
     };
     if !field.example.is_empty() {
         schema["examples"] = json!([example(field)]);
@@ -40,7 +40,7 @@ fn field_schema(field: &Field) -> Json {
     schema
 }
 
-/// The example as JSON. Examples of texts are not numbers, so the reading without a type gives the right one.
+/// The example as JSON. String examples never look like numbers, so untyped decoding is correct.
 fn example(field: &Field) -> Json {
     let yaml = format!("example: {}\n", field.example);
     let entries = Tree::read(&yaml, 0).entries.unwrap_or_default();

@@ -1,25 +1,25 @@
-//! YAML as a small tree that remembers its lines.
+//! A YAML tree with line numbers.
 //!
-//! Less than YAML on purpose: no anchors, aliases or tags, no repeated keys, one document, and a bounded tree. Scalars
-//! keep their text; what a text means is decided by the key it stands under.
+//! A subset of YAML: no anchors, aliases or tags, no duplicate keys, one document, bounded size. Scalars keep their
+//! text; the key decides how it is interpreted.
 
 use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput};
 
-use crate::names::{is_harmless, printable};
+use crate::names::{escape_for_terminal, is_terminal_safe};
 
 use super::finding::Finding;
 use super::path::Path;
 
-/// The deepest known key is two levels down; the rest is room for keys that we do not know.
+/// Known keys nest two levels deep; unknown ones may nest deeper.
 const DEPTH_MAX: usize = 16;
-/// Four times what all known lists may hold together.
+/// Four times the total maximum of all known lists.
 const NODES_MAX: usize = 10_000;
 
-/// Front matter as a tree, and what is wrong with its form.
+/// The front matter as a tree, with syntax findings.
 pub(super) struct Tree {
-    /// The top level, unless the text is so broken that there is none.
+    /// The top level; `None` if the text cannot be parsed.
     pub(super) entries: Option<Vec<Entry>>,
     pub(super) findings: Vec<Finding>,
 }
@@ -31,28 +31,28 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// A value and the line it is told by: its key's, or its own in a list.
+/// A value and the line reported for it: its key's line, or its own in a list.
 #[derive(Debug, PartialEq)]
 pub(super) struct Node {
     pub(super) line: u32,
     pub(super) value: Value,
 }
 
-/// What stands behind a key.
+/// The kind of a value.
 #[derive(Debug, PartialEq)]
 pub(super) enum Value {
-    /// Text without quotes, which may mean a number, `true` or nothing.
+    /// An unquoted scalar: text, a number, a boolean or null.
     Plain(String),
-    /// Text in quotes or in a block, which is text.
+    /// A quoted or block scalar: always text.
     Quoted(String),
     List(Vec<Node>),
     Map(Vec<Entry>),
-    /// Something already refused, about which no more is to be said.
+    /// A value with a reported error: later checks skip it.
     Refused,
 }
 
 impl Tree {
-    /// Reads the text between the fences, which `lines_before` lines of the file precede.
+    /// Parses the text between the fences. `lines_before` lines of the file precede it.
     pub(super) fn read(yaml: &str, lines_before: u32) -> Self {
         let parser = Parser::new_from_str(yaml);
         let mut reader = Reader { parser, lines_before, nodes: 0, path: Path::default(), findings: Vec::new() };
@@ -70,7 +70,7 @@ struct Reader<'y> {
 }
 
 impl<'y> Reader<'y> {
-    /// The top level. An error ends the reading; what can be read past is noted in `findings`.
+    /// Parses the top level. Recoverable errors go to `findings`.
     fn document(&mut self) -> Result<Vec<Entry>, Finding> {
         let (mut event, mut line) = self.next()?;
         while matches!(event, Event::StreamStart | Event::DocumentStart(_)) {
@@ -209,8 +209,8 @@ impl<'y> Reader<'y> {
     }
 
     fn unreadable(&self, error: &ScanError) -> Finding {
-        let mut info: String = error.info().chars().filter(|c| is_harmless(*c)).collect();
-        // By far the most common slip: `title: Fix: the bug`.
+        let mut info: String = error.info().chars().filter(|c| is_terminal_safe(*c)).collect();
+        // The most common mistake: `title: Fix: the bug`.
         if info.starts_with("mapping values are not allowed") {
             info.push_str("; quote a text that contains `: `");
         }
@@ -235,20 +235,20 @@ impl Value {
         }
     }
 
-    /// What was found, for a message that says what was expected instead.
+    /// Description of the value for an "expected … found" message.
     pub(super) fn described(&self) -> String {
         match self {
             Self::Plain(text) if text.is_empty() => "nothing".to_owned(),
             Self::Plain(text) if is_null(text) || is_bool(text) => text.clone(),
-            Self::Plain(text) if number(text).is_some() => format!("the number {}", printable(text)),
-            Self::Plain(text) | Self::Quoted(text) => format!("the text \"{}\"", printable(text)),
+            Self::Plain(text) if number(text).is_some() => format!("the number {}", escape_for_terminal(text)),
+            Self::Plain(text) | Self::Quoted(text) => format!("the text \"{}\"", escape_for_terminal(text)),
             Self::List(_) => "a list".to_owned(),
             Self::Map(_) => "a mapping".to_owned(),
             Self::Refused => "something refused".to_owned(),
         }
     }
 
-    /// The value as JSON, for keys whose type we do not know.
+    /// The value as JSON, for unknown keys.
     pub(super) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value as Json;
         match self {
@@ -265,7 +265,7 @@ impl Value {
     }
 }
 
-/// The words that stand for no value.
+/// Whether the scalar is a null.
 pub(super) fn is_null(text: &str) -> bool {
     matches!(text, "~" | "null" | "Null" | "NULL")
 }
@@ -274,13 +274,13 @@ fn is_bool(text: &str) -> bool {
     matches!(text, "true" | "false")
 }
 
-/// A decimal number, whole or not. Words such as `inf`, which Rust would take, are text.
+/// A decimal number. Rust also parses words such as `inf`; they stay text.
 pub(super) fn number(text: &str) -> Option<f64> {
     let decimal = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
     if decimal { text.parse().ok() } else { None }
 }
 
-/// A number that JSON keeps as it was written; one too long to be exact stays a text.
+/// A number that JSON represents exactly; any other stays text.
 fn json_number(text: &str) -> Option<serde_json::Number> {
     let number: serde_json::Number = text.parse().ok()?;
     let exact = !number.is_f64() || text.contains(['.', 'e', 'E']);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_values_are_read_as_yaml_one_point_two() {
+    fn unknown_values_follow_yaml_1_2() {
         assert_eq!(
             json_of("a: no\nb: true\nc: 1.5\nd: '3'\ne: [1, x, ~]\nf: {g: -2}\nh: 012\ni:\nj: 2024-01-31\nk: .inf\n"),
             json!({
@@ -315,18 +315,18 @@ mod tests {
     }
 
     #[test]
-    fn a_number_too_long_for_json_stays_as_it_was_written() {
+    fn a_number_too_long_for_json_stays_text() {
         assert_eq!(json_of("a: 123456789012345678901234567890\n"), json!({"a": "123456789012345678901234567890"}));
         assert_eq!(json_of("a: 18446744073709551615\n"), json!({"a": u64::MAX}));
     }
 
     #[test]
-    fn comments_alone_are_an_empty_front_matter() {
+    fn comments_only_are_empty_front_matter() {
         assert_eq!(json_of("# nothing\n\n"), json!({}));
     }
 
     #[test]
-    fn a_billion_laughs_cost_nothing() {
+    fn a_billion_laughs_attack_is_rejected() {
         let mut yaml = "a0: &a0 [x, x]\n".to_owned();
         for n in 1..40 {
             yaml.push_str(&format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}, *a{0}]\n", n - 1));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_costs_nothing_before_it_is_refused() {
+    fn deep_nesting_is_rejected_cheaply() {
         for opening in ["[", "{", "[{", "- ", "? ", "- ? ", "a: [", "{a: ", "-\n ", "&a ", "!a ", "a: b\n ", "\"", "'"]
         {
             let hostile = format!("a: [{}", opening.repeat(60_000 / opening.len()));

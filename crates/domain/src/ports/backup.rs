@@ -1,4 +1,4 @@
-//! Copies of a whole store, taken while it works.
+//! Online backups of a store.
 
 use std::path::Path;
 
@@ -10,39 +10,39 @@ use super::job_store::StoreError;
 use crate::ids::{Generation, Position};
 use crate::time::Timestamp;
 
-/// A store that can be copied whole. Whatever the backend, a backup is one SQLite file with the schema of the embedded
-/// store, so that a backup of one backend can be put back into another.
+/// A store that supports backups. A backup is one SQLite file with the schema of the embedded store, so that any
+/// backend can restore it.
 #[async_trait]
 pub trait Backup: Send + Sync {
-    /// Writes everything that the store holds, as of one moment, into a new file at `path`, checks the file and flushes it.
-    /// Reads and writes go on meanwhile. The file is its owner's alone; one that is already there is an error.
+    /// Writes a consistent snapshot of the store to a new file at `path`, verifies it and flushes it. Reads and writes
+    /// continue. Only the owner can access the file; an existing file is an error.
     async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError>;
 }
 
-/// What is in a backup. What engines printed is not.
+/// Contents of a backup. Logs of engines are not included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupSummary {
-    /// When it was taken; absent in a copy that somebody made by other means.
+    /// When the backup was taken; absent in a file copied by other means.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub taken_at: Option<Timestamp>,
-    /// How often the store had been put back from a backup itself.
+    /// The generation of the store.
     pub generation: Generation,
-    /// The number of its schema.
+    /// The schema version.
     pub schema: u32,
-    /// Jobs, ended ones included.
+    /// Number of jobs, including ended ones.
     pub jobs: u64,
-    /// Jobs that have not ended.
+    /// Number of jobs that have not ended.
     pub open: u64,
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Where its log ends.
+    /// End of the event log.
     pub position: Position,
-    /// Runs whose evidence is in it.
+    /// Number of runs with evidence.
     #[serde(default)]
     pub evidence: u64,
-    /// How long the file is.
+    /// Size of the file.
     pub bytes: u64,
-    /// The digest of the file.
+    /// SHA-256 of the file.
     pub sha256: String,
 }

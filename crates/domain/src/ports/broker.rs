@@ -1,4 +1,5 @@
-//! Delivery of dispatches. A broker carries hints, never truth: losing, repeating or reordering them costs only time [I4].
+//! Delivery of dispatches. Messages are hints, never the source of truth: loss, duplication or reordering costs only
+//! time [I4].
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,33 +15,33 @@ use crate::spec::Priority;
 /// Delivers messages to factories.
 #[async_trait]
 pub trait Broker: Send + Sync {
-    /// Hands a message over for its target. A message with an id that was published before collapses into that one.
-    async fn publish(&self, message: Message) -> Result<Published, BrokerError>;
-    /// Opens the target's queue. A new subscription replaces the factory's former one: what that one had received and
-    /// not completed is delivered again.
+    /// Publishes a message to its target. A message with an id that was already published is deduplicated.
+    async fn publish(&self, message: Message) -> Result<PublishOutcome, BrokerError>;
+    /// Opens the factory's queue. A new subscription replaces the previous one: its messages that were not completed
+    /// are redelivered.
     async fn subscribe(&self, factory: &FactoryId) -> Result<Arc<dyn Subscription>, BrokerError>;
-    /// Messages for a factory that are not completed.
+    /// Number of messages for a factory that are not completed.
     async fn depth(&self, factory: &FactoryId) -> Result<u64, BrokerError>;
-    /// Mirrors a dead-lettered job to the broker's own dead-letter channel, for those who watch the broker.
+    /// Mirrors a dead-lettered job to the broker's dead-letter queue, for monitoring of the broker.
     async fn mirror_dead_letter(&self, message: Message, reason: &str) -> Result<(), BrokerError>;
-    /// Messages in the dead-letter channel, newest last.
+    /// Messages in the dead-letter queue, newest last.
     async fn dead_letters(&self, limit: u16) -> Result<Vec<(Message, String)>, BrokerError>;
 }
 
-/// One factory's queue, held open.
+/// An open queue of one factory.
 #[async_trait]
 pub trait Subscription: Send + Sync {
-    /// Waits for the next message. `Err(Closed)` once the subscription was replaced or the broker shut down.
+    /// Waits for the next message. Returns `Err(Closed)` once the subscription is replaced or the broker shuts down.
     async fn receive(&self) -> Result<Delivery, BrokerError>;
-    /// The message was acted upon: it is never delivered again.
+    /// Completes a message: it is not delivered again.
     async fn complete(&self, receipt: &Receipt) -> Result<(), BrokerError>;
-    /// The message was not acted upon: it is delivered again at once, or dead-lettered after too many deliveries.
+    /// Abandons a message: it is redelivered at once, or dead-lettered after too many deliveries.
     async fn abandon(&self, receipt: &Receipt) -> Result<(), BrokerError>;
-    /// The message cannot be acted upon by anybody.
+    /// Dead-letters a message that cannot be processed.
     async fn dead_letter(&self, receipt: &Receipt, reason: &str) -> Result<(), BrokerError>;
 }
 
-/// What travels: small, without the body, and without authority. Everything but the id is a hint.
+/// A dispatch message: small, without the body, and without authority. All fields but the id are hints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
@@ -48,28 +49,28 @@ pub struct Message {
     pub job_id: JobId,
     /// The dispatch.
     pub dispatch_seq: DispatchSeq,
-    /// Whose job it is.
+    /// The product that owns the job.
     pub product_id: ProductId,
     /// The repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoName>,
-    /// What it needs.
+    /// The required capabilities.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caps: Vec<Capability>,
-    /// How urgent it is.
+    /// The job's priority.
     pub priority: Priority,
-    /// To whom it goes.
+    /// The factory that the job is offered to.
     pub target_factory_id: FactoryId,
 }
 
 impl Message {
-    /// What the broker knows the message by.
+    /// The id for deduplication.
     pub fn id(&self) -> MessageId {
         MessageId { job: self.job_id, seq: self.dispatch_seq }
     }
 }
 
-/// `jobId:dispatchSeq`: a retried publish keeps it, a new dispatch never reuses one [I5].
+/// `jobId:dispatchSeq`. A retried publish keeps it; a new dispatch never reuses one [I5].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
     /// The job.
@@ -84,40 +85,40 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// What became of a publish.
+/// The result of a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Published {
-    /// It will be delivered.
+pub enum PublishOutcome {
+    /// The message will be delivered.
     Accepted,
-    /// A message with this id was published before.
+    /// A message with this id was already published.
     Duplicate,
 }
 
-/// A message on its way, with what is needed to complete it.
+/// A delivered message with its receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// The message.
     pub message: Message,
-    /// How often it was delivered, this time included.
+    /// Number of deliveries, including this one.
     pub attempt: u32,
-    /// What completes it.
+    /// The receipt to complete it.
     pub receipt: Receipt,
 }
 
-/// What completes, abandons or dead-letters one delivery; meaningless for any later one.
+/// Completes, abandons or dead-letters one delivery; not valid for later ones.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Receipt(pub String);
 
-/// Why a broker could not do it.
+/// An error of the broker.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
-    /// It cannot be reached: the sweep will come round.
+    /// The broker cannot be reached. The sweep retries.
     #[error("the broker is not available: {0}")]
     Unavailable(String),
     /// The subscription was replaced, or the broker shut down.
     #[error("the subscription is closed")]
     Closed,
-    /// The receipt is of a delivery that is over.
+    /// The receipt belongs to an earlier delivery.
     #[error("the receipt is no longer valid")]
     Expired,
 }

@@ -1,4 +1,4 @@
-//! Durable memory of what the fleet is: factories, products, tokens.
+//! Durable store of the fleet's documents: factories, products, tokens.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -7,12 +7,12 @@ use super::job_store::{CommitError, Expected, StoreError};
 use crate::ids::Revision;
 use crate::job::Versioned;
 
-/// Small documents by key, compared and set. They change when what something *is* changes, never with its pulse [I14].
+/// Small documents by key, with compare-and-set. Heartbeats never write them [I14].
 #[async_trait]
 pub trait FleetStore: Send + Sync {
     /// One document.
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError>;
-    /// Writes a document over what is expected; `None` removes it.
+    /// Writes a document if `expected` holds; `None` removes it.
     async fn put(
         &self,
         collection: Collection,
@@ -20,11 +20,11 @@ pub trait FleetStore: Send + Sync {
         expected: Expected,
         document: Option<Value>,
     ) -> Result<Revision, CommitError>;
-    /// All documents of a collection, in order of key.
+    /// All documents of a collection, ordered by key.
     async fn documents(&self, collection: Collection) -> Result<Vec<(String, Versioned<Value>)>, StoreError>;
 }
 
-/// Which documents.
+/// A collection of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Collection {
     /// Registered factories.
@@ -33,11 +33,11 @@ pub enum Collection {
     Products,
     /// Tokens, by the hash of their secret.
     Tokens,
-    /// What the store knows about itself.
+    /// Metadata of the store.
     Meta,
-    /// The flags of the fleet.
+    /// The dispatch modes.
     Flags,
-    /// Logins of engines whose usage window is used up.
+    /// Credentials with an exhausted usage window.
     Credentials,
 }
 
@@ -46,7 +46,7 @@ impl Collection {
     pub const ALL: [Self; 6] =
         [Self::Factories, Self::Products, Self::Tokens, Self::Flags, Self::Credentials, Self::Meta];
 
-    /// The name of its table or container.
+    /// The name of the table or container.
     pub fn name(self) -> &'static str {
         match self {
             Self::Factories => "fleet_factories",

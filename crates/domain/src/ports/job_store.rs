@@ -1,98 +1,97 @@
-//! Durable memory of jobs.
+//! Durable store of jobs.
 
 use async_trait::async_trait;
 
-use crate::event::{JobEvent, Recorded};
-use crate::facts::Facts;
+use crate::event::{JobEvent, StoredEvent};
 use crate::ids::{JobId, Position, Revision};
 use crate::job::{Job, Versioned};
+use crate::job_columns::JobColumns;
 use crate::names::ProductId;
 use crate::run::Run;
 use crate::spec::Priority;
 use crate::stage::StageName;
 
-/// Durable memory of jobs. Adapters compare revisions and store bytes; they never look at a stage to decide whether a
-/// change is allowed.
+/// Durable store of jobs. Adapters compare revisions and store bytes; they never decide whether a transition is
+/// allowed.
 #[async_trait]
 pub trait JobStore: Send + Sync {
-    /// The job as last committed, or `None` if it was never submitted. Never older than a commit that was acknowledged:
-    /// refusals are decided on it.
+    /// The job as last committed, or `None` if it does not exist. Never older than an acknowledged commit: refusals are
+    /// decided on it.
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError>;
-    /// Writes each unit whole or not at all, and answers in the order of the units, after the flush. Units are
-    /// independent: a refused one never fails its neighbours.
+    /// Writes each unit atomically and returns the results in order, after the flush. Units are independent: a rejected
+    /// one does not fail the others.
     async fn commit(&self, units: Vec<Commit>) -> Vec<Result<Revision, CommitError>>;
-    /// Non-terminal jobs in order of id, for rebuilding what is kept in memory; empty at the end. One that cannot be
-    /// read is reported and passed over.
+    /// Non-terminal jobs in order of id, to rebuild in-memory state; empty at the end. An unreadable job is reported
+    /// and skipped.
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError>;
-    /// Jobs that name `id` among their dependencies.
+    /// Jobs that depend on `id`.
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError>;
-    /// Resolves when something was committed after `after`, with how far the log is known to reach. Whoever knows of more
-    /// than `after` answers at the first poll, and where the log ended when the store was opened is known. May lie; the
-    /// sweep does not.
+    /// Waits for a commit after `after` and returns the known end of the log. Returns at once if the end is already
+    /// past `after`; it is known from the moment the store is opened. Notifications may be lost; the sweep covers that.
     async fn changed(&self, after: Position) -> Result<Position, StoreError>;
-    /// Jobs that were found unreadable since the store was opened, and passed over. Nothing is asked of the store.
-    fn unreadable(&self) -> Vec<Unreadable> {
+    /// Unreadable jobs that were skipped since the store was opened. Does not query the store.
+    fn unreadable(&self) -> Vec<UnreadableDocument> {
         Vec::new()
     }
 }
 
-/// A stored document that cannot be read. It is kept as it is until an operator removes or repairs it.
+/// An unreadable stored document. It is kept until an operator removes or repairs it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unreadable {
+pub struct UnreadableDocument {
     /// The table or collection.
     pub collection: &'static str,
     /// Its key there.
     pub key: String,
-    /// Why it cannot be read.
+    /// The error.
     pub why: String,
 }
 
-/// What people and programs read about jobs. Never on the path of a dispatch.
+/// Read model of jobs. Not used on the dispatch path.
 #[async_trait]
 pub trait JobHistory: Send + Sync {
-    /// The manifest as it was submitted, byte for byte.
+    /// The submitted manifest, byte for byte.
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError>;
     /// Jobs, newest first.
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError>;
-    /// Events after a position: each job's in the order of its commits, and all in commit order where the store has one. A
-    /// place in the log never changes, so that reading can go on from it.
-    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError>;
-    /// Runs that have ended, by their number: so many of those after `after`.
+    /// Events after a position: in commit order within a job, and across jobs if the store has a total order. Positions
+    /// never change, so that a reader can resume.
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError>;
+    /// At most `limit` ended runs after number `after`.
     async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError>;
-    /// How many jobs each product has in each stage; counted, where the store cannot keep count.
+    /// Number of jobs by product and stage; counted on request if the store keeps no counters.
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError>;
-    /// Operations on the store since it was opened, by kind: "idle costs nothing" is a number [I14].
+    /// Number of store operations since it was opened, by kind: shows that an idle fleet costs nothing [I14].
     fn operations(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// One job's change: the document under its revision, with its events, all or nothing.
+/// A change of one job: the document with its revision and its events, written atomically.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Commit {
-    /// What must be there for the write to happen.
+    /// The precondition of the write.
     pub expected: Expected,
-    /// The job as it will be.
+    /// The new state of the job.
     pub job: Job,
-    /// The manifest; given with the first write only.
+    /// The manifest; only with the first write.
     pub body: Option<Body>,
     /// The columns.
-    pub facts: Facts,
-    /// What happened.
+    pub facts: JobColumns,
+    /// New events.
     pub events: Vec<JobEvent>,
     /// Runs that ended.
     pub runs: Vec<Run>,
 }
 
-/// What must be there for a write to happen.
+/// The precondition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing: the first write.
+    /// The document does not exist.
     Absent,
-    /// This revision.
+    /// The document has this revision.
     At(Revision),
 }
 
 impl Expected {
-    /// The revision that the write leads to.
+    /// The revision after the write.
     pub fn next(self) -> Revision {
         match self {
             Self::Absent => Revision(1),
@@ -101,11 +100,11 @@ impl Expected {
     }
 }
 
-/// A manifest as it was submitted.
+/// A submitted manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body(pub std::sync::Arc<str>);
 
-/// A job as lists show it.
+/// A job in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// The job.
@@ -114,7 +113,7 @@ pub struct Summary {
     pub revision: Revision,
 }
 
-/// Which jobs a list shows.
+/// Filter of a job list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobFilter {
     /// Only these products; all when empty.
@@ -127,20 +126,20 @@ pub struct JobFilter {
     pub repo: Option<crate::names::RepoName>,
 }
 
-/// Whose events a stream shows.
+/// The events that a stream contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// Everybody's.
+    /// All events.
     Fleet,
-    /// Those of some products.
+    /// Events of some products.
     Products(Vec<ProductId>),
-    /// One job's.
+    /// Events of one job.
     Job(JobId),
 }
 
 impl Scope {
-    /// Whether it shows an event.
-    pub fn covers(&self, event: &Recorded) -> bool {
+    /// Whether the stream contains an event.
+    pub fn covers(&self, event: &StoredEvent) -> bool {
         match self {
             Self::Fleet => true,
             Self::Products(products) => products.contains(&event.product),
@@ -149,11 +148,11 @@ impl Scope {
     }
 }
 
-/// Where a page ended: opaque to clients.
+/// End of a page, to request the next one. Opaque to clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(pub String);
 
-/// Some of a list, and where the rest begins.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     /// The items.
@@ -162,33 +161,33 @@ pub struct Page<T> {
     pub next: Option<Cursor>,
 }
 
-/// Why a store could not answer.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached or is overloaded: trying again may help.
+    /// The store cannot be reached or is overloaded. Retryable.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// There is no space left for a write: nothing of it is stored, and trying again helps once there is space.
+    /// The disk is full: nothing was written. Retryable once there is space.
     #[error("no space left: {0}")]
     DiskFull(String),
-    /// What it holds cannot be read.
+    /// The stored data cannot be read.
     #[error("the store holds something unreadable: {0}")]
     Corrupt(String),
-    /// The cursor is not one that this store gave out.
+    /// The cursor was not issued by this store.
     #[error("the cursor is not valid: start again from the first page")]
     BadCursor,
 }
 
-/// Why a unit was not written.
+/// Why a unit was not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Something else is there than was expected: read again, decide again.
+    /// Conflict: the revision is not the expected one. Read and decide again.
     #[error("somebody else was faster")]
     Stale,
-    /// Nobody knows whether it was written: read again before anything else (row 32).
+    /// The outcome is unknown: read the job before the next write (row 32).
     #[error("it is not known whether the write happened")]
     Unknown,
-    /// The store could not write it.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -1,4 +1,4 @@
-//! The part of the table that is about promotions and merges.
+//! Transitions of promotions and merges.
 
 use super::{StageEvent, StageName, accept};
 use crate::lease::{Errand, ErrandKind, ErrandState};
@@ -19,12 +19,12 @@ pub(super) fn is_errand(event: &StageEvent) -> bool {
 }
 
 impl Errand {
-    /// An errand that nobody was asked for yet.
+    /// An errand that was not offered yet.
     pub fn waiting(kind: ErrandKind, sha: CommitSha) -> Self {
         Self { kind, sha, state: ErrandState::Waiting { not_before: None }, tries: 0, put_offs: 0 }
     }
 
-    /// The errand after `event`; `None` when it is over.
+    /// The errand after `event`; `None` when it is done.
     pub(super) fn apply(self, event: &StageEvent) -> Result<Option<Self>, Refusal> {
         use StageEvent as E;
         let tries = self.tries;
@@ -51,7 +51,7 @@ impl Errand {
                 let state = ErrandState::Waiting { not_before: Some(*retry_at) };
                 Ok(Some(Self { state, put_offs: self.put_offs.saturating_add(1), ..self }))
             }
-            // Only tries that were reported count: a factory that died says nothing about the merge.
+            // Only reported attempts count: a lost factory proves nothing about the merge.
             (ErrandState::Dispatched { dispatch }, E::ErrandExpired { seq, .. }) if dispatch.seq == *seq => {
                 Ok(in_state(ErrandState::Waiting { not_before: None }))
             }

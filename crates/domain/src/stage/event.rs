@@ -1,49 +1,49 @@
-//! Everything that can happen to a job.
+//! Events that change a job.
 
 use crate::ids::{DispatchSeq, Epoch, Generation, JobId};
 use crate::lease::{Checkpoint, Dispatch, Lease};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
-use crate::retry::Verdict;
-use crate::run::{Evidence, Insights};
+use crate::retry::RetryDecision;
+use crate::run::{Evidence, RunInsights};
 use crate::time::Timestamp;
 use crate::usage_window::UsageWindow;
 
-/// What a worker shows for its right to write: its epoch, and the factory that its token names.
+/// The proof of a lease that a worker presents: its epoch, and the factory of its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// The epoch it was given.
+    /// The epoch of the lease.
     pub epoch: Epoch,
-    /// Who it is.
+    /// The factory of the token.
     pub factory: FactoryId,
 }
 
-/// What a holder reports when its work is done.
+/// A holder's report of completed work.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Completion {
-    /// The commit to promote; none when the job has no repository or changed nothing.
+    /// The commit to promote; `None` if the job has no repository or no changes.
     pub sha: Option<CommitSha>,
-    /// What it cost and changed.
-    pub insights: Insights,
-    /// What backs it.
+    /// Cost and size of the change.
+    pub insights: RunInsights,
+    /// Results of the prepare and verify commands.
     pub evidence: Vec<Evidence>,
-    /// The engine's own ending, for people.
+    /// The engine's final message.
     pub message: Option<String>,
-    /// What the next run goes on from, should the work be sent back.
+    /// The checkpoint for a rework.
     pub checkpoint: Option<Checkpoint>,
-    /// The text for its pull request.
+    /// Text for the pull request.
     pub request_text: Option<String>,
 }
 
-/// What a holder reports when its attempt failed.
+/// A holder's report of a failed attempt.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Account {
-    /// What it cost and changed.
-    pub insights: Insights,
-    /// What backs it: the command that failed.
+pub struct FailureDetails {
+    /// Cost and size of the change.
+    pub insights: RunInsights,
+    /// Results of the commands, including the failed one.
     pub evidence: Vec<Evidence>,
-    /// Why, in words for people.
+    /// Details for people.
     pub message: Option<String>,
     /// Whether the agent finished without changing any file.
     pub no_changes: bool,
@@ -51,73 +51,73 @@ pub struct Account {
 
 /// How an offer ended without a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unaccepted {
-    /// Its target was not connected. Counts towards `undeliverable`.
+pub enum OfferEnd {
+    /// The target was not connected. Counts towards `undeliverable`.
     Undelivered,
-    /// Its target was connected and did not answer: the fault is the target's, not the job's (row 33).
+    /// The target was connected and did not answer. This is the target's fault, not the job's (row 33).
     Unanswered,
-    /// Its target declined it, for this reason.
+    /// The target declined it.
     Declined(String),
 }
 
-/// Everything that can happen to a job.
+/// An event that changes a job.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "each field is the value that its variant speaks of")]
 pub enum StageEvent {
-    /// Dependencies are met, or the question was answered.
+    /// The dependencies are met, or the question was answered.
     Unblocked,
-    /// A dependency failed, and the job follows it.
+    /// A dependency failed, and the job fails with it.
     DepFailed { dep: JobId },
-    /// The dispatcher offers the job, or its errand, to a factory.
+    /// The coordinator offers the job, or its errand, to a factory.
     Dispatched { dispatch: Dispatch },
     /// The target declined the offer, or did not accept it in time.
-    DispatchExpired { seq: DispatchSeq, why: Unaccepted, verdict: Verdict },
-    /// The target accepted.
+    DispatchExpired { seq: DispatchSeq, why: OfferEnd, verdict: RetryDecision },
+    /// The target accepted the offer.
     Granted { lease: Lease },
-    /// The engine is up.
+    /// The engine started.
     Started { holder: Holder, engine: EngineName },
     /// Work in progress was saved.
     Checkpointed { holder: Holder, checkpoint: Checkpoint },
-    /// The work is done and verified; `promote` is the holder's right to move the branch.
+    /// The work is completed and verified. `promote` is the holder's lease for the promotion.
     Completed { holder: Holder, completion: Completion, promote_until: Timestamp },
-    /// The agent asks a person.
-    Asked { holder: Holder, question: String, account: Account },
-    /// The engine's usage window is used up. It is the credential's: another one may take the job at once. A job that is
-    /// given back again and again waits for longer each time.
-    QuotaHit { holder: Holder, window: UsageWindow, account: Account, not_before: Option<Timestamp> },
-    /// The holder gives the job back; one that is given back again and again waits for longer each time.
-    Released { holder: Holder, message: Option<String>, insights: Insights, not_before: Option<Timestamp> },
-    /// The holder's attempt failed; the coordinator's verdict says what follows.
-    AttemptFailed { holder: Holder, reason: FailureReason, account: Account, verdict: Verdict },
-    /// The holder was not heard of in time.
-    Reaped { epoch: Epoch, verdict: Verdict },
+    /// The agent asks a question.
+    Asked { holder: Holder, question: String, account: FailureDetails },
+    /// The engine's usage window is exhausted. The window belongs to the credential: another one may take the job at
+    /// once. Repeated releases increase the backoff.
+    QuotaHit { holder: Holder, window: UsageWindow, account: FailureDetails, not_before: Option<Timestamp> },
+    /// The holder releases the job. Repeated releases increase the backoff.
+    Released { holder: Holder, message: Option<String>, insights: RunInsights, not_before: Option<Timestamp> },
+    /// The attempt failed; `verdict` is the coordinator's retry decision.
+    AttemptFailed { holder: Holder, reason: FailureReason, account: FailureDetails, verdict: RetryDecision },
+    /// The lease expired: no heartbeat from the holder.
+    Reaped { epoch: Epoch, verdict: RetryDecision },
     /// A more urgent job needs the seat.
     Preempted { epoch: Epoch },
-    /// A factory takes the errand.
+    /// A factory accepted the errand.
     ErrandGranted { lease: Lease, until: Timestamp },
     /// The errand is done.
     ErrandDone { holder: Holder },
-    /// The errand failed; without `retry_at` it is not tried again. `conflict` is set if a merge conflict was the reason.
+    /// The errand failed. Without `retry_at` it is not retried. `conflict` is set for a merge conflict.
     ErrandFailed { holder: Holder, message: String, retry_at: Option<Timestamp>, conflict: Option<MergeConflict> },
-    /// The errand cannot be done yet, through nobody's fault.
+    /// The errand was postponed. This does not count as a failure.
     ErrandPutOff { holder: Holder, message: String, retry_at: Timestamp },
-    /// The errand's target declined it, or did not accept or report in time.
+    /// The target declined the errand, or missed the deadline to accept or report.
     ErrandExpired { epoch: Epoch, seq: DispatchSeq, message: String },
-    /// A person or a policy asks for the merge.
+    /// A user or a policy requests the merge.
     ShipRequested,
-    /// Somebody merged it on the forge.
+    /// The pull request was merged on the forge.
     Merged { merge: Option<CommitSha>, message: Option<String> },
-    /// The reviewers agree.
+    /// The review quorum is reached.
     Approved,
-    /// Somebody asks for changes.
+    /// A reviewer requests changes.
     ChangesRequested { message: Option<String> },
-    /// Somebody says no.
+    /// A reviewer rejects the work.
     Rejected { message: Option<String> },
-    /// A person stops it.
+    /// A user cancels the job.
     Cancelled { message: Option<String> },
     /// An operator requeues it, with a message for the agent.
     Requeued { checkpoint: KeepCheckpoint, message: Option<String> },
-    /// The store was put back from a backup: holder and offer are of a future that is lost.
+    /// The store was restored from a backup: lease and offer belong to the lost history.
     Restored { generation: Generation },
 }
 
@@ -126,12 +126,12 @@ pub enum StageEvent {
 pub enum KeepCheckpoint {
     /// The next holder resumes from it.
     Keep,
-    /// The next holder starts afresh.
+    /// The next holder starts from the base branch.
     Drop,
 }
 
 impl StageEvent {
-    /// The right that a worker must show for this event; `None` for what the coordinator or a person does.
+    /// The lease that a worker must present for this event; `None` for events of the coordinator or a user.
     pub fn holder(&self) -> Option<&Holder> {
         match self {
             Self::Started { holder, .. }
@@ -164,7 +164,7 @@ impl StageEvent {
         }
     }
 
-    /// The epoch that the event is conditional on, whoever causes it: the reaper's writes are fenced too.
+    /// The epoch that the event is conditional on. Writes of the reaper are fenced too.
     pub fn epoch(&self) -> Option<Epoch> {
         match self {
             Self::Reaped { epoch, .. } | Self::Preempted { epoch } | Self::ErrandExpired { epoch, .. } => Some(*epoch),

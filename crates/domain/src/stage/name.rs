@@ -1,36 +1,36 @@
-//! The names of the stages, and where a job can go from each.
+//! Stage names and the allowed moves.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The name of a stage, as people and programs see it.
+/// The name of a stage in the API and for users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StageName {
     /// Waits for a seat.
     Queued,
-    /// Waits for other jobs or for a person.
+    /// Waits for other jobs or for an answer.
     Blocked,
-    /// A factory holds it.
+    /// A factory holds the lease.
     Assigned,
-    /// The agent is at work.
+    /// The agent is running.
     Building,
-    /// People look at the work.
+    /// Waits for review.
     Review,
-    /// The work may ship.
+    /// Verified, ready to ship.
     Testing,
     /// Merged.
     Shipped,
-    /// Ended badly.
+    /// Ended without success.
     Failed,
-    /// Out of the running.
+    /// Not retried until an operator requeues it.
     DeadLetter,
 }
 
 impl StageName {
-    /// All of them, in the order of a job's life.
+    /// All stages, in the order of a job's life.
     pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::Blocked,
@@ -43,7 +43,7 @@ impl StageName {
         Self::DeadLetter,
     ];
 
-    /// The word in JSON, tables and logs.
+    /// The name in JSON, tables and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -58,7 +58,7 @@ impl StageName {
         }
     }
 
-    /// Whether the job rests for good unless a person acts.
+    /// Whether the stage is final unless an operator acts.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Shipped | Self::Failed | Self::DeadLetter)
     }
@@ -77,7 +77,7 @@ impl std::str::FromStr for StageName {
         Self::ALL
             .into_iter()
             .find(|stage| stage.as_str() == text)
-            .ok_or_else(|| UnknownStage(crate::names::printable(text)))
+            .ok_or_else(|| UnknownStage(crate::names::escape_for_terminal(text)))
     }
 }
 
@@ -89,7 +89,7 @@ impl std::str::FromStr for StageName {
 pub struct UnknownStage(String);
 
 impl StageName {
-    /// Where a job can go from here: what a refusal names. The golden grid proves that it says the same as the table.
+    /// The stages that a job can move to, for refusals. The golden grid test compares it with the transition table.
     pub fn moves(self) -> &'static [Self] {
         match self {
             Self::Queued => &[Self::Assigned, Self::Failed, Self::DeadLetter],

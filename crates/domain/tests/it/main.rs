@@ -1,4 +1,4 @@
-//! What the domain promises, seen from outside.
+//! Integration tests of the domain.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod golden;

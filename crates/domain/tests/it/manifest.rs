@@ -1,4 +1,4 @@
-//! Manifests in, specs or findings out [J1].
+//! Parsing of manifests [J1].
 
 mod bad;
 mod good;

@@ -1,4 +1,4 @@
-//! The stages of a job, the fence, and what a change brings with it [J5][I1][I2].
+//! Stages, fencing and effects of stage changes [J5][I1][I2].
 
 mod aftermath;
 mod feedback;

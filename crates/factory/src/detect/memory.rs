@@ -1,51 +1,51 @@
-//! What tools answered before, for when one of them does not answer in time.
+//! The last answers of tools, for when one of them does not answer in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::Capability;
 
-/// How often in a row a tool may be too late and still is what it was. A machine that is busy for longer than so many looks
-/// had better not offer it, and a daemon that hangs has to be noticed at last.
+/// How often in a row a tool may time out and keep its state. A machine that is busy for longer should not offer it,
+/// and a hanging daemon has to be noticed eventually.
 const LATE_MAX: u32 = 2;
 
-/// What came of asking for one tool.
-pub(super) struct Probed {
+/// The result of detecting one tool.
+pub(super) struct ProbeResult {
     pub(super) tool: String,
-    pub(super) answer: Answer,
+    pub(super) answer: ToolState,
 }
 
 /// Whether a tool works.
-pub(super) enum Answer {
-    /// It stands for these tokens.
+pub(super) enum ToolState {
+    /// It has these capabilities.
     Yes(Vec<Capability>),
-    /// It does not, or is not there.
+    /// It does not work, or does not exist.
     No,
-    /// It is there, and did not say in time.
+    /// It exists, and timed out.
     Late,
 }
 
 /// The last answers of tools.
 #[derive(Debug, Default)]
-pub(crate) struct ToolMemory(BTreeMap<String, Remembered>);
+pub(crate) struct ProbeCache(BTreeMap<String, CachedProbe>);
 
 #[derive(Debug)]
-struct Remembered {
+struct CachedProbe {
     tokens: Vec<Capability>,
     late: u32,
 }
 
-impl ToolMemory {
-    /// The tokens of all tools that were asked, those that were too late by their last answer.
-    pub(super) fn settle(&mut self, probed: Vec<Probed>) -> BTreeSet<Capability> {
+impl ProbeCache {
+    /// The capabilities of all detected tools; those that timed out keep their last answer.
+    pub(super) fn settle(&mut self, probed: Vec<ProbeResult>) -> BTreeSet<Capability> {
         let mut before = std::mem::take(&mut self.0);
-        for Probed { tool, answer } in probed {
+        for ProbeResult { tool, answer } in probed {
             let known = match answer {
-                Answer::Yes(tokens) => Some(Remembered { tokens, late: 0 }),
-                Answer::No => None,
-                Answer::Late => {
+                ToolState::Yes(tokens) => Some(CachedProbe { tokens, late: 0 }),
+                ToolState::No => None,
+                ToolState::Late => {
                     tracing::warn!("Tool `{tool}` did not answer in time");
                     let known = before.remove(&tool).filter(|known| known.late < LATE_MAX);
-                    known.map(|known| Remembered { late: known.late + 1, ..known })
+                    known.map(|known| CachedProbe { late: known.late + 1, ..known })
                 }
             };
             self.0.extend(known.map(|known| (tool, known)));
@@ -58,29 +58,29 @@ impl ToolMemory {
 mod tests {
     use super::*;
 
-    fn settled(memory: &mut ToolMemory, answer: Answer) -> Vec<String> {
-        let probed = vec![Probed { tool: "docker".to_owned(), answer }];
+    fn settled(memory: &mut ProbeCache, answer: ToolState) -> Vec<String> {
+        let probed = vec![ProbeResult { tool: "docker".to_owned(), answer }];
         memory.settle(probed).iter().map(ToString::to_string).collect()
     }
 
-    fn yes() -> Answer {
-        Answer::Yes(vec!["has:docker".parse().unwrap()])
+    fn yes() -> ToolState {
+        ToolState::Yes(vec!["has:docker".parse().unwrap()])
     }
 
     #[test]
     fn a_tool_that_is_too_late_is_what_it_was_for_a_while_and_one_that_says_no_is_not() {
-        let mut memory = ToolMemory::default();
+        let mut memory = ProbeCache::default();
         let nothing: [&str; 0] = [];
 
-        assert_eq!(settled(&mut memory, Answer::Late), nothing, "it never answered");
+        assert_eq!(settled(&mut memory, ToolState::Late), nothing, "it never answered");
         assert_eq!(settled(&mut memory, yes()), ["has:docker"]);
-        assert_eq!(settled(&mut memory, Answer::Late), ["has:docker"]);
+        assert_eq!(settled(&mut memory, ToolState::Late), ["has:docker"]);
         assert_eq!(settled(&mut memory, yes()), ["has:docker"]);
-        assert_eq!(settled(&mut memory, Answer::Late), ["has:docker"]);
-        assert_eq!(settled(&mut memory, Answer::Late), ["has:docker"]);
-        assert_eq!(settled(&mut memory, Answer::Late), nothing);
+        assert_eq!(settled(&mut memory, ToolState::Late), ["has:docker"]);
+        assert_eq!(settled(&mut memory, ToolState::Late), ["has:docker"]);
+        assert_eq!(settled(&mut memory, ToolState::Late), nothing);
         assert_eq!(settled(&mut memory, yes()), ["has:docker"]);
-        assert_eq!(settled(&mut memory, Answer::No), nothing);
-        assert_eq!(settled(&mut memory, Answer::Late), nothing);
+        assert_eq!(settled(&mut memory, ToolState::No), nothing);
+        assert_eq!(settled(&mut memory, ToolState::Late), nothing);
     }
 }

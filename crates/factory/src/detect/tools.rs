@@ -1,17 +1,17 @@
-//! The tools that a factory looks for, and what their own words say about them.
+//! The tools that a factory detects, and how their output is read.
 
 use domain::Capability;
 
-/// What is read from what a tool prints, beside that it is there.
+/// What is read from a tool's output, beside its presence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum VersionPattern {
     /// Nothing.
     Nothing,
     /// The first number of its version: `node:20`.
     Major,
     /// The first two: `python:3.11`.
     MajorMinor,
-    /// The first number of Java's: `java:21`, and `java:8` for what calls itself 1.8.
+    /// The first number of Java's: `java:21`, and `java:8` for 1.8.
     Java,
     /// The names of the graphics cards: `gpu:l4`.
     Cards,
@@ -20,48 +20,48 @@ pub(super) enum Reading {
 /// One tool.
 #[derive(Debug)]
 pub(super) struct Tool {
-    /// The name that jobs ask for it by: `has:docker`.
+    /// The name in manifests: `has:docker`.
     pub(super) name: &'static str,
-    /// Command lines that show it works; the first that does counts.
+    /// Command lines that show it works; the first success counts.
     pub(super) command_lines: &'static [&'static [&'static str]],
-    /// What else they tell.
-    pub(super) reading: Reading,
+    /// What else their output contains.
+    pub(super) reading: VersionPattern,
 }
 
-const fn tool(name: &'static str, command_lines: &'static [&'static [&'static str]], reading: Reading) -> Tool {
+const fn tool(name: &'static str, command_lines: &'static [&'static [&'static str]], reading: VersionPattern) -> Tool {
     Tool { name, command_lines, reading }
 }
 
-/// The tools that are looked for without being asked for.
+/// The built-in tools.
 pub(super) const TOOLS: [Tool; 11] = [
     // Its server: a client alone runs nothing.
-    tool("docker", &[&["docker", "version", "--format", "{{.Server.Version}}"]], Reading::Nothing),
-    tool("git", &[&["git", "--version"]], Reading::Nothing),
-    tool("make", &[&["make", "--version"]], Reading::Nothing),
-    tool("cargo", &[&["cargo", "--version"]], Reading::Nothing),
-    tool("rust", &[&["rustc", "--version"]], Reading::MajorMinor),
-    tool("node", &[&["node", "--version"]], Reading::Major),
+    tool("docker", &[&["docker", "version", "--format", "{{.Server.Version}}"]], VersionPattern::Nothing),
+    tool("git", &[&["git", "--version"]], VersionPattern::Nothing),
+    tool("make", &[&["make", "--version"]], VersionPattern::Nothing),
+    tool("cargo", &[&["cargo", "--version"]], VersionPattern::Nothing),
+    tool("rust", &[&["rustc", "--version"]], VersionPattern::MajorMinor),
+    tool("node", &[&["node", "--version"]], VersionPattern::Major),
     tool(
         "python",
         &[&["python3", "--version"], &["python", "--version"], &["py", "-3", "--version"]],
-        Reading::MajorMinor,
+        VersionPattern::MajorMinor,
     ),
-    tool("go", &[&["go", "version"]], Reading::MajorMinor),
-    tool("java", &[&["java", "-version"]], Reading::Java),
-    tool("xcode", &[&["xcodebuild", "-version"]], Reading::Major),
-    tool("gpu", &[&["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]], Reading::Cards),
+    tool("go", &[&["go", "version"]], VersionPattern::MajorMinor),
+    tool("java", &[&["java", "-version"]], VersionPattern::Java),
+    tool("xcode", &[&["xcodebuild", "-version"]], VersionPattern::Major),
+    tool("gpu", &[&["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]], VersionPattern::Cards),
 ];
 
-/// The tokens that a working tool stands for, given what it printed.
-pub(super) fn tokens(name: &str, reading: Reading, output: &str) -> Vec<Capability> {
+/// The capabilities of a working tool, given its output.
+pub(super) fn tokens(name: &str, reading: VersionPattern, output: &str) -> Vec<Capability> {
     let numbers = numbers(output);
     let versions = match (reading, numbers.as_slice()) {
-        (Reading::Nothing, _) => Vec::new(),
-        (Reading::Cards, _) => cards(output),
-        (Reading::Java, [1, old, ..]) => vec![format!("java:{old}")],
-        (Reading::Major | Reading::Java, [major, ..]) => vec![format!("{name}:{major}")],
-        (Reading::MajorMinor, [major, minor, ..]) => vec![format!("{name}:{major}.{minor}")],
-        (Reading::Major | Reading::MajorMinor | Reading::Java, _) => Vec::new(),
+        (VersionPattern::Nothing, _) => Vec::new(),
+        (VersionPattern::Cards, _) => cards(output),
+        (VersionPattern::Java, [1, old, ..]) => vec![format!("java:{old}")],
+        (VersionPattern::Major | VersionPattern::Java, [major, ..]) => vec![format!("{name}:{major}")],
+        (VersionPattern::MajorMinor, [major, minor, ..]) => vec![format!("{name}:{major}.{minor}")],
+        (VersionPattern::Major | VersionPattern::MajorMinor | VersionPattern::Java, _) => Vec::new(),
     };
     std::iter::once(format!("has:{name}")).chain(versions).filter_map(|token| token.parse().ok()).collect()
 }
@@ -74,7 +74,7 @@ fn numbers(output: &str) -> Vec<u32> {
     parts.map_while(|part| part.parse().ok()).collect()
 }
 
-/// What may stand before a version in its word: `v20`, `go1.22`.
+/// What may precede a version in its word: `v20`, `go1.22`.
 fn is_prefix(c: char) -> bool {
     c.is_ascii_lowercase()
 }
@@ -100,7 +100,7 @@ fn cards(output: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn told(name: &str, reading: Reading, output: &str) -> Vec<String> {
+    fn told(name: &str, reading: VersionPattern, output: &str) -> Vec<String> {
         tokens(name, reading, output).iter().map(ToString::to_string).collect()
     }
 
@@ -108,26 +108,32 @@ mod tests {
     fn versions_are_read_from_what_the_tools_print() {
         let java = "openjdk version \"21.0.2\" 2024-01-16\nOpenJDK Runtime Environment (build 21.0.2+13-58)";
 
-        assert_eq!(told("node", Reading::Major, "v20.11.1\n"), ["has:node", "node:20"]);
-        assert_eq!(told("python", Reading::MajorMinor, "Python 3.11.2\n"), ["has:python", "python:3.11"]);
-        assert_eq!(told("rust", Reading::MajorMinor, "rustc 1.95.0 (5980761 2026-04-14)"), ["has:rust", "rust:1.95"]);
-        assert_eq!(told("go", Reading::MajorMinor, "go version go1.22.1 linux/amd64"), ["has:go", "go:1.22"]);
-        assert_eq!(told("java", Reading::Java, java), ["has:java", "java:21"]);
-        assert_eq!(told("java", Reading::Java, "java version \"1.8.0_402\""), ["has:java", "java:8"]);
-        assert_eq!(told("xcode", Reading::Major, "Xcode 15.2\nBuild version 15C500b"), ["has:xcode", "xcode:15"]);
+        assert_eq!(told("node", VersionPattern::Major, "v20.11.1\n"), ["has:node", "node:20"]);
+        assert_eq!(told("python", VersionPattern::MajorMinor, "Python 3.11.2\n"), ["has:python", "python:3.11"]);
+        assert_eq!(
+            told("rust", VersionPattern::MajorMinor, "rustc 1.95.0 (5980761 2026-04-14)"),
+            ["has:rust", "rust:1.95"]
+        );
+        assert_eq!(told("go", VersionPattern::MajorMinor, "go version go1.22.1 linux/amd64"), ["has:go", "go:1.22"]);
+        assert_eq!(told("java", VersionPattern::Java, java), ["has:java", "java:21"]);
+        assert_eq!(told("java", VersionPattern::Java, "java version \"1.8.0_402\""), ["has:java", "java:8"]);
+        assert_eq!(
+            told("xcode", VersionPattern::Major, "Xcode 15.2\nBuild version 15C500b"),
+            ["has:xcode", "xcode:15"]
+        );
     }
 
     #[test]
     fn words_without_a_version_still_show_that_the_tool_is_there() {
         for output in ["", "command not found", "Python", "v", "ßß 3", "1"] {
-            assert_eq!(told("python", Reading::MajorMinor, output), ["has:python"], "{output:?}");
+            assert_eq!(told("python", VersionPattern::MajorMinor, output), ["has:python"], "{output:?}");
         }
     }
 
     #[test]
     fn cards_are_named_as_people_call_them() {
-        let two = told("gpu", Reading::Cards, "NVIDIA L4\nNVIDIA L4\n");
-        let long = told("gpu", Reading::Cards, "NVIDIA A100-SXM4-80GB\n");
+        let two = told("gpu", VersionPattern::Cards, "NVIDIA L4\nNVIDIA L4\n");
+        let long = told("gpu", VersionPattern::Cards, "NVIDIA A100-SXM4-80GB\n");
 
         assert_eq!(two, ["has:gpu", "gpu:l4"]);
         assert_eq!(long, ["has:gpu", "gpu:a100-sxm4-80gb", "gpu:a100"]);

@@ -1,7 +1,7 @@
 //! Any agent that speaks the Agent Client Protocol on its standard streams, `devin acp` among them.
 //!
-//! Requests and answers are the protocol's own types; who speaks when is a session that only takes lines and gives
-//! lines, so that a recorded conversation replays in a test.
+//! Requests and answers are the protocol's own types. The session is sans-I/O: it takes and returns lines, so that a
+//! recorded conversation replays in a test.
 
 mod answering;
 mod files;
@@ -18,13 +18,13 @@ use domain::EngineName;
 pub use permission::Permissions;
 use session::AcpSession;
 
-use super::{Engine, EngineError, EngineRequest, Login, Presence, Session, TemplateError};
+use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, TemplateError};
 use crate::config::EngineConfig;
 use crate::detect::find_program;
 use crate::process::{Environment, Program};
 use crate::run_key::RunKey;
 
-/// Runs an agent and speaks with it.
+/// Runs an agent and speaks the protocol with it.
 #[derive(Debug, Clone)]
 pub struct AcpEngine {
     name: EngineName,
@@ -35,12 +35,12 @@ pub struct AcpEngine {
     environment: Environment,
 }
 
-/// What makes devin speak the protocol.
+/// The argument that makes devin speak the protocol.
 const DEVIN: &str = "devin";
 const DEVIN_SPEAKS: &str = "acp";
 
 impl AcpEngine {
-    /// The engine `name`, whose program finds `environment` and the names of its run.
+    /// The engine `name`, whose program gets `environment` and the names of its run.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment) -> Result<Self, TemplateError> {
         let mut argv = config.argv.clone();
         if argv.is_empty() && name.as_str() == DEVIN {
@@ -70,8 +70,10 @@ impl Engine for AcpEngine {
     async fn detect(&self) -> Presence {
         let program = self.argv.first().map(String::as_str).unwrap_or_default();
         match find_program(program, self.environment.variable("PATH")) {
-            Some(_) => Presence::Ready { version: None, login: Login::Unknown },
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+            Some(_) => Presence::Ready { version: None, login: LoginState::Unknown },
+            None => {
+                Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) }
+            }
         }
     }
 

@@ -1,62 +1,62 @@
-//! What an agent is doing now, for people who wait for it.
+//! The live activity of an agent.
 
 use std::path::{Path, PathBuf};
 
-use domain::{Insights, TURNS_MAX};
+use domain::{RunInsights, TURNS_MAX};
 use protocol::Progress;
 
 use super::stream::one_line;
 use super::{EngineEvent, EngineOutput, RateLimit, Target, WindowState};
 
-/// What is known about a run while it goes on: the sum of its events so far.
+/// The state of a run in progress: the sum of its events so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Activity {
     worktree: PathBuf,
-    /// The last thing it began.
+    /// The last thing it started.
     pub doing: Option<String>,
-    /// The last line of its output, which is all that an engine without a stream says.
+    /// The last line of its output, for engines without a stream.
     pub said: Option<String>,
     /// Tools used so far.
     pub tool_calls: u32,
-    /// Files changed so far, as far as the tools tell, the latest last.
+    /// Files changed so far, as far as the tools report them, the latest last.
     pub files: Vec<String>,
     /// What it cost so far.
-    pub insights: Insights,
+    pub insights: RunInsights,
     /// The engine's own session.
     pub session: Option<String>,
     /// The engine's own ending.
     pub ending: Option<String>,
 }
 
-/// One line of a board.
+/// One line of the live view.
 const DOING_CHARS_MAX: usize = 200;
 
-/// The files that an agent changed last; the diff has them all.
+/// The last files that an agent changed; the diff has them all.
 pub(crate) const FILES_MAX: usize = 20;
 
-/// A failing tool can say a whole build; the first lines tell what it is about.
+/// A failing tool can print a whole build log; its first lines are enough.
 const FAILURE_LINES_MAX: usize = 5;
 
 impl Activity {
-    /// Nothing done yet, in `worktree`.
+    /// No activity yet, in `worktree`.
     pub fn begin(worktree: &Path) -> Self {
         Self { worktree: worktree.to_owned(), ..Self::default() }
     }
 
-    /// Takes in what a line of the engine meant. Gives the lines that a person reads instead of it.
+    /// Takes an event of the engine. Returns the lines that a person reads instead of it.
     pub fn note(&mut self, output: &EngineOutput) -> Vec<String> {
         self.insights = output.insights.clone();
         output.events.iter().flat_map(|event| self.note_event(event)).collect()
     }
 
-    /// Takes in the last line of its output, if it does not say by itself what it is doing.
+    /// Takes the last line of output, if the engine does not report its activity itself.
     pub fn note_last_line(&mut self, line: impl FnOnce() -> Option<String>) {
         if self.doing.is_none() {
             self.said = line().map(|line| cut(&one_line(&line)));
         }
     }
 
-    /// Takes in the files that were found changed, if it does not say by itself what it is doing.
+    /// Takes the changed files, if the engine does not report its activity itself.
     pub fn note_files(&mut self, files: &[PathBuf]) {
         if self.doing.is_none() {
             let surplus = files.len().saturating_sub(FILES_MAX);
@@ -64,7 +64,7 @@ impl Activity {
         }
     }
 
-    /// The factory does something itself, after the agent. Gives the line that a person reads about it.
+    /// Takes an activity of the factory itself, after the agent. Returns its log line.
     pub fn turn_to(&mut self, doing: &str) -> String {
         let doing = cut(&one_line(doing));
         let shown = format!("● {doing}");
@@ -72,9 +72,9 @@ impl Activity {
         shown
     }
 
-    /// What the coordinator is told about it.
+    /// The report to the coordinator.
     pub fn progress(&self) -> Progress {
-        let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;
+        let RunInsights { tokens_in, tokens_out, cost_usd, turns, .. } = self.insights;
         Progress {
             doing: self.doing.clone().or_else(|| self.said.clone()),
             tool_calls: Some(self.tool_calls.min(TURNS_MAX)).filter(|calls| *calls > 0),
@@ -137,14 +137,14 @@ impl Activity {
         format!("{tool} {shown}")
     }
 
-    /// A path as the repository knows it.
+    /// A path relative to the repository.
     fn below_worktree(&self, path: &str) -> String {
         let below = Path::new(path).strip_prefix(&self.worktree).ok().and_then(Path::to_str);
         one_line(below.unwrap_or(path))
     }
 
     fn closing_line(&self) -> String {
-        let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = &self.insights;
+        let RunInsights { tokens_in, tokens_out, cost_usd, turns, .. } = &self.insights;
         let figures = [
             turns.map(|turns| if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }),
             tokens_in.map(|tokens| format!("{tokens} tokens in")),
@@ -173,9 +173,9 @@ fn clean_lines(text: &str) -> impl Iterator<Item = String> {
     text.trim_end().lines().map(clean)
 }
 
-/// A line without anything that could harm a terminal.
+/// A line without terminal escapes.
 fn clean(line: &str) -> String {
-    line.chars().map(|c| if c == '\t' || domain::is_harmless(c) { c } else { '\u{fffd}' }).collect()
+    line.chars().map(|c| if c == '\t' || domain::is_terminal_safe(c) { c } else { '\u{fffd}' }).collect()
 }
 
 fn cut(text: &str) -> String {
@@ -189,7 +189,7 @@ mod tests {
 
     fn note(activity: &mut Activity, event: EngineEvent) -> Vec<String> {
         let line = Line { source: Source::Out, text: String::new() };
-        activity.note(&EngineOutput { line, events: vec![event], insights: Insights::default() })
+        activity.note(&EngineOutput { line, events: vec![event], insights: RunInsights::default() })
     }
 
     #[test]

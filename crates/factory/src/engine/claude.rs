@@ -1,7 +1,7 @@
 //! Claude Code, by its own stream of JSON.
 
-mod closing;
 mod record;
+mod result_message;
 mod session;
 mod sessions;
 mod settings;
@@ -13,9 +13,9 @@ use std::io;
 use async_trait::async_trait;
 use domain::EngineName;
 
-use super::bench::{self, Bench};
+use super::registry::{self, EngineContext};
 use super::room::{Carried, Grows, Refreshes, Room, session_of};
-use super::{Engine, EngineError, EngineRequest, Login, Presence, Session};
+use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
 use crate::prompt::Memory;
@@ -31,17 +31,17 @@ pub struct ClaudeEngine {
     config: EngineConfig,
     environment: Environment,
     room: Room,
-    bench: Bench,
+    bench: EngineContext,
 }
 
-/// The tool that waits for a person. Nobody is there.
+/// The tool that waits for a person. None is present.
 const ASKS_A_PERSON: &str = "AskUserQuestion";
 
 /// The tools that read web pages. A tool that is disallowed is not offered to the model, so that no call of it is refused.
 const WEB: &str = "WebFetch,WebSearch";
 
-/// How somebody signs in to it.
-pub(super) const LOGIN: bench::Login = bench::Login {
+/// How it signs in.
+pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
     keys: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
     folder_variable: "CLAUDE_CONFIG_DIR",
@@ -59,11 +59,11 @@ pub(super) const LOGIN: bench::Login = bench::Login {
 };
 
 impl ClaudeEngine {
-    /// The engine `name`, whose programs find `environment`.
-    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
+    /// The engine `name`, whose programs get `environment`.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
         let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
-        // Words about a usage window give a clock time in the zone of this variable.
+        // Messages about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC").with("DISABLE_AUTOUPDATER", "1");
         let bench = bench.opening(room.operators());
         Self { name, config: config.clone(), environment, room, bench }
@@ -73,8 +73,8 @@ impl ClaudeEngine {
         self.config.program.as_deref().or(EngineKind::Claude.program()).unwrap_or_default()
     }
 
-    fn login(&self) -> Login {
-        self.signs().map_or_else(|error| Login::Unreadable { why: error.to_string() }, Signs::login)
+    fn login(&self) -> LoginState {
+        self.signs().map_or_else(|error| LoginState::Unreadable { why: error.to_string() }, Signs::login)
     }
 
     fn signs(&self) -> io::Result<Signs> {
@@ -97,7 +97,7 @@ impl ClaudeEngine {
         let mut args: Vec<String> =
             ["-p", "--output-format", "stream-json", "--verbose", "--permission-mode"].map(str::to_owned).to_vec();
         args.push(self.config.permission_mode.clone().unwrap_or_else(|| "acceptEdits".to_owned()));
-        // Files of the worktree and shell commands, in the fence that the factory makes around them.
+        // Files of the worktree and shell commands, inside the factory's sandbox.
         let shell = self.config.permission_mode.is_none().then_some("Bash");
         let web = self.config.web.then_some(WEB);
         let allowed: Vec<&str> = shell.into_iter().chain(web).collect();
@@ -140,7 +140,7 @@ impl Engine for ClaudeEngine {
         match self.bench.version(self.program(), &self.environment).await {
             // `2.1.197 (Claude Code)`
             Ok(answer) => Presence::Ready {
-                version: answer.split_whitespace().next().map(domain::printable),
+                version: answer.split_whitespace().next().map(domain::escape_for_terminal),
                 login: self.login(),
             },
             Err(why) => Presence::Missing { why },
@@ -179,7 +179,7 @@ impl Engine for ClaudeEngine {
 mod tests {
     use std::sync::Arc;
 
-    use ambient::SystemClock;
+    use clock::SystemClock;
     use domain::{Clock, Epoch};
 
     use super::*;
@@ -190,7 +190,7 @@ mod tests {
     fn arguments(config: &EngineConfig, allowance: Allowance) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let bench = Bench {
+        let bench = EngineContext {
             launcher: Launcher::unguarded(Arc::clone(&clock)),
             clock,
             sessions: folder.path().to_owned(),

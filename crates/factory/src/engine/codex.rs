@@ -10,12 +10,12 @@ use std::ffi::OsString;
 use std::io;
 
 use async_trait::async_trait;
-use domain::{EngineName, Insights, JobId};
+use domain::{EngineName, JobId, RunInsights};
 
-use super::bench::{self, Bench};
+use super::registry::{self, EngineContext};
 use super::room::{Carried, Grows, Refreshes, Room};
 use super::stream::one_line;
-use super::{Engine, EngineError, EngineRequest, Login, Presence, Session, Tokens};
+use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, Tokens};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
 use crate::prompt::Memory;
@@ -31,15 +31,15 @@ pub struct CodexEngine {
     config: EngineConfig,
     environment: Environment,
     room: Room,
-    bench: Bench,
+    bench: EngineContext,
 }
 
 /// What it may change by itself: its worktree and temporary files.
 const USUAL_SANDBOX: &str = "workspace-write";
 const NO_SANDBOX: &str = "danger-full-access";
 
-/// How somebody signs in to it.
-pub(super) const LOGIN: bench::Login = bench::Login {
+/// How it signs in.
+pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     variables: &["CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"],
     keys: &["CODEX_API_KEY", "OPENAI_API_KEY"],
     folder_variable: "CODEX_HOME",
@@ -57,11 +57,11 @@ pub(super) const LOGIN: bench::Login = bench::Login {
 };
 
 impl CodexEngine {
-    /// The engine `name`, whose programs find `environment`.
-    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
+    /// The engine `name`, whose programs get `environment`.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
         let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
-        // Words about a usage window give a clock time in the zone of this variable.
+        // Messages about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
         let bench = bench.opening(room.operators());
         Self { name, config: config.clone(), environment, room, bench }
@@ -71,20 +71,20 @@ impl CodexEngine {
         self.config.program.as_deref().or(EngineKind::Codex.program()).unwrap_or_default()
     }
 
-    fn login(&self) -> Login {
-        self.login_found().unwrap_or_else(|error| Login::Unreadable { why: error.to_string() })
+    fn login(&self) -> LoginState {
+        self.login_found().unwrap_or_else(|error| LoginState::Unreadable { why: error.to_string() })
     }
 
-    fn login_found(&self) -> io::Result<Login> {
-        // Looked at in any case: without them no run begins.
+    fn login_found(&self) -> io::Result<LoginState> {
+        // Checked in any case: without them no run starts.
         let settings = self.room.operators_file("config.toml")?.unwrap_or_default();
         // A provider with a key of its own uses no other.
         if let Some((provider, key)) = settings::provider_key(&settings, &self.config.args) {
             let is_set = self.environment.variable(&key).is_some_and(|value| !value.is_empty());
-            let (provider, key) = (domain::printable(&provider), domain::printable(&key));
+            let (provider, key) = (domain::escape_for_terminal(&provider), domain::escape_for_terminal(&key));
             return Ok(match is_set {
-                true => Login::SignedIn,
-                false => Login::SignedOut {
+                true => LoginState::SignedIn,
+                false => LoginState::SignedOut {
                     why: format!(
                         "provider `{provider}` reads its key from `{key}` (its `env_key`), which is not set: set it for the \
                          factory and add it to `environment.pass` of the engine"
@@ -93,17 +93,18 @@ impl CodexEngine {
             });
         }
         if LOGIN.is_in(&self.environment) || self.room.holds(&LOGIN)? {
-            return Ok(Login::SignedIn);
+            return Ok(LoginState::SignedIn);
         }
         let has_settings = self.config.args.iter().any(|arg| arg.contains("model_provider"));
         // Another provider has a key of its own, or needs none.
         Ok(match has_settings || settings::name_a_provider(&settings) {
-            true => Login::Unknown,
-            false => Login::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
+            true => LoginState::Unknown,
+            false => LoginState::SignedOut { why: "sign in with `codex login`, or set CODEX_API_KEY".to_owned() },
         })
     }
 
-    /// Its own sandbox mounts things, which nobody inside an enclosure can. The enclosure allows no more than the usual one.
+    /// Its own sandbox needs mounts, which the factory's sandbox prevents. The factory's sandbox allows no more than
+    /// Codex's default one.
     fn sandbox(&self) -> &str {
         match self.config.sandbox.as_deref().unwrap_or(USUAL_SANDBOX) {
             USUAL_SANDBOX if self.bench.launcher.is_enclosed() => NO_SANDBOX,
@@ -111,7 +112,7 @@ impl CodexEngine {
         }
     }
 
-    /// Its settings about the web. Its own sandbox keeps commands from the network unless told otherwise.
+    /// Its settings about the web. Its own sandbox blocks the network for commands by default.
     fn web(&self) -> &'static [&'static str] {
         match self.config.web {
             true => &["web_search=\"live\"", "sandbox_workspace_write.network_access=true"],
@@ -158,14 +159,14 @@ impl Engine for CodexEngine {
         match self.bench.version(self.program(), &self.environment).await {
             // `codex-cli 0.166.0`
             Ok(answer) => Presence::Ready {
-                version: answer.split_whitespace().last().map(domain::printable),
+                version: answer.split_whitespace().last().map(domain::escape_for_terminal),
                 login: self.login(),
             },
             Err(why) => Presence::Missing { why },
         }
     }
 
-    fn left_behind(&self, job: JobId, thread: &str) -> Option<Insights> {
+    fn left_behind(&self, job: JobId, thread: &str) -> Option<RunInsights> {
         let rollout = Rollout::below(&self.room.open(job).ok()?);
         let threads = self.threads(job);
         let total = rollout.tokens_of(thread)?;
@@ -173,7 +174,12 @@ impl Engine for CodexEngine {
         threads.remember(thread, total);
         let model = rollout.model_of(thread).or_else(|| self.config.model.clone());
         let cost_usd = self.bench.prices.cost(model.as_deref(), own);
-        Some(Insights { tokens_in: Some(own.input), tokens_out: Some(own.output), cost_usd, ..Insights::default() })
+        Some(RunInsights {
+            tokens_in: Some(own.input),
+            tokens_out: Some(own.output),
+            cost_usd,
+            ..RunInsights::default()
+        })
     }
 
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
@@ -204,7 +210,7 @@ impl Engine for CodexEngine {
 mod tests {
     use std::sync::Arc;
 
-    use ambient::SystemClock;
+    use clock::SystemClock;
     use domain::{Clock, Epoch};
 
     use super::*;
@@ -216,7 +222,7 @@ mod tests {
     fn a_thread_that_is_on_this_host_is_resumed_and_another_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let bench = Bench {
+        let bench = EngineContext {
             launcher: Launcher::unguarded(Arc::clone(&clock)),
             clock,
             sessions: folder.path().to_owned(),

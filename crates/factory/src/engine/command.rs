@@ -1,16 +1,16 @@
 //! The engine that runs any command line: the prompt on its standard input, its exit code as the verdict, and its
-//! figures wherever it is said that they are.
+//! metrics by configured patterns.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 
 use async_trait::async_trait;
-use domain::{EngineName, FailureReason, Insights};
+use domain::{EngineName, FailureReason, RunInsights};
 
-use super::figures::Figures;
+use super::output_metrics::OutputMetrics;
 use super::stream::one_line;
 use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Pending, Presence, Reply, Session,
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, LoginState, Pending, Presence, Reply, RunVerdict, Session,
 };
 use crate::config::EngineConfig;
 use crate::detect::find_program;
@@ -26,20 +26,20 @@ pub struct CommandEngine {
     retryable: Option<Vec<i32>>,
     model: Option<String>,
     credential: Option<String>,
-    figures: Figures,
+    figures: OutputMetrics,
     environment: Environment,
 }
 
-/// An engine's configuration that cannot be used.
+/// An invalid engine configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// There is no program.
     #[error("the command line of engine `{0}` is empty")]
     Empty(EngineName),
-    /// A placeholder that we do not know.
+    /// An unknown placeholder.
     #[error("`{{{0}}}` is not a placeholder: known are job_id, epoch, worktree, title and model")]
     Unknown(String),
-    /// A regular expression that is not one.
+    /// An invalid regular expression.
     #[error("engine `{engine}` cannot read its figures: {why}")]
     Reads {
         /// The engine.
@@ -49,7 +49,7 @@ pub enum TemplateError {
     },
 }
 
-/// Titles come from people; an argument is not the place for a novel.
+/// Titles come from people; an argument must be short.
 const TITLE_CHARS_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,13 +63,14 @@ enum Piece {
 }
 
 impl CommandEngine {
-    /// The engine `name`, whose programs find `environment` and the names of their run.
+    /// The engine `name`, whose programs get `environment` and the names of their run.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment) -> Result<Self, TemplateError> {
         let argv = config.argv.iter().map(|arg| parse(arg)).collect::<Result<Vec<_>, _>>()?;
         if argv.is_empty() {
             return Err(TemplateError::Empty(name));
         }
-        let figures = Figures::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
+        let figures =
+            OutputMetrics::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
         let (retryable, model) = (config.retryable_exit_codes.clone(), config.model.clone());
         Ok(Self { name, argv, retryable, model, credential: config.credential.clone(), figures, environment })
     }
@@ -87,11 +88,13 @@ impl Engine for CommandEngine {
 
     async fn detect(&self) -> Presence {
         let Some([Piece::Text(program)]) = self.argv.first().map(Vec::as_slice) else {
-            return Presence::Ready { version: None, login: Login::Unknown };
+            return Presence::Ready { version: None, login: LoginState::Unknown };
         };
         match find_program(program, self.environment.variable("PATH")) {
-            Some(_) => Presence::Ready { version: None, login: Login::Unknown },
-            None => Presence::Missing { why: format!("there is no program `{}`", domain::printable(program)) },
+            Some(_) => Presence::Ready { version: None, login: LoginState::Unknown },
+            None => {
+                Presence::Missing { why: format!("there is no program `{}`", domain::escape_for_terminal(program)) }
+            }
         }
     }
 
@@ -118,21 +121,21 @@ impl Engine for CommandEngine {
         let session = CommandSession {
             retryable: self.retryable.clone(),
             figures: self.figures.clone(),
-            insights: Insights::default(),
+            insights: RunInsights::default(),
             last_output: VecDeque::new(),
         };
         Ok((program, Box::new(session)))
     }
 }
 
-/// Lines that are kept for the message of a failure, which quotes those of them that say something.
+/// Lines that are kept for a failure message, which quotes the non-empty ones.
 const LAST_LINES_MAX: usize = 16;
 
 struct CommandSession {
     retryable: Option<Vec<i32>>,
-    figures: Figures,
-    insights: Insights,
-    /// Its last lines that are not empty.
+    figures: OutputMetrics,
+    insights: RunInsights,
+    /// Its last non-empty lines.
     last_output: VecDeque<String>,
 }
 
@@ -142,7 +145,7 @@ impl Session for CommandSession {
             if self.last_output.len() == LAST_LINES_MAX {
                 self.last_output.pop_front();
             }
-            self.last_output.push_back(domain::printable(&one_line(&line.text)));
+            self.last_output.push_back(domain::escape_for_terminal(&one_line(&line.text)));
         }
         let mut events = vec![EngineEvent::Output { text: line.text.clone() }];
         if let Some(usage) = self.figures.read(&line.text, &mut self.insights) {
@@ -163,24 +166,24 @@ impl Session for CommandSession {
 
     fn settle(&mut self) {}
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         match exit {
-            Exit::Code(0) | Exit::Lingered => Judgement::EndedWell,
+            Exit::Code(0) | Exit::Lingered => RunVerdict::EndedWell,
             Exit::Code(code) => {
                 let message = match domain::last_lines(self.last_output.make_contiguous().join("\n").as_str()) {
                     last if last.is_empty() => exit_words(code),
                     last => format!("{}: {last}", exit_words(code)),
                 };
                 match &self.retryable {
-                    // Whoever lists some says that the others mean the same thing every time.
-                    Some(listed) if !listed.contains(&code) => Judgement::stays(FailureReason::EngineError, message),
-                    _ => Judgement::may_pass(FailureReason::EngineError, message),
+                    // A list of retryable exit codes implies that all others are permanent.
+                    Some(listed) if !listed.contains(&code) => RunVerdict::stays(FailureReason::EngineError, message),
+                    _ => RunVerdict::may_pass(FailureReason::EngineError, message),
                 }
             }
         }
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         self.insights.clone()
     }
 
@@ -206,8 +209,8 @@ fn parse(arg: &str) -> Result<Vec<Piece>, TemplateError> {
     Ok(pieces)
 }
 
-/// What is before the first placeholder, its name, and what is behind it. Braces around anything but a lower-case word are
-/// text, as in JSON.
+/// The text before the first placeholder, its name, and the text after it. Braces around anything but a lower-case word
+/// are text, as in JSON.
 fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     text.match_indices('{').find_map(|(open, _)| {
         let (word, after) = text[open + 1..].split_once('}')?;
@@ -222,7 +225,7 @@ fn piece(word: &str) -> Result<Piece, TemplateError> {
         "worktree" => Piece::Worktree,
         "title" => Piece::Title,
         "model" => Piece::Model,
-        unknown => return Err(TemplateError::Unknown(domain::printable(unknown))),
+        unknown => return Err(TemplateError::Unknown(domain::escape_for_terminal(unknown))),
     })
 }
 
@@ -230,10 +233,10 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Text of a job as an argument: on one line, and never an option.
+/// Text of a job as an argument: one line, and never an option.
 fn plain(text: &str) -> String {
-    let text = text.trim_start_matches(|c: char| c == '-' || c.is_whitespace() || !domain::is_harmless(c));
-    text.chars().take(TITLE_CHARS_MAX).map(|c| if domain::is_harmless(c) { c } else { ' ' }).collect()
+    let text = text.trim_start_matches(|c: char| c == '-' || c.is_whitespace() || !domain::is_terminal_safe(c));
+    text.chars().take(TITLE_CHARS_MAX).map(|c| if domain::is_terminal_safe(c) { c } else { ' ' }).collect()
 }
 
 #[cfg(test)]
@@ -298,9 +301,9 @@ mod tests {
         };
         let reason = FailureReason::EngineError;
 
-        assert_eq!(judged(0), Judgement::EndedWell);
-        assert_eq!(judged(75), Judgement::may_pass(reason, "exit code 75: no luck".to_owned()));
-        assert_eq!(judged(1), Judgement::stays(reason, "exit code 1: no luck".to_owned()));
+        assert_eq!(judged(0), RunVerdict::EndedWell);
+        assert_eq!(judged(75), RunVerdict::may_pass(reason, "exit code 75: no luck".to_owned()));
+        assert_eq!(judged(1), RunVerdict::stays(reason, "exit code 1: no luck".to_owned()));
     }
 
     #[test]
@@ -311,6 +314,6 @@ mod tests {
 
         let judged = session.judge(Exit::Code(1));
 
-        assert_eq!(judged, Judgement::may_pass(FailureReason::EngineError, "exit code 1".to_owned()));
+        assert_eq!(judged, RunVerdict::may_pass(FailureReason::EngineError, "exit code 1".to_owned()));
     }
 }

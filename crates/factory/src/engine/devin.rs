@@ -1,6 +1,7 @@
 //! Devin in its simple mode: `devin -p`, which prints its answer and ends.
 //!
-//! It tells neither its session nor its figures as it goes; both are in the trajectory that it exports after each turn.
+//! It reports neither its session nor its usage in the stream; both are in the trajectory that it exports after each
+//! turn.
 
 mod trajectory;
 
@@ -11,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Clock, EngineName, FailureReason, Insights};
+use domain::{Clock, EngineName, FailureReason, RunInsights};
 
-use super::bench::Bench;
-use super::phrases::{says_no_credit, says_signed_out, says_usage_limit};
-use super::resets::reset_time;
+use super::error_patterns::{says_no_credit, says_signed_out, says_usage_limit};
+use super::registry::EngineContext;
+use super::reset_time::reset_time;
 use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{
-    Engine, EngineError, EngineEvent, EngineRequest, Exit, Judgement, Login, Pending, Presence, Reply, Session,
+    Engine, EngineError, EngineEvent, EngineRequest, Exit, LoginState, Pending, Presence, Reply, RunVerdict, Session,
 };
 use crate::config::EngineConfig;
 use crate::process::{Environment, Line, Program, signal_name};
@@ -34,18 +35,18 @@ pub struct DevinEngine {
     config: EngineConfig,
     environment: Environment,
     room: Room,
-    bench: Bench,
+    bench: EngineContext,
 }
 
 /// The program, unless another is configured.
 const PROGRAM: &str = "devin";
 
-/// Nobody is there to be asked; the fence is around the agent, not in it.
+/// No person answers prompts; the sandbox restricts the agent, not its own permission mode.
 const PERMISSION_MODE: &str = "dangerous";
 
 impl DevinEngine {
-    /// The engine `name`, whose programs find `environment`.
-    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &Bench) -> Self {
+    /// The engine `name`, whose programs get `environment`.
+    pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let room = Room::own(bench.sessions.join(name.as_str()));
         Self { name, config: config.clone(), environment, room, bench: bench.clone() }
     }
@@ -54,7 +55,7 @@ impl DevinEngine {
         self.config.program.as_deref().unwrap_or(PROGRAM)
     }
 
-    fn arguments(&self, request: &EngineRequest, papers: &Papers, resumed: Option<&str>) -> Vec<OsString> {
+    fn arguments(&self, request: &EngineRequest, papers: &ExchangeFiles, resumed: Option<&str>) -> Vec<OsString> {
         let mode = self.config.permission_mode.as_deref().unwrap_or(PERMISSION_MODE);
         let mut args: Vec<OsString> = ["-p", "--permission-mode", mode, "--prompt-file"].map(OsString::from).to_vec();
         args.push(papers.prompt.clone().into());
@@ -84,8 +85,8 @@ impl Engine for DevinEngine {
     async fn detect(&self) -> Presence {
         match self.bench.version(self.program(), &self.environment).await {
             Ok(answer) => Presence::Ready {
-                version: answer.split_whitespace().last().map(domain::printable),
-                login: Login::Unknown,
+                version: answer.split_whitespace().last().map(domain::escape_for_terminal),
+                login: LoginState::Unknown,
             },
             Err(why) => Presence::Missing { why },
         }
@@ -95,7 +96,7 @@ impl Engine for DevinEngine {
         let resumed = request.session.as_deref().filter(|session| is_plain(session));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
         let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
-        let papers = Papers::lay_out(&folder, &request.prompt_with(memory)).map_err(EngineError::Disk)?;
+        let papers = ExchangeFiles::lay_out(&folder, &request.prompt_with(memory)).map_err(EngineError::Disk)?;
         self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &papers, resumed));
@@ -110,16 +111,16 @@ impl Engine for DevinEngine {
     }
 }
 
-/// The files that pass between us and the program, outside the worktree so that they are never committed.
-struct Papers {
+/// The files exchanged with the program, outside the worktree so that they are never committed.
+struct ExchangeFiles {
     prompt: PathBuf,
     export: PathBuf,
 }
 
-impl Papers {
+impl ExchangeFiles {
     fn lay_out(folder: &Path, prompt: &str) -> io::Result<Self> {
         let papers = Self { prompt: folder.join("prompt.md"), export: folder.join("trajectory.json") };
-        // What an earlier run left would be taken for this one's, and a link that it left would lead us elsewhere.
+        // Remove what an earlier run left: it would be mistaken for this one's, and a link would lead elsewhere.
         for left in [&papers.prompt, &papers.export] {
             match fs::remove_file(left) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -136,7 +137,7 @@ struct DevinSession {
     memory: Memory,
     clock: Arc<dyn Clock>,
     trajectory: Trajectory,
-    /// How long the trajectory has to be before it is worth another look.
+    /// The size at which the trajectory is read again.
     read_again_at: u64,
     told: bool,
     last_words: String,
@@ -152,8 +153,8 @@ impl DevinSession {
         if self.told {
             return None;
         }
-        // It is written anew after each turn, and has to be read whole: again only once it has doubled, so that a long
-        // conversation is not read as often as it has lines.
+        // It is rewritten after each turn, and has to be read whole: again only once it has doubled, so that reading
+        // stays linear in its size.
         let length = fs::symlink_metadata(&self.export).map_or(0, |found| found.len());
         if length == 0 || length < self.read_again_at {
             return None;
@@ -188,36 +189,36 @@ impl Session for DevinSession {
         self.trajectory = Trajectory::read(&self.export);
     }
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         match exit {
-            Exit::Code(0) => Judgement::EndedWell,
-            Exit::Code(code @ 129..=192) => Judgement::may_pass(
+            Exit::Code(0) => RunVerdict::EndedWell,
+            Exit::Code(code @ 129..=192) => RunVerdict::may_pass(
                 FailureReason::Crash,
                 format!("it was ended by {}; its last words: {}", signal_name(code - 128), self.last_words),
             ),
-            // It has no word for either in its stream: only what it said last tells.
+            // Its stream has no field for either: only its last text shows it.
             Exit::Code(_) if says_signed_out(&self.last_words) => {
-                Judgement::SignedOut { message: self.last_words.clone() }
+                RunVerdict::SignedOut { message: self.last_words.clone() }
             }
             Exit::Code(_) if says_no_credit(&self.last_words) => {
-                Judgement::CreditExhausted { message: self.last_words.clone() }
+                RunVerdict::CreditExhausted { message: self.last_words.clone() }
             }
             Exit::Code(_) if says_usage_limit(&self.last_words) => {
                 let resets_at = reset_time(&self.last_words, self.clock.now());
-                Judgement::QuotaWindow { window: None, resets_at, message: self.last_words.clone() }
+                RunVerdict::QuotaWindow { window: None, resets_at, message: self.last_words.clone() }
             }
             Exit::Code(code) => {
-                Judgement::may_pass(FailureReason::EngineError, format!("exit code {code}: {}", self.last_words))
+                RunVerdict::may_pass(FailureReason::EngineError, format!("exit code {code}: {}", self.last_words))
             }
-            Exit::Lingered => Judgement::may_pass(FailureReason::EngineError, "it was ended".to_owned()),
+            Exit::Lingered => RunVerdict::may_pass(FailureReason::EngineError, "it was ended".to_owned()),
         }
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         match self.memory {
             Memory::New => self.trajectory.insights.clone(),
-            // A session's sums are of all its runs, and nobody says which part is this one's.
-            Memory::Resumed => Insights::default(),
+            // A session's totals include all its runs, and the export does not separate this run's share.
+            Memory::Resumed => RunInsights::default(),
         }
     }
 
@@ -228,7 +229,7 @@ impl Session for DevinSession {
 
 #[cfg(test)]
 mod tests {
-    use ambient::SystemClock;
+    use clock::SystemClock;
 
     use super::*;
     use crate::process::Source;
@@ -251,10 +252,10 @@ mod tests {
 
         let limit = "Error: you have reached your usage limit, resets_at 1794804129";
         let resets_at = Some("2026-11-16T04:42:09Z".parse().unwrap());
-        assert_eq!(judged(limit, 1), Judgement::QuotaWindow { window: None, resets_at, message: limit.to_owned() });
+        assert_eq!(judged(limit, 1), RunVerdict::QuotaWindow { window: None, resets_at, message: limit.to_owned() });
         let login = "Not logged in: run `devin auth login`";
-        assert_eq!(judged(login, 1), Judgement::SignedOut { message: login.to_owned() });
-        assert_eq!(judged("I raised the rate limit of the server.", 0), Judgement::EndedWell);
+        assert_eq!(judged(login, 1), RunVerdict::SignedOut { message: login.to_owned() });
+        assert_eq!(judged("I raised the rate limit of the server.", 0), RunVerdict::EndedWell);
     }
 
     #[test]
@@ -283,7 +284,7 @@ mod tests {
         fs::write(folder.path().join("precious"), "canary").unwrap();
         std::os::unix::fs::symlink(folder.path().join("precious"), folder.path().join("prompt.md")).unwrap();
 
-        let papers = Papers::lay_out(folder.path(), "do it").unwrap();
+        let papers = ExchangeFiles::lay_out(folder.path(), "do it").unwrap();
 
         assert_eq!(fs::read_to_string(&papers.prompt).unwrap(), "do it");
         assert_eq!(fs::read_to_string(folder.path().join("precious")).unwrap(), "canary");
@@ -313,9 +314,10 @@ mod tests {
         let said = EngineEvent::Output { text: "All done.".to_owned() };
         let started = EngineEvent::SessionStarted { session: "quiet-harbour".to_owned() };
         assert_eq!(events, [said.clone(), started, said.clone(), said]);
-        assert_eq!(judged, Judgement::EndedWell);
-        let expected = Insights { tokens_in: Some(1200), tokens_out: Some(80), turns: Some(2), ..Insights::default() };
+        assert_eq!(judged, RunVerdict::EndedWell);
+        let expected =
+            RunInsights { tokens_in: Some(1200), tokens_out: Some(80), turns: Some(2), ..RunInsights::default() };
         assert_eq!(insights, expected, "a cost of nothing is a cost that is not known");
-        assert_eq!(play(Memory::Resumed).2, Insights::default());
+        assert_eq!(play(Memory::Resumed).2, RunInsights::default());
     }
 }

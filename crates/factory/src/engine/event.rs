@@ -1,8 +1,8 @@
-//! The words in which every engine's stream is told. They are those of the Agent Client Protocol where it has any.
+//! The events of every engine's stream. Their names are those of the Agent Client Protocol where it has any.
 
 use domain::Timestamp;
 
-/// Something that an engine's output says happened.
+/// An event in an engine's output.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EngineEvent {
     /// It has a session that can be resumed.
@@ -10,7 +10,7 @@ pub enum EngineEvent {
         /// The engine's own name for it.
         session: String,
     },
-    /// The agent says something.
+    /// A message of the agent.
     Message {
         /// The text.
         text: String,
@@ -19,39 +19,39 @@ pub enum EngineEvent {
     ToolCall {
         /// Which one.
         tool: String,
-        /// What on.
+        /// The tool's target.
         target: Option<Target>,
     },
-    /// A tool did not do what it was asked to.
+    /// A tool call failed.
     ToolFailed {
-        /// What it said.
+        /// Its output.
         text: String,
     },
-    /// What the run has used up so far.
+    /// The usage of the run so far.
     Usage(Usage),
-    /// How the credential's usage window stands.
+    /// The state of the credential's usage window.
     RateLimit(RateLimit),
     /// The agent needs a person.
     Question {
         /// What it asks.
         text: String,
     },
-    /// The engine's closing word. The program should end now; one that does not is ended.
+    /// The engine's result message. The program should end now; otherwise it is killed.
     Ended {
-        /// In the engine's own words.
+        /// The engine's own text.
         why: String,
     },
-    /// A line for people, as it came. It may hold anything, escape sequences included.
+    /// A line for people, unchanged. It may hold anything, escape sequences included.
     Output {
         /// The line.
         text: String,
     },
 }
 
-/// What a tool is used on.
+/// A tool's target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
-    /// A file that is read or looked for.
+    /// A file that is read or searched.
     File(String),
     /// A file that is changed.
     Edit(String),
@@ -70,7 +70,7 @@ impl Target {
     }
 }
 
-/// What a run has used up so far. A figure that is not known is absent.
+/// The usage of a run so far. An unknown metric is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Tokens read, those from a cache included.
@@ -83,16 +83,16 @@ pub struct Usage {
     pub turns: Option<u32>,
 }
 
-/// How a credential's usage window stands [B1].
+/// The state of a credential's usage window [B1].
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateLimit {
     /// Whether there is something left in it.
     pub state: WindowState,
     /// Which of the credential's windows: `five_hour`, `seven_day`, …
     pub window: Option<String>,
-    /// When it opens again.
+    /// When it resets.
     pub resets_at: Option<Timestamp>,
-    /// How much of it is used up, 0 to 1.
+    /// How much of it is used, 0 to 1.
     pub utilisation: Option<f64>,
 }
 

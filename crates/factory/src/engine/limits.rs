@@ -1,12 +1,12 @@
-//! What ends a run that uses up too much, and how that is told. Time and silence are kept by the process itself.
+//! The limits of a run's usage, and their messages. Wall clock and idle time are enforced by the process itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::{Clock, FailureReason, Insights};
+use domain::{Clock, FailureReason, Retryability, RunInsights};
 
-use super::{Allowance, DiskAllowance, Judgement};
+use super::{Allowance, DiskAllowance, RunVerdict};
 
 /// A limit that a run reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,9 +15,9 @@ pub(super) enum Limit {
     Wall(Duration),
     /// The job's own wall clock.
     BudgetWall(Duration),
-    /// Nothing was said for this long.
+    /// No output for this long.
     Idle(Duration),
-    /// Nothing was said for this long while a tool call was in progress.
+    /// No output for this long during a tool call.
     ToolIdle(Duration),
     /// US dollars spent, and allowed.
     Usd { spent: f64, max: f64 },
@@ -25,15 +25,15 @@ pub(super) enum Limit {
     Tokens { used: u64, max: u64 },
     /// Turns taken, and allowed.
     Turns { taken: u32, max: u32 },
-    /// What the worktree grew by, and may.
+    /// The growth of the worktree, and its limit.
     Growth { grown: u64, max: u64 },
-    /// What is free on the disk, and must be.
+    /// The free disk space, and its minimum.
     Free { left: u64, min: u64 },
 }
 
 impl Limit {
-    /// The first limit that these figures are over.
-    pub(super) fn reached(allowance: &Allowance, insights: &Insights) -> Option<Self> {
+    /// The first limit that this usage exceeds.
+    pub(super) fn reached(allowance: &Allowance, insights: &RunInsights) -> Option<Self> {
         let usd = allowance.usd.zip(insights.cost_usd).filter(|(max, spent)| spent >= max);
         let used = insights.tokens_in.unwrap_or(0).saturating_add(insights.tokens_out.unwrap_or(0));
         let tokens = allowance.tokens.filter(|max| used >= *max);
@@ -44,8 +44,25 @@ impl Limit {
             .or(turns.map(|(max, taken)| Self::Turns { taken, max }))
     }
 
-    /// The limit with what the run used in all: more can be known after its end than when it was stopped.
-    pub(super) fn with_final(self, insights: &Insights) -> Self {
+    /// The verdict on a run that ended by itself, in view of the job's budget: many engines report their usage only
+    /// then. A run that used exactly what was left is within it.
+    pub(super) fn verdict_at_end(verdict: RunVerdict, allowance: &Allowance, insights: &RunInsights) -> RunVerdict {
+        let limit = match Self::reached(allowance, insights) {
+            Some(limit @ Self::Usd { spent, max }) if spent > max => limit,
+            Some(limit @ Self::Tokens { used, max }) if used > max => limit,
+            _ => return verdict,
+        };
+        match verdict {
+            RunVerdict::EndedWell | RunVerdict::EndedWithRefusals { .. } => limit.judgement(),
+            RunVerdict::Failed { again: Retryability::Worthwhile, message, .. } => {
+                RunVerdict::stays(FailureReason::BudgetExceeded, format!("{limit}; {message}"))
+            }
+            other => other,
+        }
+    }
+
+    /// The limit with the run's total usage: more can be known after its end than when it was stopped.
+    pub(super) fn with_final(self, insights: &RunInsights) -> Self {
         match self {
             Self::Usd { spent, max } => Self::Usd { spent: insights.cost_usd.unwrap_or(spent), max },
             Self::Tokens { used: known, max } => {
@@ -56,19 +73,19 @@ impl Limit {
         }
     }
 
-    /// What a run that was ended for it came to.
-    pub(super) fn judgement(self) -> Judgement {
+    /// The verdict on a run that exceeded it.
+    pub(super) fn judgement(self) -> RunVerdict {
         let message = self.to_string();
         match self {
             Self::Usd { .. } | Self::Tokens { .. } | Self::BudgetWall(_) => {
-                Judgement::stays(FailureReason::BudgetExceeded, message)
+                RunVerdict::stays(FailureReason::BudgetExceeded, message)
             }
             Self::Wall(_) | Self::Idle(_) | Self::ToolIdle(_) | Self::Turns { .. } => {
-                Judgement::may_pass(FailureReason::Timeout, message)
+                RunVerdict::may_pass(FailureReason::Timeout, message)
             }
-            Self::Growth { .. } => Judgement::may_pass(FailureReason::EngineError, message),
-            // The host's trouble, not the agent's: another host may have room.
-            Self::Free { .. } => Judgement::may_pass(FailureReason::Crash, message),
+            Self::Growth { .. } => RunVerdict::may_pass(FailureReason::EngineError, message),
+            // The host's problem, not the agent's: another host may have space.
+            Self::Free { .. } => RunVerdict::may_pass(FailureReason::Crash, message),
         }
     }
 }
@@ -87,7 +104,9 @@ impl std::fmt::Display for Limit {
                 write!(f, "it spent {spent}, of {max} left of the job's `budget.usd`")
             }
             Self::Tokens { used, max } => {
-                write!(f, "it used {}, of {max} left of the job's `budget.tokens`", domain::counted(*used, "token"))
+                let tokens = if *used == 1 { "token" } else { "tokens" };
+                let (used, max) = (domain::grouped(*used), domain::grouped(*max));
+                write!(f, "it used {used} {tokens}, of {max} left of the job's `budget.tokens`")
             }
             Self::Turns { taken, max } => {
                 write!(f, "it took {}, the limit `turns_max` is {max}", domain::counted(*taken, "turn"))
@@ -108,7 +127,7 @@ fn mebibytes(bytes: u64) -> u64 {
     bytes / (1024 * 1024)
 }
 
-/// Looks now and then at how much of the disk a run takes.
+/// Checks a run's disk usage periodically.
 pub(super) struct DiskWatch {
     allowance: DiskAllowance,
     worktree: PathBuf,
@@ -119,7 +138,7 @@ impl DiskWatch {
         Self { allowance, worktree: worktree.to_owned() }
     }
 
-    /// Resolves when the run takes too much.
+    /// Resolves when the run uses too much.
     pub(super) async fn trips(&mut self, clock: &dyn Clock) -> Limit {
         let began_with = self.used().await;
         loop {
@@ -146,7 +165,7 @@ impl DiskWatch {
     }
 }
 
-/// What the files below a folder take, links not followed. What vanishes meanwhile takes nothing.
+/// The disk usage of the files below a directory, without following links. Files that vanish meanwhile count nothing.
 fn bytes_under(folder: &Path) -> u64 {
     let mut total = 0_u64;
     let mut folders = vec![folder.to_owned()];
@@ -163,7 +182,7 @@ fn bytes_under(folder: &Path) -> u64 {
     total
 }
 
-/// Blocks, not length: a sparse file takes what it holds.
+/// Blocks, not length: a sparse file uses what it holds.
 fn on_disk(found: &fs::Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt;
     found.blocks().saturating_mul(512)
@@ -173,13 +192,13 @@ fn on_disk(found: &fs::Metadata) -> u64 {
 mod tests {
     use super::*;
 
-    fn insights(tokens_in: u64, tokens_out: u64, cost_usd: Option<f64>, turns: u32) -> Insights {
-        Insights {
+    fn insights(tokens_in: u64, tokens_out: u64, cost_usd: Option<f64>, turns: u32) -> RunInsights {
+        RunInsights {
             tokens_in: Some(tokens_in),
             tokens_out: Some(tokens_out),
             cost_usd,
             turns: Some(turns),
-            ..Insights::default()
+            ..RunInsights::default()
         }
     }
 
@@ -187,7 +206,7 @@ mod tests {
     fn each_limit_names_itself_and_its_value() {
         let allowance = Allowance { usd: Some(2.5), tokens: Some(1_000), turns: Some(3), ..Allowance::default() };
         let reached = |insights| Limit::reached(&allowance, &insights).map(Limit::judgement);
-        let budget = |message: &str| Some(Judgement::stays(FailureReason::BudgetExceeded, message.to_owned()));
+        let budget = |message: &str| Some(RunVerdict::stays(FailureReason::BudgetExceeded, message.to_owned()));
 
         assert_eq!(reached(insights(500, 499, Some(2.4), 3)), None);
         assert_eq!(
@@ -196,12 +215,33 @@ mod tests {
         );
         assert_eq!(
             reached(insights(600, 400, None, 1)),
-            budget("it used 1000 tokens, of 1000 left of the job's `budget.tokens`")
+            budget("it used 1,000 tokens, of 1,000 left of the job's `budget.tokens`")
         );
         assert_eq!(
             reached(insights(1, 1, None, 4)),
-            Some(Judgement::may_pass(FailureReason::Timeout, "it took 4 turns, the limit `turns_max` is 3".to_owned()))
+            Some(RunVerdict::may_pass(
+                FailureReason::Timeout,
+                "it took 4 turns, the limit `turns_max` is 3".to_owned()
+            ))
         );
+    }
+
+    #[test]
+    fn a_run_that_ends_over_its_budget_exceeds_it() {
+        let allowance = Allowance { usd: Some(2.5), tokens: Some(3_000), ..Allowance::default() };
+        let ended = |verdict, insights| Limit::verdict_at_end(verdict, &allowance, &insights);
+        let budget = |message: &str| RunVerdict::stays(FailureReason::BudgetExceeded, message.to_owned());
+        let crashed = || RunVerdict::may_pass(FailureReason::Crash, "it crashed".to_owned());
+
+        assert_eq!(ended(RunVerdict::EndedWell, insights(2_000, 1_000, Some(2.4), 1)), RunVerdict::EndedWell);
+        let tokens = "it used 6,000 tokens, of 3,000 left of the job's `budget.tokens`";
+        assert_eq!(ended(RunVerdict::EndedWell, insights(5_000, 1_000, None, 1)), budget(tokens));
+        assert_eq!(ended(crashed(), insights(5_000, 1_000, None, 1)), budget(&format!("{tokens}; it crashed")));
+        assert_eq!(
+            ended(RunVerdict::EndedWell, insights(1, 1, Some(2.51), 1)),
+            budget("it spent $2.51, of $2.50 left of the job's `budget.usd`")
+        );
+        assert_eq!(ended(RunVerdict::Stopped, insights(5_000, 1_000, None, 1)), RunVerdict::Stopped);
     }
 
     #[test]

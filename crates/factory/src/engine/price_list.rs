@@ -1,4 +1,4 @@
-//! List prices of well-known models, for engines that tell tokens only.
+//! List prices of well-known models, for engines that report tokens only.
 //!
 //! Taken from the vendors' public price lists and from tables that follow them, as of 2026-11-16, in US dollars for a
 //! million tokens: the standard tier, prompts of ordinary length, without what a vendor adds for writing to a cache. A
@@ -6,18 +6,18 @@
 
 use crate::config::Price;
 
-/// One model, and what a million tokens of it cost.
-pub(super) struct Listed {
+/// One model, and the price of a million tokens.
+pub(super) struct ListPrice {
     pub(super) model: &'static str,
     pub(super) price: Price,
 }
 
-const fn listed(model: &'static str, input: f64, cached: Option<f64>, output: f64) -> Listed {
-    Listed { model, price: Price { input, output, cached } }
+const fn listed(model: &'static str, input: f64, cached: Option<f64>, output: f64) -> ListPrice {
+    ListPrice { model, price: Price { input, output, cached } }
 }
 
 /// Every model whose price is known without being configured.
-pub(super) const LIST: [Listed; 26] = [
+pub(super) const LIST: [ListPrice; 26] = [
     listed("gpt-5", 1.25, Some(0.125), 10.0),
     listed("gpt-5-codex", 1.25, Some(0.125), 10.0),
     listed("gpt-5-mini", 0.25, Some(0.025), 2.0),
@@ -32,9 +32,9 @@ pub(super) const LIST: [Listed; 26] = [
     listed("gpt-5.6-luna", 0.2, Some(0.02), 1.2),
     listed("gpt-5.6-sol", 5.0, Some(0.5), 30.0),
     listed("gpt-5.6-terra", 2.0, Some(0.2), 12.0),
-    // Claude says what it cost at its end; these are for a run that was ended before.
+    // Claude reports its cost at its end; these are for a run that was ended before.
     listed("claude-fable-5-1", 10.0, Some(0.25), 50.0),
-    // Its price for reading from a cache could not be checked: the full one is charged.
+    // Its cache price could not be checked: the full price is charged.
     listed("claude-opus-5-5", 4.0, None, 20.0),
     listed("claude-opus-5", 5.0, Some(0.5), 25.0),
     listed("claude-opus-4-8", 5.0, Some(0.5), 25.0),

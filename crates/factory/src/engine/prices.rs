@@ -1,4 +1,4 @@
-//! What tokens cost, for engines that tell tokens only.
+//! Prices of tokens, for engines that report tokens only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::price_list::LIST;
 use crate::config::Price;
 
-/// Prices by model: those that are configured, then the vendors' own. A model that is in neither costs nobody knows how
-/// much, which is not nothing.
+/// Prices by model: the configured ones, then the vendors' list prices. The cost of a model in neither is unknown, not
+/// zero.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Prices(Arc<BTreeMap<String, Price>>);
 
-/// Tokens of one run, by what they cost.
+/// Tokens of one run, by price class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tokens {
     /// Read, those from a cache included.
@@ -48,7 +48,7 @@ impl Prices {
         Self(Arc::new(prices))
     }
 
-    /// What these tokens cost in US dollars, if that is known. No tokens cost nothing, whatever the model.
+    /// The price of these tokens in US dollars, if known. No tokens cost nothing, whatever the model.
     pub fn cost(&self, model: Option<&str>, tokens: Tokens) -> Option<f64> {
         if tokens == Tokens::default() {
             return Some(0.0);
@@ -63,8 +63,8 @@ impl Prices {
         )
     }
 
-    /// The price of a model. A configured one is its own, or that of the longest name which its name begins with (`gpt-5`
-    /// for `gpt-5-2026-01-31`); one of the list is for that model and its dated versions only, and guesses at no other.
+    /// The price of a model. A configured price applies to its own name, or as the longest matching prefix (`gpt-5` for
+    /// `gpt-5-2026-01-31`); a list price applies to that model and its dated versions only.
     fn price(&self, model: &str) -> Option<Price> {
         let configured = self.0.iter().filter(|(name, _)| model.starts_with(name.as_str()));
         let configured = configured.max_by_key(|(name, _)| name.len()).map(|(_, price)| *price);
@@ -72,7 +72,7 @@ impl Prices {
     }
 }
 
-/// Whether a name is `base`, or `base` with a date or a size of its context behind it.
+/// Whether a name is `base`, or `base` with a date or a context size appended.
 fn is_version_of(model: &str, base: &str) -> bool {
     let Some(rest) = model.strip_prefix(base) else { return false };
     let rest = rest.strip_suffix("[1m]").unwrap_or(rest);
@@ -118,7 +118,7 @@ mod tests {
         let names: std::collections::BTreeSet<&str> = LIST.iter().map(|listed| listed.model).collect();
 
         assert_eq!(names.len(), LIST.len());
-        for super::super::price_list::Listed { model, price } in &LIST {
+        for super::super::price_list::ListPrice { model, price } in &LIST {
             assert!(price.cached.unwrap_or(price.input) <= price.input && price.input < price.output, "{model}");
         }
     }

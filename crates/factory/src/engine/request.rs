@@ -1,4 +1,4 @@
-//! What an engine is asked to do, and what it may use up.
+//! The request to an engine, and its limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,53 +8,53 @@ use domain::{Epoch, JobId};
 use crate::config::Limits;
 use crate::prompt::{Memory, Prompt};
 
-/// What an engine is asked to do.
+/// The request to an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineRequest {
     /// The job.
     pub job: JobId,
-    /// The epoch it is held under.
+    /// The epoch of its lease.
     pub epoch: Epoch,
     /// Which attempt at the job this is, from 1.
     pub attempt: u32,
     /// The job's title.
     pub title: String,
-    /// What the prompt depends on.
+    /// The input of the prompt.
     pub prompt: Prompt,
-    /// The model, if the job asks for one.
+    /// The model, if the job names one.
     pub model: Option<String>,
-    /// The engine's own session to resume, if there is one. It may not be known on this host.
+    /// The engine's own session to resume, if there is one. This host may not have it.
     pub session: Option<String>,
     /// Where it works.
     pub worktree: PathBuf,
-    /// What it may use up.
+    /// Its limits.
     pub allowance: Allowance,
 }
 
 impl EngineRequest {
-    /// What the agent is told.
+    /// The agent's prompt.
     pub fn prompt_with(&self, memory: Memory) -> String {
         self.prompt.text(memory, &self.worktree)
     }
 }
 
-/// What a run may use up, beyond the bounds of every program. Absent is without limit.
+/// The limits of a run, in addition to those of every program. Absent is without limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Allowance {
-    /// What is left of the job's own wall clock. Time over it is the job's budget, not the host's limit.
+    /// What is left of the job's own wall clock. Exceeding it exhausts the job's budget, not the host's limit.
     pub wall: Option<Duration>,
-    /// US dollars that are left of the job's budget.
+    /// US dollars left of the job's budget.
     pub usd: Option<f64>,
-    /// Tokens, in and out together, that are left of the job's budget.
+    /// Input and output tokens left of the job's budget.
     pub tokens: Option<u64>,
     /// Turns of the conversation.
     pub turns: Option<u32>,
-    /// Room on the disk.
+    /// Disk space.
     pub disk: Option<DiskAllowance>,
 }
 
 impl DiskAllowance {
-    /// What a host's limits allow.
+    /// The host's limits.
     pub(crate) fn of(limits: &Limits) -> Self {
         Self {
             growth_bytes_max: limits.worktree_growth_mib_max.saturating_mul(1024 * 1024),
@@ -64,13 +64,13 @@ impl DiskAllowance {
     }
 }
 
-/// How much of the disk a run may take.
+/// The disk usage of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskAllowance {
-    /// What the worktree may grow by.
+    /// The largest growth of the worktree.
     pub growth_bytes_max: u64,
-    /// What must stay free.
+    /// The free space to keep.
     pub free_bytes_min: u64,
-    /// How often it is looked at.
+    /// How often it is checked.
     pub every: Duration,
 }

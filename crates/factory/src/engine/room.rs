@@ -23,7 +23,7 @@ pub(super) use self::operators::may_be_there;
 use self::operators::{Whose, bring_settings, look_at};
 pub(super) use self::refreshed::{Grows, Refreshes};
 use self::turn::{Turn, patiently};
-use super::bench::Login;
+use super::registry::SignInMethod;
 use crate::config::EnvironmentConfig;
 use crate::disk::make_private_folder;
 use crate::process::{Account, Environment};
@@ -54,7 +54,7 @@ impl Room {
     pub(super) fn of(
         environment: &Environment,
         config: &EnvironmentConfig,
-        login: &Login,
+        login: &SignInMethod,
         below: &Path,
         open_way: impl Fn(&Path) -> Option<PathBuf>,
     ) -> Self {
@@ -102,7 +102,7 @@ impl Room {
         &self,
         job: JobId,
         folder: &Path,
-        login: &'static Login,
+        login: &'static SignInMethod,
         clock: &Arc<dyn Clock>,
     ) -> io::Result<Option<Carried>> {
         let note = self.below.join(format!("{job}{}", lineage::SUFFIX));
@@ -116,7 +116,7 @@ impl Room {
         &self,
         note: &Path,
         folder: &Path,
-        login: &'static Login,
+        login: &'static SignInMethod,
         clock: &Arc<dyn Clock>,
     ) -> io::Result<Option<Carried>> {
         let turn = Turn::take(note)?;
@@ -145,7 +145,7 @@ impl Room {
     }
 
     /// Whether the operator's folder holds a login that a job would get.
-    pub(super) fn holds(&self, login: &Login) -> io::Result<bool> {
+    pub(super) fn holds(&self, login: &SignInMethod) -> io::Result<bool> {
         Ok(self.operators_file(login.file)?.is_some_and(|file| signed::has_login(&file, login)))
     }
 }
@@ -259,7 +259,7 @@ mod tests {
             let claude = &crate::engine::claude::LOGIN;
             let room = Room::of(environment, &EnvironmentConfig::default(), claude, &below, |_| None);
             let folder = room.open(job).unwrap();
-            let clock: Arc<dyn Clock> = Arc::new(ambient::SystemClock::new());
+            let clock: Arc<dyn Clock> = Arc::new(clock::SystemClock::new());
             let _carried = room.carry(job, &folder, claude, &clock).unwrap();
             let mut names: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
             names.sort();

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use domain::{Clock, FigureOutOfRange, Insights};
+use domain::{Clock, RunInsights, ValueOutOfRange};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::limits::{DiskWatch, Limit};
-use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Judgement, Pending, Reply, Session};
+use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session};
 use crate::detect::find_program;
-use crate::process::{Bounds, End, Finished, Launcher, Line, ProcessMark, Program, Running, Source, StartError};
+use crate::process::{
+    Bounds, End, FinishedProgram, Launcher, Line, ProcessMark, Program, RunningProgram, Source, StartError,
+};
 
 /// An engine that could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -22,48 +24,48 @@ pub enum EngineError {
     /// Its program could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Its program is not there any more.
+    /// Its program no longer exists.
     #[error("its program `{program}` is gone")]
     Gone {
         /// The program.
         program: String,
     },
-    /// The job asks for something that this engine cannot be given.
+    /// The engine does not support a part of the job's request.
     #[error("the job's {what} cannot be given to an engine")]
     Unusable {
         /// Which part of the request.
         what: &'static str,
     },
-    /// What the engine needs on disk could not be made.
+    /// The files that the engine needs could not be created.
     #[error("cannot make the engine's own folder ready")]
     Disk(#[source] std::io::Error),
 }
 
-/// A line of an engine, and what it means.
+/// A line of an engine, and its events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineOutput {
-    /// The line as it came. It may hold anything, escape sequences included. Empty where only the figures are new.
+    /// The line, unchanged. It may hold anything, escape sequences included. Empty where only the usage is new.
     pub line: Line,
-    /// What it means, mostly nothing.
+    /// Its events, mostly none.
     pub events: Vec<EngineEvent>,
-    /// What the run has cost so far.
-    pub insights: Insights,
+    /// The cost of the run so far.
+    pub insights: RunInsights,
 }
 
-/// What is left of a run of an engine.
+/// The result of an engine's run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineRunEnd {
-    /// What it came to.
-    pub judgement: Judgement,
+    /// The verdict.
+    pub judgement: RunVerdict,
     /// How the program ended.
-    pub finished: Finished,
-    /// What it cost, as far as the engine told.
-    pub insights: Insights,
+    pub finished: FinishedProgram,
+    /// Its cost, if the engine reported it.
+    pub insights: RunInsights,
 }
 
-/// An engine at work. Dropping it kills its process group.
+/// A running engine. Dropping it kills its process group.
 pub struct EngineRun {
-    running: Running,
+    running: RunningProgram,
     session: Box<dyn Session>,
     bounds: Bounds,
     allowance: Allowance,
@@ -71,18 +73,17 @@ pub struct EngineRun {
     clock: Arc<dyn Clock>,
 }
 
-/// Lines on their way from the program to whoever listens. More would only hide that the listener is slow, and each can be
+/// Lines buffered between the program and the listener. More would only hide that the listener is slow, and each can be
 /// as long as lines may be.
 const LINES_IN_FLIGHT_MAX: usize = 2;
 
-/// How often a session looks at what its program writes down about itself: a budget is overdrawn by no more than what is
-/// used up in between.
+/// How often a session reads its program's own records: a budget is exceeded by no more than the usage in between.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
 
-/// How long a program may report that it cannot reach its provider before its run is ended as an outage.
+/// How long a program may report that its provider is unavailable before its run ends as an outage.
 const OUTAGE_MAX: Duration = Duration::from_mins(5);
 
-/// How long a program that is spoken with has to end its turn by itself, before it is told by a signal.
+/// How long a program with a dialogue has to end its turn by itself, before it gets a signal.
 const FAREWELL_MAX: Duration = Duration::from_secs(2);
 
 impl EngineRun {
@@ -100,24 +101,24 @@ impl EngineRun {
         }
         let (allowance, clock) = (request.allowance.clone(), launcher.clock());
         let disk = allowance.disk.map(|disk| DiskWatch::new(disk, &request.worktree));
-        // All it says is heard, because its last lines tell what it came to; what is kept of it has its own bound.
+        // All output is read, because its last lines decide the verdict; what is kept of it has its own bound.
         let running = launcher.start(program, Bounds { output_bytes_max: u64::MAX, ..bounds });
         let running = running.inspect_err(|_| session.settle())?;
         Ok(Self { running, session, bounds, allowance, disk, clock })
     }
 
-    /// What names the engine's guard after a restart of the factory.
+    /// Identifies the engine's guard after a restart of the factory.
     pub fn mark(&self) -> ProcessMark {
         self.running.mark()
     }
 
-    /// Follows the engine to its end. What it says goes to `output`; `cancel` stops it.
+    /// Follows the engine to its end. Its lines go to `output`; `cancel` stops it.
     pub async fn wait(self, output: mpsc::Sender<EngineOutput>, cancel: &CancellationToken) -> EngineRunEnd {
         let Self { running, mut session, bounds, allowance, disk, clock } = self;
         let stop = Stop { in_tool_call: running.in_tool_call(), ..Stop::default() };
         let (sender, lines) = mpsc::channel(LINES_IN_FLIGHT_MAX);
         let (say, input) = mpsc::channel(LINES_IN_FLIGHT_MAX);
-        let ear = Ear { output: &output, allowance: &allowance, stop: &stop, clock: &*clock };
+        let ear = OutputListener { output: &output, allowance: &allowance, stop: &stop, clock: &*clock };
         let translate = ear.follow(&mut *session, lines, say, cancel);
         let followed = async { tokio::join!(running.converse(sender, input, &stop.token), translate) };
         let (finished, ()) = tokio::select! {
@@ -128,13 +129,17 @@ impl EngineRun {
         };
         session.settle();
         let judgement = match (stop.why(&finished, &bounds, &allowance, cancel), session.pending()) {
-            (Over::Exit(exit), _) => session.judge(exit),
-            (Over::Outage, Pending::Provider(message)) => Judgement::Outage { message },
+            (RunOver::Exit(exit), _) => {
+                Limit::verdict_at_end(session.judge(exit), &allowance, &reportable(session.insights()).0)
+            }
+            (RunOver::Outage, Pending::Provider(message)) => RunVerdict::Outage { message },
             // Its time passed while it waited for its provider, which is not the agent's fault.
-            (Over::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => Judgement::Outage { message },
-            (Over::Outage, _) => Judgement::Outage { message: "its provider did not answer".to_owned() },
-            (Over::Limit(limit), _) => limit.with_final(&session.insights()).judgement(),
-            (Over::Told, _) => Judgement::Stopped,
+            (RunOver::Limit(Limit::Wall(_) | Limit::Idle(_)), Pending::Provider(message)) => {
+                RunVerdict::Outage { message }
+            }
+            (RunOver::Outage, _) => RunVerdict::Outage { message: "its provider did not answer".to_owned() },
+            (RunOver::Limit(limit), _) => limit.with_final(&session.insights()).judgement(),
+            (RunOver::Told, _) => RunVerdict::Stopped,
         };
         let (mut insights, dropped) = reportable(session.insights());
         for figure in dropped {
@@ -148,31 +153,31 @@ impl EngineRun {
     }
 }
 
-/// An engine's figures without those that the coordinator would refuse: a report with one could never be delivered. Returns
-/// what was left out.
-fn reportable(mut insights: Insights) -> (Insights, Vec<FigureOutOfRange>) {
+/// An engine's metrics without those that the coordinator would reject: a report with one could never be delivered.
+/// Returns what was removed.
+fn reportable(mut insights: RunInsights) -> (RunInsights, Vec<ValueOutOfRange>) {
     let dropped = insights.drop_out_of_range();
     (insights, dropped)
 }
 
-/// The program's name, if nothing is found under it any more. A guard that starts it would tell that in the engine's place.
+/// The program's name, if it no longer exists. Otherwise the guard would report that in the engine's place.
 fn gone(program: &Program) -> Option<String> {
     let name = program.argv.first()?.to_str()?;
     let path = program.environment.variable("PATH");
     let is_told = Path::new(name).is_absolute() || (path.is_some() && !name.contains('/'));
-    (is_told && find_program(name, path).is_none()).then(|| domain::printable(name))
+    (is_told && find_program(name, path).is_none()).then(|| domain::escape_for_terminal(name))
 }
 
-/// What a session's words are measured by, and where they go.
-struct Ear<'a> {
+/// The limits of a session's output, and its receiver.
+struct OutputListener<'a> {
     output: &'a mpsc::Sender<EngineOutput>,
     allowance: &'a Allowance,
     stop: &'a Stop,
     clock: &'a dyn Clock,
 }
 
-impl Ear<'_> {
-    /// Carries lines both ways, and stops the program at the first limit that it reaches.
+impl OutputListener<'_> {
+    /// Transfers lines in both directions, and stops the program at the first limit that it reaches.
     async fn follow(
         &self,
         session: &mut dyn Session,
@@ -211,7 +216,7 @@ impl Ear<'_> {
         }
     }
 
-    /// Ends a run whose program goes on and on trying to reach its provider.
+    /// Ends a run whose program keeps retrying its unavailable provider.
     fn watch_outage(&self, session: &dyn Session, since: &mut Option<Duration>) {
         let now = self.clock.monotonic();
         match session.pending() {
@@ -221,7 +226,7 @@ impl Ear<'_> {
         }
     }
 
-    /// Looks at what the program has written down about itself, and tells if that is anything new.
+    /// Reads the program's own records, and reports what is new.
     async fn look(&self, session: &mut dyn Session) {
         let known = reportable(session.insights()).0;
         session.look();
@@ -238,7 +243,7 @@ impl Ear<'_> {
         } else if let Some(limit) = Limit::reached(self.allowance, &output.insights) {
             self.stop.at(limit);
         }
-        // Nobody need listen; what it means still counts.
+        // The receiver may be gone; the event still counts.
         let _ = self.output.send(output).await;
     }
 }
@@ -247,7 +252,7 @@ async fn answer(session: &mut dyn Session, mouth: &mut Option<mpsc::Sender<Vec<u
     while let Some(say) = mouth {
         match session.reply() {
             Reply::Wait => return,
-            // A program that is gone hears nothing; its end is noticed elsewhere.
+            // A program that is gone reads nothing; its end is noticed elsewhere.
             Reply::Say(bytes) => drop(say.send(bytes).await),
             Reply::HangUp => *mouth = None,
         }
@@ -260,24 +265,24 @@ struct Stop {
     token: CancellationToken,
     cause: Mutex<Option<Cause>>,
     closing: Notify,
-    /// Whether the program is one that listens after its prompt.
+    /// Whether the program reads input after its prompt.
     spoken_with: AtomicBool,
-    /// Whether it was bidden farewell.
+    /// Whether it was asked to stop.
     bidden: AtomicBool,
-    /// Whether a tool call of it is in progress.
+    /// Whether a tool call is in progress.
     in_tool_call: Arc<AtomicBool>,
 }
 
 enum Cause {
     Limit(Limit),
-    /// Its provider could not be reached for too long.
+    /// Its provider was unavailable for too long.
     Outage,
-    /// The engine had said its closing word.
+    /// The engine had sent its result message.
     Lingered,
 }
 
-/// Why a run is over.
-enum Over {
+/// Why a run ended.
+enum RunOver {
     Exit(Exit),
     Limit(Limit),
     Outage,
@@ -285,7 +290,7 @@ enum Over {
 }
 
 impl Stop {
-    /// From here on the engine only has to go. Limits are no longer its own: the work is done.
+    /// From here on the engine only has to exit. Limits no longer apply: the work is done.
     fn closing_word(&self) {
         self.cause.lock().get_or_insert(Cause::Lingered);
         self.closing.notify_one();
@@ -307,7 +312,7 @@ impl Stop {
         }
     }
 
-    /// Passes on that the run is to end: at once, or once a program that is spoken with has had time to go.
+    /// Forwards that the run is to end: at once, or after a program with a dialogue has had time to exit.
     async fn when_told(&self, clock: &dyn Clock, cancel: &CancellationToken) -> std::convert::Infallible {
         cancel.cancelled().await;
         if self.spoken_with.load(Ordering::Relaxed) {
@@ -332,21 +337,27 @@ impl Stop {
         std::future::pending().await
     }
 
-    fn why(self, finished: &Finished, bounds: &Bounds, allowance: &Allowance, cancel: &CancellationToken) -> Over {
+    fn why(
+        self,
+        finished: &FinishedProgram,
+        bounds: &Bounds,
+        allowance: &Allowance,
+        cancel: &CancellationToken,
+    ) -> RunOver {
         match (finished.end, self.cause.into_inner()) {
-            (End::Exited(_), _) if self.bidden.load(Ordering::Relaxed) => Over::Told,
-            (End::Exited(code), _) => Over::Exit(Exit::Code(code)),
-            (End::Cancelled, _) if cancel.is_cancelled() => Over::Told,
-            (_, Some(Cause::Lingered)) => Over::Exit(Exit::Lingered),
-            (End::Cancelled, Some(Cause::Limit(limit))) => Over::Limit(limit),
-            (End::Cancelled, Some(Cause::Outage)) => Over::Outage,
-            (End::Cancelled, None) => Over::Told,
-            (End::TimedOut, _) if allowance.wall == Some(bounds.wall) => Over::Limit(Limit::BudgetWall(bounds.wall)),
-            (End::TimedOut, _) => Over::Limit(Limit::Wall(bounds.wall)),
+            (End::Exited(_), _) if self.bidden.load(Ordering::Relaxed) => RunOver::Told,
+            (End::Exited(code), _) => RunOver::Exit(Exit::Code(code)),
+            (End::Cancelled, _) if cancel.is_cancelled() => RunOver::Told,
+            (_, Some(Cause::Lingered)) => RunOver::Exit(Exit::Lingered),
+            (End::Cancelled, Some(Cause::Limit(limit))) => RunOver::Limit(limit),
+            (End::Cancelled, Some(Cause::Outage)) => RunOver::Outage,
+            (End::Cancelled, None) => RunOver::Told,
+            (End::TimedOut, _) if allowance.wall == Some(bounds.wall) => RunOver::Limit(Limit::BudgetWall(bounds.wall)),
+            (End::TimedOut, _) => RunOver::Limit(Limit::Wall(bounds.wall)),
             (End::FellSilent, _) if self.in_tool_call.load(Ordering::Relaxed) => {
-                Over::Limit(Limit::ToolIdle(bounds.tool_idle.or(bounds.idle).unwrap_or_default()))
+                RunOver::Limit(Limit::ToolIdle(bounds.tool_idle.or(bounds.idle).unwrap_or_default()))
             }
-            (End::FellSilent, _) => Over::Limit(Limit::Idle(bounds.idle.unwrap_or_default())),
+            (End::FellSilent, _) => RunOver::Limit(Limit::Idle(bounds.idle.unwrap_or_default())),
         }
     }
 }

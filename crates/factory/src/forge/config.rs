@@ -1,4 +1,4 @@
-//! What a factory is told about its forge and the pull requests on it.
+//! Configuration of a factory's forge and its pull requests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,32 +10,32 @@ use super::slug::Slug;
 use super::token::TokenSource;
 use crate::config::Identity;
 
-/// Where pull requests are opened, and what they look like. Absent, everything is plain git.
+/// The forge and the form of pull requests. Absent, everything is plain git.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct ForgeConfig {
-    /// How it is reached.
+    /// The kind of access.
     pub kind: ForgeKind,
-    /// The base address of its interface; `https://api.github.com` when absent.
+    /// The base URL of its API; `https://api.github.com` when absent.
     pub api: Option<String>,
     /// A file with the token and nothing else.
     pub token_file: Option<PathBuf>,
     /// A variable of the factory's own environment that holds the token.
     pub token_env: Option<String>,
-    /// The program `gh`, and the home folder that its login is in.
+    /// The program `gh`, and the home directory of its credential.
     pub gh: GhConfig,
-    /// Names on the forge of repositories whose address does not tell.
+    /// Names on the forge of repositories whose URL does not contain it.
     pub slugs: BTreeMap<RepoName, Slug>,
-    /// What pull requests look like, unless a product or a repository says otherwise.
+    /// The form of pull requests, unless a product or a repository overrides it.
     pub pull_requests: PullRequestConfig,
     /// The same for a product.
     pub products: BTreeMap<ProductId, PullRequestConfig>,
-    /// The same for a repository, which counts most.
+    /// The same for a repository, which takes precedence.
     pub repos: BTreeMap<RepoName, PullRequestConfig>,
-    /// Whose comments send a job back, by how the forge says they belong to the repository; owners, members and
-    /// collaborators when absent. Whoever is not in it cannot tell an agent what to do.
+    /// Whose comments return a job to an agent, by the forge's author association; owners, members and collaborators
+    /// when absent. Other authors cannot instruct an agent.
     pub listen_to: Option<Vec<String>>,
-    /// What a comment outside of a review begins with when it is meant for the agent; `/giga` when absent.
+    /// The prefix of a comment for the agent outside of a review; `/giga` when absent.
     pub mention: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub enum ForgeKind {
     /// There is none: branches and merges only.
     #[default]
     None,
-    /// GitHub by its REST interface, with a token.
+    /// GitHub by its REST API, with a token.
     Github,
     /// GitHub through the program `gh`.
     Gh,
@@ -58,27 +58,27 @@ pub enum ForgeKind {
 pub struct GhConfig {
     /// The program; `gh` when absent.
     pub program: Option<PathBuf>,
-    /// The home folder that its login is in.
+    /// The home directory of its credential.
     pub home: Option<PathBuf>,
 }
 
-/// What a pull request looks like. What is absent is as the next more general place says.
+/// The form of a pull request. Absent fields inherit from the next more general level.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields, default)]
 pub struct PullRequestConfig {
-    /// Whether it is only shown at first.
+    /// Whether it is opened as a draft.
     pub draft: Option<bool>,
     /// Its title; `{title} {id} {repo}` are replaced.
     pub title: Option<String>,
-    /// Its branch, which ends in the job's id: `agents/{id}`. Not for a product: every factory must name it alike.
+    /// Its branch, which ends in the job's id: `agents/{id}`. Not for a product: every factory must use the same name.
     pub branch: Option<BranchTemplate>,
     /// Its labels.
     pub labels: Option<Vec<String>>,
-    /// Who is asked to review it; `acme/core` names a team.
+    /// Reviewers to request; `acme/core` names a team.
     pub reviewers: Option<Vec<String>>,
-    /// Who its commits are by. Not for a product.
+    /// The author of its commits. Not for a product.
     pub author: Option<Identity>,
-    /// Whether the forge is left to merge it once its own rules are met.
+    /// Whether the forge merges it once its own rules are met.
     pub auto_merge: Option<bool>,
     /// How it is merged.
     pub method: Option<MergeMethod>,
@@ -95,12 +95,12 @@ pub enum MergeMethod {
     Merge,
     /// One commit instead of its commits.
     Squash,
-    /// Its commits, made again on the base branch.
+    /// Its commits, rebased onto the base branch.
     Rebase,
 }
 
 impl MergeMethod {
-    /// The word in GitHub's interface.
+    /// The name in GitHub's API.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Merge => "merge",
@@ -117,7 +117,7 @@ pub struct BranchTemplate {
     before: String,
 }
 
-/// A template that makes no branch.
+/// An invalid template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` does not make a branch: write a branch's name that ends in `{{id}}`")]
 pub struct BranchTemplateError(String);
@@ -133,13 +133,13 @@ impl BranchTemplate {
 }
 
 impl BranchTemplate {
-    /// The job whose branch this is, spelled as we would.
+    /// The job of a branch in our own spelling.
     pub(crate) fn job(&self, branch: &str) -> Option<JobId> {
         let job: JobId = branch.strip_prefix(&self.before)?.parse().ok()?;
         (self.branch(job).as_str() == branch).then_some(job)
     }
 
-    /// All branches that it could have made, and perhaps others.
+    /// A pattern of all its branches, and perhaps others.
     pub(crate) fn pattern(&self) -> String {
         format!("refs/heads/{}*", self.before)
     }
@@ -149,10 +149,10 @@ impl std::str::FromStr for BranchTemplate {
     type Err = BranchTemplateError;
 
     fn from_str(text: &str) -> Result<Self, BranchTemplateError> {
-        let refused = || BranchTemplateError(domain::printable(text));
+        let refused = || BranchTemplateError(domain::escape_for_terminal(text));
         let before = text.strip_suffix("{id}").ok_or_else(refused)?;
         let tried: Result<BranchName, _> = format!("{before}0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a").parse();
-        // A branch without a folder of its own could be anybody's.
+        // A branch without a prefix of its own could be any user's.
         if tried.is_err() || before.is_empty() {
             return Err(refused());
         }
@@ -168,7 +168,7 @@ impl TryFrom<String> for BranchTemplate {
     }
 }
 
-/// What a pull request looks like, decided.
+/// The resolved form of a pull request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PullRequestSettings {
     pub(crate) draft: bool,
@@ -181,7 +181,7 @@ pub(crate) struct PullRequestSettings {
 }
 
 impl ForgeConfig {
-    /// The token as it is now, so that it is known for one wherever it appears.
+    /// The current token, so that it can be scrubbed.
     pub(crate) fn known_token(&self) -> Option<String> {
         let source = match (&self.token_file, &self.token_env) {
             (Some(file), _) => TokenSource::File(file.clone()),
@@ -191,7 +191,7 @@ impl ForgeConfig {
         source.read().ok().map(|token| token.reveal().to_owned())
     }
 
-    /// What pull requests of a repository look like: the repository's word counts most, then the product's.
+    /// The form of a repository's pull requests: the repository's settings take precedence, then the product's.
     pub(crate) fn settings(&self, repo: &RepoName, product: &ProductId) -> PullRequestSettings {
         let places = [self.repos.get(repo), self.products.get(product), Some(&self.pull_requests)];
         let places: Vec<&PullRequestConfig> = places.into_iter().flatten().collect();
@@ -206,12 +206,12 @@ impl ForgeConfig {
         }
     }
 
-    /// What the branches of a repository's jobs are called, where not as usual.
+    /// The branch template of a repository's jobs, if it is not the default.
     pub(crate) fn branch(&self, repo: &RepoName) -> Option<&BranchTemplate> {
         self.repos.get(repo).and_then(|place| place.branch.as_ref()).or(self.pull_requests.branch.as_ref())
     }
 
-    /// Who the commits to a repository are by, where not the factory's own author.
+    /// The author of commits to a repository, if it is not the factory's own.
     pub(crate) fn author(&self, repo: &RepoName) -> Option<&Identity> {
         self.repos.get(repo).and_then(|place| place.author.as_ref()).or(self.pull_requests.author.as_ref())
     }

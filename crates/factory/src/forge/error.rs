@@ -1,41 +1,41 @@
-//! Why a forge did not do what it was asked for.
+//! Errors of a forge.
 
 use std::time::Duration;
 
-/// Why a forge did not do what it was asked for. No variant ever holds a token.
+/// Errors of a forge. No variant ever holds a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForgeError {
     /// The token is missing, wrong or expired.
     #[error("the forge does not take the token of this factory: {0}")]
     Unauthenticated(String),
-    /// The forge wants to be left alone for a while.
+    /// The rate limit is exceeded.
     #[error("the forge's rate limit is used up, for another {} s", .wait.as_secs())]
     RateLimited {
         /// For how long.
         wait: Duration,
     },
-    /// It said no.
+    /// The forge rejected the request.
     #[error("the forge answered {status} to {what}: {message}")]
     Refused {
-        /// What was asked.
+        /// The operation.
         what: String,
         /// Its status.
         status: u16,
-        /// Its words.
+        /// Its message.
         message: String,
     },
-    /// Nobody answered: it is not known whether it was done.
+    /// No answer: it is not known whether it was done.
     #[error("no answer from the forge to {what}: {why}")]
     Away {
-        /// What was asked.
+        /// The operation.
         what: String,
-        /// What happened instead.
+        /// The error.
         why: String,
     },
-    /// The answer makes no sense.
+    /// The answer is invalid.
     #[error("the forge's answer to {what} makes no sense: {why}")]
     Garbled {
-        /// What was asked.
+        /// The operation.
         what: String,
         /// What is wrong with it.
         why: String,
@@ -51,7 +51,7 @@ impl ForgeError {
         }
     }
 
-    /// Whether it may have been done although the answer says nothing about it.
+    /// Whether the operation may have succeeded although the answer does not show it.
     pub(crate) fn is_unknown(&self) -> bool {
         match self {
             Self::Away { .. } | Self::Garbled { .. } => true,

@@ -8,57 +8,57 @@ use http::Uri;
 use protocol::Trust;
 
 use super::Forge;
-use super::carrier::Carrier;
 use super::config::{ForgeConfig, ForgeKind};
 use super::gh::Gh;
-use super::github::{Api, GitHub, Listening};
+use super::github::{Api, GitHub, TrustedAuthors};
+use super::http::ForgeTransport;
 use super::rest::Rest;
 use super::slug::Slug;
 use super::token::TokenSource;
 
-/// Where GitHub's own interface is.
+/// The URL of GitHub's API.
 const GITHUB_API: &str = "https://api.github.com";
 
-/// Whose comments count unless somebody says otherwise.
+/// Default: whose comments count.
 const LISTEN_TO: [&str; 3] = ["OWNER", "MEMBER", "COLLABORATOR"];
 
-/// What a comment that is meant for an agent begins with unless somebody says otherwise.
+/// Default: the prefix of a comment for an agent.
 const MENTION: &str = "/giga";
 
 /// The forge of a factory, if it has one.
 pub struct Forges {
     config: ForgeConfig,
     api: Option<Arc<Api>>,
-    /// The machine that repositories of the forge are on.
+    /// The host of the forge's repositories.
     host: String,
-    listening: Arc<Listening>,
+    listening: Arc<TrustedAuthors>,
 }
 
-/// A forge that cannot be used as it is configured.
+/// An invalid forge configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the forge cannot be used: {0}")]
 pub struct ForgesError(String);
 
 impl Forges {
-    /// The forge that `config` speaks of. Nothing is sent yet. `empty_home` is where `gh` lives unless it has a home.
+    /// The forge of `config`. Nothing is sent yet. `empty_home` is the home of `gh` unless one is configured.
     pub fn open(config: ForgeConfig, empty_home: &Path, clock: Arc<dyn Clock>) -> Result<Self, ForgesError> {
         check(&config)?;
         let base = config.api.clone().unwrap_or_else(|| GITHUB_API.to_owned());
         let host = host_of(&base)?;
-        let carrier: Option<Box<dyn Carrier>> = match config.kind {
+        let carrier: Option<Box<dyn ForgeTransport>> = match config.kind {
             ForgeKind::None => None,
             ForgeKind::Github => Some(Box::new(rest(&config, &base)?)),
             ForgeKind::Gh => Some(Box::new(gh(&config, empty_home, host.clone()))),
         };
         let api = carrier.map(|carrier| Arc::new(Api::new(carrier, clock)));
-        let listening = Arc::new(Listening {
+        let listening = Arc::new(TrustedAuthors {
             to: config.listen_to.clone().unwrap_or_else(|| LISTEN_TO.map(str::to_owned).to_vec()),
             mention: config.mention.clone().unwrap_or_else(|| MENTION.to_owned()),
         });
         Ok(Self { config, api, host, listening })
     }
 
-    /// The forge that a repository is on; `None` where everything is plain git.
+    /// The forge of a repository; `None` where everything is plain git.
     pub fn of(&self, repo: &RepoName, url: &str) -> Option<Arc<dyn Forge>> {
         let api = self.api.as_ref()?;
         let slug = self.config.slugs.get(repo).cloned().or_else(|| Slug::of_url(url, &self.host))?;
@@ -102,7 +102,7 @@ fn check(config: &ForgeConfig) -> Result<(), ForgesError> {
     Ok(())
 }
 
-/// The machine that repositories are on. A token goes over the network encrypted, or not at all.
+/// The host of repositories. A token is sent encrypted, or not at all.
 fn host_of(base: &str) -> Result<String, ForgesError> {
     let uri: Uri = base.parse().map_err(|_| refuse("`api` is not an address"))?;
     let host = uri.host().ok_or_else(|| refuse("`api` names no host"))?;

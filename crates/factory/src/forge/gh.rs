@@ -1,4 +1,4 @@
-//! GitHub through the program `gh`, with the login that it has.
+//! GitHub through the program `gh`, with its own credential.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-use super::carrier::{ANSWER_LEN_MAX, Call, Carrier, NoReply, Reply};
+use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 use crate::process::Group;
 
 /// How long one call of the program may take.
 const CALL_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// GitHub through `gh`. Its login is in its own home folder and never seen here.
+/// GitHub through `gh`. Its credential is in its own home directory and never read here.
 pub(super) struct Gh {
     program: PathBuf,
     home: PathBuf,
@@ -29,7 +29,7 @@ impl Gh {
         Self { program, home, path, host }
     }
 
-    fn command(&self, call: &Call) -> Command {
+    fn command(&self, call: &ForgeCall) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().env("PATH", &self.path).env("HOME", &self.home).env("GH_HOST", &self.host);
         command.env("GH_PROMPT_DISABLED", "1").env("GH_NO_UPDATE_NOTIFIER", "1").env("NO_COLOR", "1");
@@ -49,15 +49,17 @@ impl Gh {
 }
 
 #[async_trait]
-impl Carrier for Gh {
-    async fn follow(&self, _address: &str) -> Result<Reply, NoReply> {
-        // It follows by itself, so that there is nothing left to follow.
-        Err(NoReply::Away("gh has followed already".to_owned()))
+impl ForgeTransport for Gh {
+    async fn follow(&self, _address: &str) -> Result<ForgeReply, ForgeUnreachable> {
+        // It follows redirects by itself.
+        Err(ForgeUnreachable::Away("gh has followed already".to_owned()))
     }
 
-    async fn carry(&self, call: &Call) -> Result<Reply, NoReply> {
-        let mut child =
-            self.command(call).spawn().map_err(|error| NoReply::NoToken(format!("cannot start gh: {error}")))?;
+    async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable> {
+        let mut child = self
+            .command(call)
+            .spawn()
+            .map_err(|error| ForgeUnreachable::NoToken(format!("cannot start gh: {error}")))?;
         let group = Group::of(&child);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let body = call.body.clone().unwrap_or_default();
@@ -68,20 +70,20 @@ impl Carrier for Gh {
                 }
             };
             let ((), said, complained) = tokio::join!(feed, read(stdout), read(stderr));
-            // Its exit code says less than the status that it printed.
+            // Its exit code contains less than the printed status.
             let _ = child.wait().await;
             (said, complained)
         };
         let Ok((said, complained)) = tokio::time::timeout(CALL_TIME_MAX, everything).await else {
             group.kill();
-            return Err(NoReply::Away(format!("gh did not end within {CALL_TIME_MAX:?}")));
+            return Err(ForgeUnreachable::Away(format!("gh did not end within {CALL_TIME_MAX:?}")));
         };
         match parse(&said) {
             Some(reply) => Ok(reply),
             None => {
-                let complaint = domain::printable(String::from_utf8_lossy(&complained).trim());
+                let complaint = domain::escape_for_terminal(String::from_utf8_lossy(&complained).trim());
                 let is_login = complaint.contains("auth login") || complaint.contains("authentication");
-                Err(if is_login { NoReply::NoToken(complaint) } else { NoReply::Away(complaint) })
+                Err(if is_login { ForgeUnreachable::NoToken(complaint) } else { ForgeUnreachable::Away(complaint) })
             }
         }
     }
@@ -96,7 +98,7 @@ async fn read(pipe: Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
 }
 
 /// Reads a status line, headers, an empty line and a body.
-fn parse(said: &[u8]) -> Option<Reply> {
+fn parse(said: &[u8]) -> Option<ForgeReply> {
     let mut rest = said;
     let mut line = || {
         let end = rest.iter().position(|byte| *byte == b'\n')?;
@@ -117,7 +119,7 @@ fn parse(said: &[u8]) -> Option<Reply> {
             headers.insert(name, value);
         }
     }
-    Some(Reply { status, headers, body: rest.to_vec().into() })
+    Some(ForgeReply { status, headers, body: rest.to_vec().into() })
 }
 
 #[cfg(test)]

@@ -1,44 +1,44 @@
-//! GitHub: what we ask of it, whoever carries the question.
+//! The GitHub API, independent of its transport.
 
 mod api;
-mod known;
-mod looking;
-mod merging;
-mod opening;
+mod comments;
+mod etag_cache;
+mod merge;
+mod open;
 mod paging;
-mod speaking;
+mod status;
 mod wire;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{JobId, PullRequest};
-use protocol::Sighting;
+use protocol::PullRequestReport;
 
 pub(super) use api::Api;
 
 use self::wire::Repository;
 use super::slug::Slug;
-use super::{Forge, ForgeError, MergeOrder, Merging, Proposal};
+use super::{Forge, ForgeError, MergeOrder, MergeOutcome, PullRequestDraft};
 
 /// One repository on GitHub.
 pub(super) struct GitHub {
     api: Arc<Api>,
     slug: Slug,
-    listening: Arc<Listening>,
+    listening: Arc<TrustedAuthors>,
 }
 
-/// Whose words count.
+/// Whose comments count.
 #[derive(Debug)]
-pub(super) struct Listening {
-    /// How somebody has to belong to the repository.
+pub(super) struct TrustedAuthors {
+    /// The required associations of a comment's author with the repository.
     pub(super) to: Vec<String>,
-    /// What a comment outside of a review begins with when it is meant for the agent.
+    /// The prefix of a comment for the agent outside of a review.
     pub(super) mention: String,
 }
 
 impl GitHub {
-    pub(super) fn new(api: Arc<Api>, slug: Slug, listening: Arc<Listening>) -> Self {
+    pub(super) fn new(api: Arc<Api>, slug: Slug, listening: Arc<TrustedAuthors>) -> Self {
         Self { api, slug, listening }
     }
 
@@ -49,7 +49,7 @@ impl GitHub {
 
 #[async_trait]
 impl Forge for GitHub {
-    async fn open(&self, proposal: &Proposal) -> Result<PullRequest, ForgeError> {
+    async fn open(&self, proposal: &PullRequestDraft) -> Result<PullRequest, ForgeError> {
         self.propose(proposal).await
     }
 
@@ -61,7 +61,7 @@ impl Forge for GitHub {
         self.keep_comment(request, job, text).await
     }
 
-    async fn merge(&self, order: &MergeOrder) -> Result<Merging, ForgeError> {
+    async fn merge(&self, order: &MergeOrder) -> Result<MergeOutcome, ForgeError> {
         self.merge_expected(order).await
     }
 
@@ -70,7 +70,7 @@ impl Forge for GitHub {
         Ok(repository.size.saturating_mul(1024))
     }
 
-    async fn look(&self, request: u64) -> Result<Sighting, ForgeError> {
+    async fn look(&self, request: u64) -> Result<PullRequestReport, ForgeError> {
         self.sight(request).await
     }
 }

@@ -6,39 +6,44 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::{HeaderValue, Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use protocol::Network;
+use protocol::HttpTransport;
 
-use super::carrier::{ANSWER_LEN_MAX, Call, Carrier, NoReply, Reply};
+use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 use super::token::{Token, TokenSource};
 
-/// How long one exchange may take. Several of them must fit into the time of an errand.
+/// The timeout of one exchange. Several of them must fit into the time of an errand.
 const EXCHANGE_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// The version of the interface that we speak.
+/// The version of the API.
 const API_VERSION: &str = "2022-11-28";
 
 /// GitHub over HTTP.
 pub(super) struct Rest {
-    network: Arc<dyn Network>,
-    /// Reaches public addresses only.
-    elsewhere: Arc<dyn Network>,
+    network: Arc<dyn HttpTransport>,
+    /// Resolves to public addresses only.
+    elsewhere: Arc<dyn HttpTransport>,
     base: String,
     token: TokenSource,
 }
 
 impl Rest {
-    /// The interface at `base`, reached by one network; addresses that it leads to are reached by another.
-    pub(super) fn new(network: Arc<dyn Network>, elsewhere: Arc<dyn Network>, base: &str, token: TokenSource) -> Self {
+    /// The API at `base`, with one HTTP client for it and another for its redirects.
+    pub(super) fn new(
+        network: Arc<dyn HttpTransport>,
+        elsewhere: Arc<dyn HttpTransport>,
+        base: &str,
+        token: TokenSource,
+    ) -> Self {
         Self { network, elsewhere, base: base.trim_end_matches('/').to_owned(), token }
     }
 
-    /// Whether an address is of the very place that the operator named: scheme, host and port.
+    /// Whether a URL has the configured origin: scheme, host and port.
     fn is_own(&self, address: &Uri) -> bool {
         let own: Option<Uri> = self.base.parse().ok();
         own.is_some_and(|own| own.scheme() == address.scheme() && own.authority() == address.authority())
     }
 
-    /// Where a path is. Beside the versioned interface of a server of one's own lies the one for GraphQL.
+    /// The URL of a path. On a self-hosted server GraphQL is beside the versioned API.
     fn address(&self, path: &str) -> String {
         let base = match path {
             "/graphql" => self.base.strip_suffix("/v3").unwrap_or(&self.base),
@@ -47,7 +52,7 @@ impl Rest {
         format!("{base}{path}")
     }
 
-    fn request(&self, call: &Call, token: &Token) -> Result<Request<Full<bytes::Bytes>>, String> {
+    fn request(&self, call: &ForgeCall, token: &Token) -> Result<Request<Full<bytes::Bytes>>, String> {
         let mut authorization = HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
             .map_err(|_| "the token cannot be sent".to_owned())?;
         authorization.set_sensitive(true);
@@ -69,27 +74,27 @@ impl Rest {
 }
 
 #[async_trait]
-impl Carrier for Rest {
-    async fn carry(&self, call: &Call) -> Result<Reply, NoReply> {
-        let token = self.token.read().map_err(NoReply::NoToken)?;
-        let away = |why: String| NoReply::Away(token.scrubbed(&why));
-        let request = self.request(call, &token).map_err(NoReply::NoToken)?;
+impl ForgeTransport for Rest {
+    async fn carry(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeUnreachable> {
+        let token = self.token.read().map_err(ForgeUnreachable::NoToken)?;
+        let away = |why: String| ForgeUnreachable::Away(token.scrubbed(&why));
+        let request = self.request(call, &token).map_err(ForgeUnreachable::NoToken)?;
         let exchange = async {
             let response = self.network.exchange(request).await.map_err(|fault| away(fault.to_string()))?;
             let (parts, body) = response.into_parts();
             let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|error| away(error.to_string()))?;
-            Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+            Ok(ForgeReply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
         };
         match tokio::time::timeout(EXCHANGE_TIME_MAX, exchange).await {
             Ok(reply) => reply.map(|reply| without(&token, reply)),
-            Err(_) => Err(NoReply::Away(format!("nothing came back within {EXCHANGE_TIME_MAX:?}"))),
+            Err(_) => Err(ForgeUnreachable::Away(format!("nothing came back within {EXCHANGE_TIME_MAX:?}"))),
         }
     }
 
-    async fn follow(&self, address: &str) -> Result<Reply, NoReply> {
-        let away = |why: &str| NoReply::Away(why.to_owned());
+    async fn follow(&self, address: &str) -> Result<ForgeReply, ForgeUnreachable> {
+        let away = |why: &str| ForgeUnreachable::Away(why.to_owned());
         let address: Uri = address.parse().map_err(|_| away("the forge leads to no address"))?;
-        // The operator chose where the forge is; where else it leads is the choice of whoever wrote the answer.
+        // The operator chose the forge's address; a redirect is chosen by the server.
         let network = if self.is_own(&address) { &self.network } else { &self.elsewhere };
         let request = Request::builder().uri(address).header(header::USER_AGENT, "gigafactory");
         let request = request.body(Full::default()).map_err(|error| away(&error.to_string()))?;
@@ -97,7 +102,7 @@ impl Carrier for Rest {
             let response = network.exchange(request).await.map_err(|fault| away(&fault.to_string()))?;
             let (parts, body) = response.into_parts();
             let body = Limited::new(body, ANSWER_LEN_MAX).collect().await.map_err(|error| away(&error.to_string()))?;
-            Ok(Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+            Ok(ForgeReply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
         };
         tokio::time::timeout(EXCHANGE_TIME_MAX, exchange)
             .await
@@ -105,14 +110,14 @@ impl Carrier for Rest {
     }
 }
 
-/// A forge that repeats our token must not make us repeat it.
-fn without(token: &Token, reply: Reply) -> Reply {
+/// Removes our token from an answer that repeats it.
+fn without(token: &Token, reply: ForgeReply) -> ForgeReply {
     let needle = token.reveal().as_bytes();
     if !reply.body.windows(needle.len()).any(|window| window == needle) {
         return reply;
     }
     let text = token.scrubbed(&String::from_utf8_lossy(&reply.body));
-    Reply { body: text.into_bytes().into(), ..reply }
+    ForgeReply { body: text.into_bytes().into(), ..reply }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-/// The name of a repository on a forge, checked so that it can stand in a path.
+/// The name of a repository on a forge, validated for use in a path.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Slug {
@@ -12,7 +12,7 @@ pub struct Slug {
     name: String,
 }
 
-/// A text that names no repository on a forge.
+/// An invalid repository name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` does not name a repository on a forge: write `owner/name`")]
 pub struct SlugError(String);
@@ -23,7 +23,7 @@ impl Slug {
         &self.owner
     }
 
-    /// The repository that an address leads to, if it is at `host`.
+    /// The repository of a URL, if it is at `host`.
     pub fn of_url(url: &str, host: &str) -> Option<Self> {
         let rest = match url.split_once("://") {
             Some(("https" | "ssh", rest)) => rest.split_once('/')?,
@@ -51,7 +51,7 @@ impl std::str::FromStr for Slug {
             Some((owner, name)) if is_plain(owner) && is_plain(name) => {
                 Ok(Self { owner: owner.to_owned(), name: name.to_owned() })
             }
-            _ => Err(SlugError(domain::printable(text))),
+            _ => Err(SlugError(domain::escape_for_terminal(text))),
         }
     }
 }

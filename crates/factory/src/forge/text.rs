@@ -1,34 +1,39 @@
-//! What pull requests and comments say.
+//! Texts of pull requests and comments.
 
 use std::time::Duration;
 
-use domain::{Evidence, Insights, JobId};
+use domain::{Evidence, JobId, RunInsights};
 
 use crate::run_key::RunKey;
 
-/// Our part of a pull request's text stands between these.
+/// The marks around the fleet's part of a pull request's text.
 const BEGIN: &str = "<!-- gigafactory:begin -->";
 const END: &str = "<!-- gigafactory:end -->";
 
-/// What every comment of a fleet begins with.
+/// The prefix of every comment of a fleet.
 const MARK: &str = "<!-- gigafactory:job:";
 
-/// The whole text: less than a forge takes, and what the coordinator keeps.
+/// The longest text: less than a forge's limit, and the limit of the coordinator.
 const TEXT_CHARS_MAX: usize = 30_000;
 
-/// The end of one verify command's output, as far as people want to see it here.
+/// The longest shown output of one verify command.
 const OUTPUT_CHARS_MAX: usize = 1_500;
 
-/// What backs a claim that the work is done [B4].
-pub(crate) struct Evidenced<'a> {
+/// The evidence that the work is done [B4].
+pub(crate) struct VerifiedClaim<'a> {
     pub(crate) run: RunKey,
-    pub(crate) insights: &'a Insights,
+    pub(crate) insights: &'a RunInsights,
     pub(crate) verified: &'a [Evidence],
     pub(crate) ending: Option<&'a str>,
 }
 
-/// The text of a pull request: the agent's own words in the repository's form, and what backs them.
-pub(crate) fn request_text(own: Option<&str>, title: &str, form: Option<&str>, evidenced: &Evidenced<'_>) -> String {
+/// The text of a pull request: the agent's own text in the repository's template, and the evidence.
+pub(crate) fn request_text(
+    own: Option<&str>,
+    title: &str,
+    form: Option<&str>,
+    evidenced: &VerifiedClaim<'_>,
+) -> String {
     let own = own.map(str::trim).filter(|own| !own.is_empty()).unwrap_or(title);
     let told = match form {
         Some(form) => filled(form, own),
@@ -40,28 +45,28 @@ pub(crate) fn request_text(own: Option<&str>, title: &str, form: Option<&str>, e
     format!("{BEGIN}\n{}\n\n{evidence}{END}", told.trim_end())
 }
 
-/// The text of a pull request for work that was completed by somebody who knew of no forge.
+/// The text of a pull request for work that was completed by a factory without a forge.
 pub(crate) fn bare_text(title: &str) -> String {
     format!("{BEGIN}\n{title}\n{END}")
 }
 
-/// The text that a pull request has, with our part of it replaced. What people wrote around it stays.
+/// The text of a pull request with the fleet's part replaced. People's changes around it stay.
 pub(super) fn merged_body(there: &str, ours: &str) -> String {
     let ours_there = there.find(BEGIN).zip(there.find(END)).filter(|(begin, end)| begin < end);
     match ours_there {
         Some((begin, end)) => format!("{}{ours}{}", &there[..begin], &there[end + END.len()..]),
-        // Somebody wrote another text, or took the marks out: it is his now.
+        // A person replaced the text, or removed the marks: it is left unchanged.
         None if !there.trim().is_empty() => there.to_owned(),
         None => ours.to_owned(),
     }
 }
 
-/// What the one comment of a job says.
+/// The text of a job's one comment.
 pub(crate) fn status(job: JobId, stage: &str, text: &str) -> String {
     format!("**{stage}** — {text}\n\n<sub>job `{job}`</sub>")
 }
 
-/// What a job's one comment begins with, so that it is found again.
+/// The prefix of a job's one comment, by which it is found again.
 pub(super) fn marker(job: JobId) -> String {
     format!("{MARK}{job} -->")
 }
@@ -71,8 +76,7 @@ pub(super) fn is_ours(body: &str) -> bool {
     body.contains(MARK) || body.contains(BEGIN)
 }
 
-/// The repository's form with the agent's words in its first section. Words that already have all of its headings fill it
-/// themselves.
+/// The repository's template with the agent's text in its first section. A text with all of its headings replaces it.
 fn filled(form: &str, own: &str) -> String {
     let form = without_remarks(form);
     let headings: Vec<&str> = form.lines().filter(|line| line.starts_with('#')).collect();
@@ -87,7 +91,7 @@ fn filled(form: &str, own: &str) -> String {
     }
 }
 
-/// A form without what it says to whoever fills it.
+/// A template without its instructions to the author.
 fn without_remarks(form: &str) -> String {
     let mut kept = String::new();
     let mut rest = form;
@@ -99,7 +103,7 @@ fn without_remarks(form: &str) -> String {
     kept
 }
 
-fn evidence(evidenced: &Evidenced<'_>) -> String {
+fn evidence(evidenced: &VerifiedClaim<'_>) -> String {
     let mut text = String::from("### Evidence\n\n");
     for one in evidenced.verified {
         let mark = if one.exit == Some(0) { "✅" } else { "❌" };
@@ -125,7 +129,7 @@ fn evidence(evidenced: &Evidenced<'_>) -> String {
     text
 }
 
-fn figures(insights: &Insights) -> String {
+fn figures(insights: &RunInsights) -> String {
     let counted = |count: Option<u32>, what: &str| count.map(|count| format!("{count} {what}"));
     let known = [
         counted(insights.files, "files"),
@@ -138,11 +142,11 @@ fn figures(insights: &Insights) -> String {
     if known.is_empty() { "nothing is known about its size".to_owned() } else { known.join(", ") }
 }
 
-/// The end of an output as a block that it cannot end by itself.
+/// The end of an output as a code block that its content cannot close.
 fn fenced(output: &str) -> String {
     let surplus = output.chars().count().saturating_sub(OUTPUT_CHARS_MAX);
     let shown: String =
-        output.chars().skip(surplus).filter(|c| *c == '\n' || *c == '\t' || domain::is_harmless(*c)).collect();
+        output.chars().skip(surplus).filter(|c| *c == '\n' || *c == '\t' || domain::is_terminal_safe(*c)).collect();
     let longest = shown.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}text\n{}\n{fence}", shown.trim_end())
@@ -170,9 +174,9 @@ mod tests {
 
     #[test]
     fn a_request_tells_what_the_agent_says_and_what_backs_it() {
-        let insights = Insights { files: Some(2), cost_usd: Some(0.5), ..Insights::default() };
+        let insights = RunInsights { files: Some(2), cost_usd: Some(0.5), ..RunInsights::default() };
         let verified = verified("ok\n");
-        let evidenced = Evidenced { run: run(), insights: &insights, verified: &verified, ending: None };
+        let evidenced = VerifiedClaim { run: run(), insights: &insights, verified: &verified, ending: None };
 
         let text = request_text(Some("Adds it.\n"), "Add it", None, &evidenced);
 
@@ -207,8 +211,8 @@ mod tests {
 
     #[test]
     fn a_huge_text_is_cut_and_still_ends_as_it_should() {
-        let insights = Insights::default();
-        let evidenced = Evidenced { run: run(), insights: &insights, verified: &[], ending: None };
+        let insights = RunInsights::default();
+        let evidenced = VerifiedClaim { run: run(), insights: &insights, verified: &[], ending: None };
 
         let text = request_text(Some(&"é".repeat(100_000)), "x", None, &evidenced);
 

@@ -1,9 +1,9 @@
-//! The forge's token: read when it is needed, shown to nobody but the forge.
+//! The forge's token: read when it is needed, sent only to the forge.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where the token comes from. It is read anew for every call, so that a short-lived one can be replaced on disk.
+/// Where the token comes from. It is read again for every call, so that a short-lived one can be replaced on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenSource {
     /// A file that holds nothing else.
@@ -12,12 +12,12 @@ pub enum TokenSource {
     Variable(String),
 }
 
-/// A token. Neither `Debug` nor an error gives it away.
+/// A token. Neither `Debug` nor an error shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(String);
 
 impl TokenSource {
-    /// The token as it is now, or why there is none.
+    /// The current token, or why there is none.
     pub(crate) fn read(&self) -> Result<Token, String> {
         let text = match self {
             Self::File(path) => {
@@ -39,7 +39,7 @@ impl Token {
         &self.0
     }
 
-    /// A text of the forge's without the token, should the forge repeat it.
+    /// A text of the forge without the token.
     pub(crate) fn scrubbed(&self, text: &str) -> String {
         text.replace(&self.0, "…")
     }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_shows_itself_to_nobody_who_prints_it() {
+    fn debug_output_does_not_show_the_token() {
         let token = Token("ghp_canary".to_owned());
 
         assert_eq!(format!("{token:?}"), "Token(…)");

@@ -1,4 +1,4 @@
-//! Files that a crash left, and caches of repositories that nobody works on.
+//! Files that a crash left, and caches of repositories that are not in use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::runs::Runs;
 use crate::state::StateDir;
 
-/// A file or folder that nobody reads any more.
+/// A file or directory that is no longer read.
 #[derive(Debug)]
 pub(super) struct Leftover {
     kind: GcKind,
@@ -22,7 +22,7 @@ pub(super) struct Leftover {
     bytes: u64,
 }
 
-/// A file that is being written is done long before.
+/// A write in progress is complete long before.
 const UNFINISHED_FOR: Duration = Duration::from_hours(1);
 
 impl Leftover {
@@ -48,7 +48,7 @@ impl Gc {
             }
         }
         for engine in entries(&state.sessions())? {
-            // A note of a login goes when that is settled.
+            // A note about a credential is removed when that is settled.
             let rooms = entries(&engine)?.into_iter().filter(|path| !is_note(path));
             let idle = rooms.filter(|path| self.is_idle(GcKind::Conversation, path));
             plan.leftovers.extend(idle.map(|path| self.leftover(GcKind::Conversation, path)));
@@ -87,7 +87,7 @@ impl Gc {
         }
     }
 
-    /// Whether a run of the job whose conversation this is goes on, or cannot be ruled out.
+    /// Whether a run of the conversation's job is active, or cannot be ruled out.
     fn is_at_work(&self, conversation: &Path) -> bool {
         let name = conversation.file_name().unwrap_or_default().to_string_lossy();
         match Runs::under(&self.host.state).list() {
@@ -101,7 +101,7 @@ impl Gc {
         Leftover { kind, bytes: folder_bytes(&path), name, path }
     }
 
-    /// Whether nobody has written to something for as long as its kind is kept, nor may do so soon.
+    /// Whether a path was not written for as long as its kind is kept, and no run may write it soon.
     fn is_idle(&self, kind: GcKind, path: &Path) -> bool {
         if kind == GcKind::Conversation && self.is_at_work(path) {
             return false;
@@ -116,7 +116,7 @@ impl Gc {
     }
 }
 
-/// When something in a folder was written to last. Links are not followed.
+/// The last modification in a directory. Links are not followed.
 fn last_written(path: &Path) -> Option<Duration> {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let inside = if is_folder { entries(path).unwrap_or_default() } else { Vec::new() };

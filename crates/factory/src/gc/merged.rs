@@ -1,4 +1,4 @@
-//! Whether work is in a branch, however it came there.
+//! Whether work is in a branch, by merge, rebase or squash.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use domain::CommitSha;
 use crate::error::Error;
 use crate::mirror::Mirror;
 
-/// How work came into a branch.
+/// How work was merged into a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Merged {
     /// The branch holds the very commit.
@@ -16,17 +16,17 @@ pub(super) enum Merged {
     Squashed,
     /// The branch holds each of its commits, made again: it was rebased.
     Rebased,
-    /// It does not, as far as can be told.
+    /// Not found.
     No,
 }
 
-/// A change of more files is compared by nobody; whoever squashed it deletes its branches.
+/// A change of more files is not compared; the author of the squash deletes its branches.
 const FILES_MAX: usize = 500;
-/// How many commits of the branch are compared, those that touch the same files only.
+/// How many commits of the branch are compared, of those that change the same files.
 const CANDIDATES_MAX: &str = "--max-count=64";
 
 impl Mirror {
-    /// Whether `tip` holds what `sha` made.
+    /// Whether `tip` contains the changes of `sha`.
     pub(super) async fn merged_into(&self, tip: &CommitSha, sha: &CommitSha) -> Result<Merged, Error> {
         self.require(sha).await?;
         if self.contains(tip, sha).await? {
@@ -58,8 +58,8 @@ impl Mirror {
         Ok(if self.is_rebased_onto(tip, &fork, sha).await? { Merged::Rebased } else { Merged::No })
     }
 
-    /// Whether each commit between `fork` and `sha` has one in `tip` that makes the same change. What a merge among them
-    /// settled cannot be compared, so that it counts as missing.
+    /// Whether each commit between `fork` and `sha` has an equivalent in `tip`. A merge's resolution cannot be
+    /// compared, so it counts as missing.
     async fn is_rebased_onto(&self, tip: &CommitSha, fork: &CommitSha, sha: &CommitSha) -> Result<bool, Error> {
         let range = format!("{fork}..{sha}");
         let merges =
@@ -69,19 +69,19 @@ impl Mirror {
         }
         let listing = self.call("cherry").args([tip.as_str(), sha.as_str()]).output().await?;
         let listing = String::from_utf8_lossy(&listing).into_owned();
-        // `- <commit>` is there already, `+ <commit>` is not.
+        // `- <commit>` has an equivalent, `+ <commit>` has none.
         Ok(!listing.is_empty() && listing.lines().all(|line| line.starts_with("- ")))
     }
 
     async fn files_between(&self, from: &CommitSha, to: &CommitSha) -> Result<BTreeSet<String>, Error> {
         let options = ["-r", "-z", "--name-only", "--no-renames"];
         let listing = self.call("diff-tree").args(options).args([from.as_str(), to.as_str()]).output().await?;
-        // A name that is not UTF-8 cannot be asked for here; the comparison then finds nothing.
+        // A name that is not UTF-8 cannot be passed here; the comparison then finds nothing.
         let names = String::from_utf8_lossy(&listing).into_owned();
         Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
-    /// What a change does to these files, wherever in them and whatever their blanks are.
+    /// A change of these files, regardless of position and whitespace.
     async fn patch_id(
         &self,
         from: &CommitSha,

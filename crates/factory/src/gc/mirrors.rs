@@ -1,10 +1,10 @@
-//! Local copies of repositories: those that nobody works on any more, and those that need packing.
+//! Mirrors: those of repositories that are not in use, and those that need packing.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use super::report::{GcItem, GcKind, GcReport, Kept};
+use super::report::{GcItem, GcKind, GcReport, KeptItem};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
 use crate::disk::{folder_bytes, remove_file, remove_folder};
@@ -13,11 +13,11 @@ use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::state::MirrorName;
 
-/// A mirror that can go, or be packed.
+/// A mirror to remove or to pack.
 #[derive(Debug)]
 pub(super) struct IdleMirror {
     name: MirrorName,
-    /// What people are shown: the repository's name while it is configured.
+    /// The displayed name: the repository's name while it is configured.
     shown: String,
     bytes: u64,
     fate: Fate,
@@ -25,13 +25,13 @@ pub(super) struct IdleMirror {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// Nobody works on the repository here any more.
+    /// The repository is no longer in use here.
     Remove,
-    /// It holds many single objects.
+    /// It holds many loose objects.
     Pack,
 }
 
-/// Each takes a file of its own; git packs by itself beyond this many.
+/// Each is a file of its own; git packs by itself beyond this many.
 const LOOSE_MAX: usize = 6_700;
 
 impl IdleMirror {
@@ -51,13 +51,13 @@ impl Gc {
             let shown = self.configured(&name).map_or_else(|| name.to_string(), |mirror| mirror.repo().to_string());
             match self.fate_of(&name)? {
                 Ok(fate) => plan.mirrors.push(IdleMirror { name, shown, bytes, fate }),
-                Err(why) => plan.kept.push(Kept { kind: GcKind::Mirror, name: shown, bytes, why }),
+                Err(why) => plan.kept.push(KeptItem { kind: GcKind::Mirror, name: shown, bytes, why }),
             }
         }
         Ok(())
     }
 
-    /// Removes or packs a mirror, while nobody else uses it.
+    /// Removes or packs a mirror under its exclusive lock.
     pub(super) async fn tidy_mirror(&self, idle: IdleMirror, report: &mut GcReport) {
         let (item, name) = (idle.item(), &idle.name);
         let state = &self.host.state;
@@ -79,23 +79,23 @@ impl Gc {
             return report.spared(item, format!("it cannot be tidied: {error}"));
         }
         if idle.fate == Fate::Remove {
-            // Whoever waits for it holds it open, and makes the mirror again.
+            // A waiting process holds it open, and makes the mirror again.
             let _ = remove_file(&state.mirror_lock(name));
         }
         let bytes = idle.bytes.saturating_sub(folder_bytes(&path));
         report.removed(GcItem { bytes, ..item });
     }
 
-    /// Packs what refs lead to; what no ref leads to is left for two weeks, as git has it.
+    /// Packs reachable objects; unreachable ones stay for two weeks, git's default.
     async fn pack(&self, name: &MirrorName, lock: &FileLock) -> Result<(), Error> {
         let Some(mirror) = self.configured(name) else { return Ok(()) };
         self.host.clear_mirror(name, lock)?;
-        // Its settings could name a program that is asked what to keep.
+        // Its settings could name a program that decides what to keep.
         mirror.seal()?;
         Ok(mirror.call("gc").under(lock).args(["--quiet"]).done().await?)
     }
 
-    /// What can be done about a mirror, or why nothing.
+    /// What to do with a mirror, or why nothing.
     fn fate_of(&self, name: &MirrorName) -> Result<Result<Fate, String>, Error> {
         if self.borrowed()?.contains(name) {
             return Ok(Err("worktrees borrow from it".to_owned()));
@@ -121,7 +121,7 @@ impl Gc {
         self.repos.keys().filter_map(|repo| self.mirror(repo)).find(|mirror| mirror.name() == name)
     }
 
-    /// Mirrors that a worktree borrows from. A directory that does not say which keeps them all.
+    /// Mirrors that a worktree borrows from. A directory without that record keeps them all.
     fn borrowed(&self) -> Result<BTreeSet<MirrorName>, Error> {
         let mut borrowed = BTreeSet::new();
         for run in self.host.worktrees()? {

@@ -1,20 +1,20 @@
-//! Our branches on the remotes.
+//! The fleet's branches on the remotes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::{BranchName, CommitSha, JobId, RepoName, Revision, StageName, Timestamp};
+use domain::{BranchName, CommitSha, JobId, RepoName, Revision, RunOutcome, StageName, Timestamp};
 
+use super::job_status::{JobRecord, JobStatus};
 use super::merged::Merged;
 use super::report::{GcItem, GcKind, GcReport};
-use super::word::{Known, Word};
 use super::{Gc, GcPlan};
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::refs::{OurRef, RefName};
 
-/// A branch that nobody needs any more.
+/// A branch that is no longer needed.
 #[derive(Debug, Clone)]
 pub(super) struct DoomedRef {
     repo: RepoName,
@@ -25,7 +25,7 @@ pub(super) struct DoomedRef {
     why: String,
 }
 
-/// One push deletes this many: its command line stays short, and what is proved anew stays fresh.
+/// One push deletes this many: its command line stays short, and the repeated proofs stay fresh.
 const BATCH: usize = 50;
 
 impl DoomedRef {
@@ -53,15 +53,15 @@ impl Gc {
         for (job, refs) in by_job {
             let word = self.ask(job).await;
             let merge = match &word {
-                Word::Known(known) if !known.is_open() => self.merge_of(mirror, config, known).await,
+                JobStatus::Known(known) if !known.is_open() => self.merge_of(mirror, config, known).await,
                 _ => Merged::No,
             };
             for (ours, name, sha) in refs {
                 let held = match &word {
-                    Word::Known(known) => held_in_base(mirror, config, known, &sha).await,
-                    Word::Unknown | Word::Silent(_) => false,
+                    JobStatus::Known(known) => held_in_base(mirror, config, known, &sha).await,
+                    JobStatus::Unknown | JobStatus::Silent(_) => false,
                 };
-                let facts = Facts {
+                let facts = RefFacts {
                     ours,
                     sha: &sha,
                     word: &word,
@@ -72,22 +72,22 @@ impl Gc {
                 };
                 let shown = format!("{}: {}", mirror.repo(), name.short());
                 match (judge(&facts), &word) {
-                    (Judgement::Remove(why), Word::Known(known)) => {
+                    (RefDecision::Remove(why), JobStatus::Known(known)) => {
                         let (repo, rev) = (mirror.repo().clone(), known.job.rev);
                         plan.refs.push(DoomedRef { repo, name, sha, job, rev, why });
                     }
-                    (Judgement::Remove(why) | Judgement::Keep(why), _) => plan.keep(GcKind::Ref, shown, why),
+                    (RefDecision::Remove(why) | RefDecision::Keep(why), _) => plan.keep(GcKind::Ref, shown, why),
                 }
             }
         }
         Ok(())
     }
 
-    /// How the commit that a job shipped came into its base.
-    async fn merge_of(&self, mirror: &Mirror, config: &RepoConfig, known: &Known) -> Merged {
+    /// How the commit of a shipped job was merged into its base.
+    async fn merge_of(&self, mirror: &Mirror, config: &RepoConfig, known: &JobRecord) -> Merged {
         let Some(sha) = &known.job.completed_sha else { return Merged::No };
         let Ok(tip) = mirror.head_of(base_of(known, config)).await else { return Merged::No };
-        // What cannot be found out is not proved.
+        // What cannot be determined is not proved.
         mirror.merged_into(&tip, sha).await.unwrap_or(Merged::No)
     }
 
@@ -105,8 +105,8 @@ impl Gc {
         }
     }
 
-    /// Those that the remote, the base branch and the coordinator speak of as before: somebody may have taken a merge out
-    /// again meanwhile.
+    /// Those for which the remote, the base branch and the coordinator still give the same answer: a merge may have
+    /// been reverted meanwhile.
     async fn still_proved(
         &self,
         mirror: &Mirror,
@@ -145,7 +145,7 @@ impl Gc {
                 return;
             }
         };
-        // Between the question and the push a person may have sent a job round again, to go on from what is gone now.
+        // Between the check and the push the operator may have requeued a job, to continue from the deleted ref.
         let woken = self.changed_jobs(&doomed).await;
         for it in doomed {
             if left.contains(&it.name) {
@@ -164,7 +164,7 @@ impl Gc {
         }
     }
 
-    /// Jobs that are not as they were when the proof was made, or of which nobody can tell.
+    /// Jobs that changed since the proof was made, or whose state is unknown.
     async fn changed_jobs(&self, doomed: &[DoomedRef]) -> BTreeSet<JobId> {
         let jobs: BTreeMap<JobId, Revision> = doomed.iter().map(|it| (it.job, it.rev)).collect();
         let mut changed = BTreeSet::new();
@@ -177,11 +177,11 @@ impl Gc {
     }
 }
 
-fn base_of<'a>(known: &'a Known, config: &'a RepoConfig) -> &'a BranchName {
+fn base_of<'a>(known: &'a JobRecord, config: &'a RepoConfig) -> &'a BranchName {
     known.job.base.as_ref().unwrap_or(&config.base)
 }
 
-async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &Known, sha: &CommitSha) -> bool {
+async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &JobRecord, sha: &CommitSha) -> bool {
     if known.is_open() {
         return false;
     }
@@ -189,31 +189,31 @@ async fn held_in_base(mirror: &Mirror, config: &RepoConfig, known: &Known, sha: 
     matches!(mirror.has(sha).await, Ok(true)) && matches!(mirror.contains(&tip, sha).await, Ok(true))
 }
 
-/// Everything that decides about one branch.
-struct Facts<'a> {
+/// All facts that decide about one branch.
+struct RefFacts<'a> {
     ours: OurRef,
     sha: &'a CommitSha,
-    word: &'a Word,
-    /// How the commit that the job completed with came into the base branch.
+    word: &'a JobStatus,
+    /// How the job's completed commit was merged into the base branch.
     merge: Merged,
-    /// Whether the base branch holds the very commit that this branch shows.
+    /// Whether the base branch contains the very commit of this branch.
     held: bool,
     now: Timestamp,
     retention: Duration,
 }
 
-enum Judgement {
+enum RefDecision {
     Remove(String),
     Keep(String),
 }
 
-/// The rule. Whatever it does not name stays.
-fn judge(facts: &Facts<'_>) -> Judgement {
-    let keep = |why: &str| Judgement::Keep(why.to_owned());
+/// The rule. Everything else stays.
+fn judge(facts: &RefFacts<'_>) -> RefDecision {
+    let keep = |why: &str| RefDecision::Keep(why.to_owned());
     let known = match facts.word {
-        Word::Known(known) => known,
-        Word::Unknown => return keep("the coordinator does not know its job"),
-        Word::Silent(why) => return Judgement::Keep(format!("the coordinator cannot be asked: {why}")),
+        JobStatus::Known(known) => known,
+        JobStatus::Unknown => return keep("the coordinator does not know its job"),
+        JobStatus::Silent(why) => return RefDecision::Keep(format!("the coordinator cannot be asked: {why}")),
     };
     let is_old = facts.now.since(known.job.updated_at) >= facts.retention;
     match known.job.stage {
@@ -227,11 +227,11 @@ fn judge(facts: &Facts<'_>) -> Judgement {
         | StageName::Assigned
         | StageName::Building
         | StageName::Review
-        | StageName::Testing => Judgement::Keep(format!("its job is {}", known.job.stage)),
+        | StageName::Testing => RefDecision::Keep(format!("its job is {}", known.job.stage)),
     }
 }
 
-fn shipped(facts: &Facts<'_>, known: &Known, is_old: bool) -> Judgement {
+fn shipped(facts: &RefFacts<'_>, known: &JobRecord, is_old: bool) -> RefDecision {
     let how = match facts.merge {
         Merged::Squashed => "squashed into",
         Merged::Rebased => "rebased onto",
@@ -239,29 +239,40 @@ fn shipped(facts: &Facts<'_>, known: &Known, is_old: bool) -> Judgement {
     };
     let is_completed = known.job.completed_sha.as_ref() == Some(facts.sha);
     if facts.held || is_completed {
-        return Judgement::Remove(format!("its job shipped, and its commit is {how} the base branch"));
+        return RefDecision::Remove(format!("its job shipped, and its commit is {how} the base branch"));
     }
     match facts.ours {
-        OurRef::Job(_) => Judgement::Keep("it shows a commit that was not merged".to_owned()),
+        OurRef::Job(_) => RefDecision::Keep("it shows a commit that was not merged".to_owned()),
         OurRef::Wip(run) if known.ended_orderly(run.epoch) => {
-            Judgement::Remove("its job shipped, and the work that it saved was taken up".to_owned())
+            RefDecision::Remove("its job shipped, and the work that it saved was taken up".to_owned())
         }
         OurRef::Wip(_) | OurRef::Run(_) if is_old => {
-            Judgement::Remove("its job shipped long ago without it".to_owned())
+            RefDecision::Remove("its job shipped long ago without it".to_owned())
         }
-        OurRef::Wip(_) | OurRef::Run(_) => {
-            Judgement::Keep("it is kept for a person for a while: its run was cut off".to_owned())
+        OurRef::Wip(run) | OurRef::Run(run) => {
+            let why = match known.outcome_of(run.epoch) {
+                Some(RunOutcome::Completed) => "its run completed, and its job shipped the commit of another run",
+                Some(RunOutcome::Failed(_)) => "its run failed, and its job shipped the commit of another run",
+                Some(RunOutcome::LeaseLost) => "the lease of its run expired",
+                Some(RunOutcome::Cancelled) => "its run was cancelled",
+                Some(RunOutcome::Restored) => "the store was restored while it ran",
+                Some(RunOutcome::Released | RunOutcome::Preempted | RunOutcome::Asked | RunOutcome::QuotaWindow) => {
+                    "its job shipped without its work"
+                }
+                None => "the end of its run is not known",
+            };
+            RefDecision::Keep(format!("it is kept for a person for a while: {why}"))
         }
     }
 }
 
-fn over(facts: &Facts<'_>, is_old: bool) -> Judgement {
+fn over(facts: &RefFacts<'_>, is_old: bool) -> RefDecision {
     match facts.ours {
-        _ if !is_old => Judgement::Keep("its job failed, and may be sent round again".to_owned()),
-        OurRef::Run(_) | OurRef::Wip(_) => Judgement::Remove("its job failed long ago".to_owned()),
+        _ if !is_old => RefDecision::Keep("its job failed, and may be sent round again".to_owned()),
+        OurRef::Run(_) | OurRef::Wip(_) => RefDecision::Remove("its job failed long ago".to_owned()),
         OurRef::Job(_) if facts.held => {
-            Judgement::Remove("its job failed long ago, and its commit is in the base branch".to_owned())
+            RefDecision::Remove("its job failed long ago, and its commit is in the base branch".to_owned())
         }
-        OurRef::Job(_) => Judgement::Keep("it shows a commit that was not merged".to_owned()),
+        OurRef::Job(_) => RefDecision::Keep("it shows a commit that was not merged".to_owned()),
     }
 }

@@ -1,22 +1,22 @@
-//! What a clean-up did, and what it left alone.
+//! The report of a clean-up.
 
 use serde::Serialize;
 
-/// What came of a clean-up.
+/// The result of a clean-up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcReport {
-    /// Whether nothing was removed, and `removed` says what could be.
+    /// Whether it was a dry run: nothing was removed, and `removed` lists what could be.
     pub dry_run: bool,
-    /// How much space there is now that was taken before.
+    /// The freed space.
     pub freed_bytes: u64,
-    /// What is gone.
+    /// What was removed.
     pub removed: Vec<GcItem>,
     /// What stays.
     pub kept: Vec<GcItem>,
 }
 
-/// One thing that a clean-up looked at.
+/// One item of a clean-up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcItem {
@@ -24,25 +24,25 @@ pub struct GcItem {
     pub kind: GcKind,
     /// Its name.
     pub name: String,
-    /// The space on this host that it took; of what stays it is told of mirrors only.
+    /// Its size on this host; of kept items only mirrors have one.
     pub bytes: u64,
-    /// Why it went, or stays.
+    /// Why it was removed, or stays.
     pub why: String,
 }
 
-/// What a clean-up looks at.
+/// The kinds of items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GcKind {
-    /// The folder of a run.
+    /// The directory of a run.
     Worktree,
-    /// A branch of ours on a remote.
+    /// A branch of the fleet on a remote.
     Ref,
     /// A local copy of a repository.
     Mirror,
-    /// A folder that outlives worktrees.
+    /// A directory that outlives worktrees.
     Cache,
-    /// What an engine remembers of a job.
+    /// An engine's conversations of a job.
     Conversation,
     /// A file that a crash left.
     File,
@@ -62,17 +62,17 @@ impl GcKind {
     }
 }
 
-/// Something that stays.
+/// A kept item.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptItem {
     pub(super) kind: GcKind,
     pub(super) name: String,
     pub(super) bytes: u64,
     pub(super) why: String,
 }
 
-impl From<Kept> for GcItem {
-    fn from(kept: Kept) -> Self {
+impl From<KeptItem> for GcItem {
+    fn from(kept: KeptItem) -> Self {
         Self { kind: kept.kind, name: kept.name, bytes: kept.bytes, why: kept.why }
     }
 }
@@ -83,7 +83,7 @@ impl GcReport {
         self.removed.push(item);
     }
 
-    /// Something that was to go stays after all.
+    /// An item that was to be removed and stays after all.
     pub(super) fn spared(&mut self, item: GcItem, why: impl Into<String>) {
         self.kept.push(GcItem { bytes: 0, why: why.into(), ..item });
     }

@@ -1,4 +1,4 @@
-//! Folders of runs that are over.
+//! Directories of runs that are over.
 
 use std::fs;
 use std::path::Path;
@@ -6,18 +6,18 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use super::job_status::JobStatus;
 use super::report::{GcItem, GcKind, GcReport};
-use super::word::Word;
 use super::{Gc, GcPlan};
 use crate::disk::folder_bytes;
 use crate::error::Error;
-use crate::left_out::LeftOut;
 use crate::outbox::Outbox;
-use crate::publish::Saved;
+use crate::publish::SaveOutcome;
 use crate::run_key::RunKey;
 use crate::runs::{LocalStage, RunRecord, Runs};
+use crate::unsaved_files::UnsavedFile;
 
-/// The folder of a run that nobody needs any more.
+/// The directory of a run that is no longer needed.
 #[derive(Debug)]
 pub(super) struct DoomedWorktree {
     run: RunKey,
@@ -26,42 +26,42 @@ pub(super) struct DoomedWorktree {
     rescue: Rescue,
 }
 
-/// Whether something is only there.
+/// Whether it is the only copy of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rescue {
-    /// What it holds is on the remote, or nothing.
+    /// Its content is on the remote, or empty.
     Needless,
-    /// What it holds goes to the remote first.
+    /// Its content is pushed first.
     First,
 }
 
-/// Everything that decides about a run's folder.
+/// All facts that decide about a run's directory.
 #[derive(Debug)]
-struct Facts<'a> {
+struct WorktreeFacts<'a> {
     run: RunKey,
     record: Option<LocalStage>,
     is_report_waiting: bool,
     age: Duration,
     retention: Duration,
-    word: &'a Word,
-    holdings: Holdings,
+    word: &'a JobStatus,
+    holdings: WorktreeContents,
 }
 
-/// What a run's folder holds.
+/// The content of a run's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Holdings {
+enum WorktreeContents {
     /// Nothing that is not elsewhere.
     Nothing,
     /// Work that is nowhere else.
     Work,
     /// Something that can be saved nowhere else.
-    Unsavable(LeftOut),
-    /// Nobody can tell: its repository is not configured, or cannot be reached.
+    Unsavable(UnsavedFile),
+    /// Unknown: its repository is not configured, or unavailable.
     Unknown,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Judgement {
+enum WorktreeDecision {
     Remove { why: &'static str, rescue: Rescue },
     Keep(String),
 }
@@ -75,12 +75,12 @@ impl DoomedWorktree {
 
 impl Gc {
     pub(super) async fn plan_worktrees(&self, plan: &mut GcPlan) -> Result<(), Error> {
-        // In this order: a run is written down before it has a folder, so whoever is found here and still runs is
-        // found there too.
+        // In this order: a run is recorded before it has a directory, so a live run that is found here is found there
+        // too.
         for run in self.host.worktrees()? {
             match self.judge_run(run).await? {
-                Judgement::Keep(why) => plan.keep(GcKind::Worktree, run.to_string(), why),
-                Judgement::Remove { why, rescue } => {
+                WorktreeDecision::Keep(why) => plan.keep(GcKind::Worktree, run.to_string(), why),
+                WorktreeDecision::Remove { why, rescue } => {
                     let bytes = self.bytes_of(run);
                     plan.worktrees.push(DoomedWorktree { run, bytes, why, rescue });
                 }
@@ -92,9 +92,9 @@ impl Gc {
     pub(super) async fn remove_worktree(&self, doomed: DoomedWorktree, report: &mut GcReport) {
         let (item, run) = (doomed.item(), doomed.run);
         match self.judge_run(run).await {
-            Ok(Judgement::Remove { rescue, .. }) if rescue == doomed.rescue => {}
-            Ok(Judgement::Remove { .. }) => return report.spared(item, "it changed while it was looked at"),
-            Ok(Judgement::Keep(why)) => return report.spared(item, why),
+            Ok(WorktreeDecision::Remove { rescue, .. }) if rescue == doomed.rescue => {}
+            Ok(WorktreeDecision::Remove { .. }) => return report.spared(item, "it changed while it was looked at"),
+            Ok(WorktreeDecision::Keep(why)) => return report.spared(item, why),
             Err(error) => return report.spared(item, error.to_string()),
         }
         let removed = async {
@@ -114,22 +114,30 @@ impl Gc {
         }
     }
 
-    async fn judge_run(&self, run: RunKey) -> Result<Judgement, Error> {
+    async fn judge_run(&self, run: RunKey) -> Result<WorktreeDecision, Error> {
         let record = self.records_of(run)?.into_iter().next();
         let stage = record.as_ref().map(|record| record.stage);
         let is_report_waiting = self.is_report_waiting(run)?;
         if stage.is_some_and(|stage| stage != LocalStage::Quarantined) || is_report_waiting {
-            // Not worth a question, and its files may change while they are read.
-            let word = Word::Unknown;
-            let (age, retention, holdings) = (Duration::ZERO, self.retention, Holdings::Unknown);
-            return Ok(judge(&Facts { run, record: stage, is_report_waiting, age, retention, word: &word, holdings }));
+            // Not worth a request, and its files may change while they are read.
+            let word = JobStatus::Unknown;
+            let (age, retention, holdings) = (Duration::ZERO, self.retention, WorktreeContents::Unknown);
+            return Ok(judge(&WorktreeFacts {
+                run,
+                record: stage,
+                is_report_waiting,
+                age,
+                retention,
+                word: &word,
+                holdings,
+            }));
         }
         let word = self.ask(run.job).await;
         let holdings = match self.holdings(run).await {
             Ok(holdings) => holdings,
-            Err(_) => Holdings::Unknown,
+            Err(_) => WorktreeContents::Unknown,
         };
-        let facts = Facts {
+        let facts = WorktreeFacts {
             run,
             record: stage,
             is_report_waiting,
@@ -141,37 +149,37 @@ impl Gc {
         Ok(judge(&facts))
     }
 
-    async fn holdings(&self, run: RunKey) -> Result<Holdings, Error> {
+    async fn holdings(&self, run: RunKey) -> Result<WorktreeContents, Error> {
         let Some(worktree) = self.host.worktree(run)? else {
-            // Without notes nothing ran in it but a job that has no repository, whose files nobody asked for.
-            return Ok(Holdings::Nothing);
+            // Without metadata only a job without a repository ran in it, whose files are not kept.
+            return Ok(WorktreeContents::Nothing);
         };
-        let Some(mirror) = self.mirror_of(&worktree) else { return Ok(Holdings::Unknown) };
+        let Some(mirror) = self.mirror_of(&worktree) else { return Ok(WorktreeContents::Unknown) };
         let snapshot = mirror.live_snapshot(&worktree).await?;
         if let Some(left) = snapshot.left_out.into_iter().next() {
-            return Ok(Holdings::Unsavable(left));
+            return Ok(WorktreeContents::Unsavable(left));
         }
         if snapshot.head == snapshot.fork && snapshot.tree == snapshot.fork_tree {
-            return Ok(Holdings::Nothing);
+            return Ok(WorktreeContents::Nothing);
         }
         for name in [self.host.refs.run(run), self.host.refs.wip(run)] {
             let Some(shown) = mirror.fetch_ref(&name).await? else { continue };
             if mirror.tree_of(&shown).await? == snapshot.tree && mirror.contains(&shown, &snapshot.head).await? {
-                return Ok(Holdings::Nothing);
+                return Ok(WorktreeContents::Nothing);
             }
         }
-        Ok(Holdings::Work)
+        Ok(WorktreeContents::Work)
     }
 
-    /// Saves what a folder holds where the next one finds it: under the run's own ref, which nothing ships from.
+    /// Saves a directory's content where the next run finds it: under the run's own ref, which never ships.
     async fn rescue(&self, run: RunKey) -> Result<(), Error> {
         let Some(worktree) = self.host.worktree(run)? else { return Ok(()) };
         let Some(mirror) = self.mirror_of(&worktree) else {
             return Err(Error::NotOurWorktree { path: worktree.path().to_owned() });
         };
         match mirror.checkpoint_all_files(&worktree).await? {
-            Saved::Pushed(_) | Saved::NothingToSave => Ok(()),
-            Saved::InPart { left_out, .. } => {
+            SaveOutcome::Pushed(_) | SaveOutcome::NothingToSave => Ok(()),
+            SaveOutcome::InPart { left_out, .. } => {
                 left_out.into_iter().next().map_or(Ok(()), |left| Err(Error::OnlyHere(left)))
             }
         }
@@ -193,7 +201,7 @@ impl Gc {
         Ok(waiting.entries.iter().any(|entry| entry.report["jobId"] == job && entry.report["leaseEpoch"] == epoch))
     }
 
-    /// How long nothing was written down about a run.
+    /// How long ago a run's record was last written.
     fn age(&self, run: RunKey) -> Duration {
         let state = &self.host.state;
         let record = self.records_of(run).ok().and_then(|records| records.into_iter().next());
@@ -202,7 +210,7 @@ impl Gc {
         let paths = [Some(state.worktree(run)), Some(desk.join("start.json")), record];
         let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
         let latest = paths.iter().flatten().filter_map(|path| modified(path)).max();
-        // What cannot be dated is as young as can be.
+        // What cannot be dated counts as new.
         latest.map_or(Duration::ZERO, |latest| now.saturating_sub(latest))
     }
 }
@@ -212,9 +220,9 @@ pub(super) fn modified(path: &Path) -> Option<Duration> {
     fs::symlink_metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()
 }
 
-/// The rule. Whatever it does not name stays.
-fn judge(facts: &Facts<'_>) -> Judgement {
-    let keep = |why: &str| Judgement::Keep(why.to_owned());
+/// The rule. Everything else stays.
+fn judge(facts: &WorktreeFacts<'_>) -> WorktreeDecision {
+    let keep = |why: &str| WorktreeDecision::Keep(why.to_owned());
     if facts.is_report_waiting {
         return keep("its last report is still on the way");
     }
@@ -222,9 +230,9 @@ fn judge(facts: &Facts<'_>) -> Judgement {
         return keep("its run goes on");
     }
     let known = match facts.word {
-        Word::Known(known) => known,
-        Word::Unknown => return keep("the coordinator does not know its job"),
-        Word::Silent(why) => return Judgement::Keep(format!("the coordinator cannot be asked: {why}")),
+        JobStatus::Known(known) => known,
+        JobStatus::Unknown => return keep("the coordinator does not know its job"),
+        JobStatus::Silent(why) => return WorktreeDecision::Keep(format!("the coordinator cannot be asked: {why}")),
     };
     if known.is_held_under(facts.run.epoch) {
         return keep("its run holds the job");
@@ -237,15 +245,15 @@ fn judge(facts: &Facts<'_>) -> Judgement {
         return keep("it is kept for a person for a while: its run was fenced");
     }
     match &facts.holdings {
-        Holdings::Nothing => {
-            Judgement::Remove { why: "its run is over, and nothing is only there", rescue: Rescue::Needless }
+        WorktreeContents::Nothing => {
+            WorktreeDecision::Remove { why: "its run is over, and nothing is only there", rescue: Rescue::Needless }
         }
-        Holdings::Unsavable(left) => {
-            Judgement::Keep(format!("{left}, and cannot be saved elsewhere: look at it, then delete it"))
+        WorktreeContents::Unsavable(left) => {
+            WorktreeDecision::Keep(format!("{left}, and cannot be saved elsewhere: look at it, then delete it"))
         }
-        Holdings::Unknown => keep("nobody can tell whether its work is elsewhere"),
-        Holdings::Work if is_young => keep("it holds work that is nowhere else"),
-        Holdings::Work => Judgement::Remove {
+        WorktreeContents::Unknown => keep("nobody can tell whether its work is elsewhere"),
+        WorktreeContents::Work if is_young => keep("it holds work that is nowhere else"),
+        WorktreeContents::Work => WorktreeDecision::Remove {
             why: "its run was over long ago; its work is saved under its own ref",
             rescue: Rescue::First,
         },
@@ -257,30 +265,30 @@ mod tests {
     use domain::{Epoch, StageName};
     use serde_json::json;
 
-    use super::super::word::Known;
+    use super::super::job_status::JobRecord;
     use super::*;
-    use crate::left_out::WhyLeftOut;
+    use crate::unsaved_files::UnsavedReason;
 
     const DAY: Duration = Duration::from_hours(24);
 
-    fn word(stage: StageName, epoch: u64) -> Word {
+    fn word(stage: StageName, epoch: u64) -> JobStatus {
         let job = json!({
             "id": "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a", "productId": "default", "title": "t", "stage": stage,
             "priority": "normal", "kind": "task", "rev": 7, "leaseEpoch": epoch, "dispatchSeq": 1, "attempts": 0,
             "lostLeases": 0, "runs": 1, "seq": 1, "createdBy": "me",
             "createdAt": "2026-01-01T00:00:00.000Z", "updatedAt": "2026-01-01T00:00:00.000Z"
         });
-        Word::Known(Box::new(Known { job: serde_json::from_value(job).unwrap(), runs: Vec::new() }))
+        JobStatus::Known(Box::new(JobRecord { job: serde_json::from_value(job).unwrap(), runs: Vec::new() }))
     }
 
-    fn facts(word: &Word) -> Facts<'_> {
+    fn facts(word: &JobStatus) -> WorktreeFacts<'_> {
         let run = RunKey { job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(), epoch: Epoch(5) };
-        let (record, is_report_waiting, holdings) = (None, false, Holdings::Nothing);
-        Facts { run, record, is_report_waiting, age: 20 * DAY, retention: 14 * DAY, word, holdings }
+        let (record, is_report_waiting, holdings) = (None, false, WorktreeContents::Nothing);
+        WorktreeFacts { run, record, is_report_waiting, age: 20 * DAY, retention: 14 * DAY, word, holdings }
     }
 
-    fn is_kept(facts: &Facts<'_>) -> bool {
-        matches!(judge(facts), Judgement::Keep(_))
+    fn is_kept(facts: &WorktreeFacts<'_>) -> bool {
+        matches!(judge(facts), WorktreeDecision::Keep(_))
     }
 
     #[test]
@@ -295,29 +303,32 @@ mod tests {
         ];
 
         for stage in stages {
-            assert!(is_kept(&Facts { record: Some(stage), ..facts(&over) }), "{stage:?}");
+            assert!(is_kept(&WorktreeFacts { record: Some(stage), ..facts(&over) }), "{stage:?}");
         }
-        assert!(is_kept(&Facts { is_report_waiting: true, ..facts(&over) }));
+        assert!(is_kept(&WorktreeFacts { is_report_waiting: true, ..facts(&over) }));
         for held in [StageName::Assigned, StageName::Building] {
             assert!(is_kept(&facts(&word(held, 5))), "{held}");
         }
         assert!(is_kept(&facts(&word(StageName::Queued, 4))), "a fleet that was put back knows less than the folder");
-        assert!(is_kept(&facts(&Word::Unknown)) && is_kept(&facts(&Word::Silent("away".to_owned()))));
+        assert!(is_kept(&facts(&JobStatus::Unknown)) && is_kept(&facts(&JobStatus::Silent("away".to_owned()))));
         assert!(!is_kept(&facts(&over)), "and otherwise it goes");
     }
 
     #[test]
     fn the_only_copy_of_something_is_saved_before_it_goes_and_stays_while_it_is_young() {
         let over = word(StageName::Failed, 6);
-        let work = || Facts { holdings: Holdings::Work, ..facts(&over) };
+        let work = || WorktreeFacts { holdings: WorktreeContents::Work, ..facts(&over) };
         let fenced = Some(LocalStage::Quarantined);
 
-        assert!(is_kept(&Facts { age: 13 * DAY, ..work() }));
-        assert!(is_kept(&Facts { age: 13 * DAY, record: fenced, ..facts(&over) }));
-        assert!(is_kept(&Facts { holdings: Holdings::Unknown, ..work() }));
-        let web = LeftOut { path: "web/".into(), why: WhyLeftOut::OwnRepository };
-        assert!(is_kept(&Facts { holdings: Holdings::Unsavable(web), ..work() }), "however old it is");
-        assert!(matches!(judge(&work()), Judgement::Remove { rescue: Rescue::First, .. }));
-        assert!(matches!(judge(&Facts { record: fenced, ..work() }), Judgement::Remove { rescue: Rescue::First, .. }));
+        assert!(is_kept(&WorktreeFacts { age: 13 * DAY, ..work() }));
+        assert!(is_kept(&WorktreeFacts { age: 13 * DAY, record: fenced, ..facts(&over) }));
+        assert!(is_kept(&WorktreeFacts { holdings: WorktreeContents::Unknown, ..work() }));
+        let web = UnsavedFile { path: "web/".into(), why: UnsavedReason::OwnRepository };
+        assert!(is_kept(&WorktreeFacts { holdings: WorktreeContents::Unsavable(web), ..work() }), "however old it is");
+        assert!(matches!(judge(&work()), WorktreeDecision::Remove { rescue: Rescue::First, .. }));
+        assert!(matches!(
+            judge(&WorktreeFacts { record: fenced, ..work() }),
+            WorktreeDecision::Remove { rescue: Rescue::First, .. }
+        ));
     }
 }

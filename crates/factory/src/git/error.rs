@@ -1,9 +1,9 @@
-//! What a git command can come to.
+//! Errors of a git command.
 
 use std::io;
 use std::time::Duration;
 
-/// A git command that could not be run, or that refused.
+/// A git command that could not be run, or that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// The program could not be started or waited for.
@@ -15,12 +15,12 @@ pub enum GitError {
         #[source]
         source: io::Error,
     },
-    /// It took too long and was killed.
+    /// It timed out and was killed.
     #[error("`git {verb}` was stopped after {limit:?}")]
     TimedOut {
         /// The subcommand.
         verb: &'static str,
-        /// What it was allowed.
+        /// Its time limit.
         limit: Duration,
     },
     /// It ended with an error.
@@ -33,13 +33,13 @@ pub enum GitError {
         /// The last lines it wrote, safe to show.
         stderr: String,
     },
-    /// It printed more than anything we ask for should.
+    /// Its output exceeds the limit.
     #[error("`git {verb}` printed too much")]
     AnswerTooLong {
         /// The subcommand.
         verb: &'static str,
     },
-    /// It printed something else than we know how to read.
+    /// Its output cannot be parsed.
     #[error("`git {verb}` printed something unexpected")]
     Garbled {
         /// The subcommand.
@@ -47,7 +47,7 @@ pub enum GitError {
     },
 }
 
-/// Git says the cause last; more lines are progress.
+/// Git prints the cause last; earlier lines are progress.
 const SHOWN_LINES_MAX: usize = 6;
 const SHOWN_LINE_CHARS_MAX: usize = 300;
 
@@ -66,7 +66,7 @@ fn clean(line: &str) -> String {
         .trim_end()
         .chars()
         .take(SHOWN_LINE_CHARS_MAX)
-        .map(|c| if domain::is_harmless(c) { c } else { '\u{fffd}' })
+        .map(|c| if domain::is_terminal_safe(c) { c } else { '\u{fffd}' })
         .collect();
     without_passwords(&shown)
 }

@@ -1,14 +1,14 @@
-//! Settings that win over whatever a repository says, and the login that a remote wants.
+//! Settings that override a repository's own, and the credential for a remote.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::{Call, OperatorAccess};
+use super::{GitCommand, OperatorAccess};
 use crate::large_files;
 use crate::remote::{Remote, Transport};
 
-/// Whatever a configuration file says, these win. Most of them could otherwise name a program. A remote that has fallen
-/// silent is given up after a minute, also by a git that nobody waits for any more: it may hold a lock.
+/// These override every configuration file. Most of them could otherwise name a program. A silent remote times out
+/// after a minute, also for an abandoned git: it may hold a lock.
 const HARDENING: [&str; 18] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -30,30 +30,30 @@ const HARDENING: [&str; 18] = [
     "protocol.allow=never",
 ];
 
-/// An ssh that asks no questions and gives up a remote that has fallen silent.
+/// An ssh without prompts that times out on a silent remote.
 const SSH: &str = "-oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=15 -oServerAliveCountMax=4";
 
-/// No helper is asked but those that are named after this.
+/// Clears the credential helpers; only those named after this apply.
 const NO_HELPERS: &str = "credential.helper=";
 
-/// The name that a partial mirror knows its remote by.
+/// The name of its remote in a partial mirror.
 pub(crate) const PROMISOR: &str = "origin";
 const PROMISED: &str = "remote.origin.promisor=true";
 const PROMISED_LATER: &str = "remote.origin.partialCloneFilter=blob:none";
 
-/// A login travels by environment, never by command line, which everybody on the machine can read.
+/// A credential is passed by environment, never by command line, which every user of the machine can read.
 const LOGIN_USER: &str = "GIGAFACTORY_GIT_USER";
 const LOGIN_PASSWORD: &str = "GIGAFACTORY_GIT_PASSWORD";
 const LOGIN_HELPER: &str = "credential.helper=!printf 'username=%s\\npassword=%s\\n' \"$GIGAFACTORY_GIT_USER\" \"$GIGAFACTORY_GIT_PASSWORD\" #";
 
-impl Call<'_> {
-    /// Every setting of this command, the last word on each.
+impl GitCommand<'_> {
+    /// Every setting of this command, which overrides all others.
     pub(super) fn settings(&self) -> Vec<String> {
         let mut settings: Vec<String> = HARDENING.map(str::to_owned).to_vec();
         let operator = self.operator();
         let ssh = operator.and_then(OperatorAccess::ssh_command).unwrap_or("ssh");
         settings.push(format!("core.sshCommand={ssh} {SSH}"));
-        // A login in the address goes before whatever the operator's helpers know.
+        // A credential in the URL takes precedence over the operator's helpers.
         if operator.is_none() || self.login().is_some() {
             settings.push(NO_HELPERS.to_owned());
         }
@@ -103,21 +103,21 @@ impl Call<'_> {
             variables.extend([(LOGIN_USER, user.into()), (LOGIN_PASSWORD, password.into())]);
         }
         let operator = self.operator().into_iter().flat_map(OperatorAccess::variables);
-        // What is configured for this factory goes before what its operator has, so it comes later.
+        // The factory's configuration overrides the operator's, so it comes later.
         operator.chain(variables.into_iter().map(|(name, value)| (name.to_owned(), value))).collect()
     }
 
-    /// How the operator's git reaches remotes, for a command that talks to one behind a network.
+    /// The operator's access to remotes, for a command that talks to one over a network.
     fn operator(&self) -> Option<&OperatorAccess> {
         (self.transport == Transport::Network && !self.is_alone).then_some(&self.git.operator)
     }
 
-    /// Whom git may ask for contents that are not here. It knows whose they are in any case: they are not lost.
+    /// The promisor remote for missing contents. Git knows it in any case: the contents are not lost.
     fn asked(&self) -> Option<&Remote> {
         self.promisor.filter(|_| !self.is_alone)
     }
 
-    /// Who we are to the remote, where its address says so.
+    /// The credential for the remote, if its URL has one.
     fn login(&self) -> Option<(&str, &str)> {
         if self.is_alone {
             return None;

@@ -1,15 +1,15 @@
 //! Lock files that a killed git leaves behind.
 //!
-//! Git makes `<file>.lock` beside a file that it rewrites, and gives up where one is there already. One that is killed
-//! leaves it for ever, and nothing in the file says whose it was. It can be told all the same:
+//! Git makes `<file>.lock` beside a file that it rewrites, and fails if one exists. A killed git leaves it forever, and
+//! nothing in the file names its owner. These rules decide:
 //!
-//! - An agent never writes into a mirror. It works in a repository of its own that only borrows objects, so what its git
-//!   leaves (`.git/index.lock`) is in its own way alone; the factory keeps an index outside and never takes the agent's.
-//! - Whatever of ours writes what a mirror shares (`packed-refs`, `refs/remotes/…`, the files of a packing) holds the
-//!   mirror's lock, and so does the git that does it, even when the factory that started it is dead.
-//! - `refs/gigafactory/<run>` belongs to one run. It is written under the lock of that run's desk.
+//! - An agent never writes into a mirror. It works in a repository of its own that only borrows objects, so a lock file
+//!   of its git (`.git/index.lock`) blocks only itself; the factory keeps an index outside and never uses the agent's.
+//! - Every factory process that writes shared files of a mirror (`packed-refs`, `refs/remotes/…`, packs) holds the
+//!   mirror's lock, and so does its git, even when the factory that started it is dead.
+//! - `refs/gigafactory/<run>` belongs to one run. It is written under the lock of that run's metadata directory.
 //!
-//! So whoever has just taken one of these locks knows that the lock files in its realm belong to nobody.
+//! So a process that has just taken one of these locks knows that the lock files in its scope are stale.
 
 use std::fs;
 use std::io;
@@ -17,17 +17,17 @@ use std::path::Path;
 
 use crate::disk::remove_file;
 
-/// The folder of refs that belong to single runs.
+/// The directory of refs that belong to single runs.
 const OF_RUNS: &str = "gigafactory";
 
-/// How far below a folder lock files are looked for.
+/// How deep below a directory lock files are searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Here,
     Everywhere,
 }
 
-/// Removes the lock files of what a mirror shares, and gives how many. Only for the holder of the mirror's lock.
+/// Removes the lock files of a mirror's shared files, and returns how many. The caller must hold the mirror's lock.
 pub(crate) fn clear_locks(mirror: &Path) -> io::Result<usize> {
     let mut cleared = usize::from(clear_lock(&mirror.join("gc.pid"))?);
     for (folder, depth) in [
@@ -42,7 +42,7 @@ pub(crate) fn clear_locks(mirror: &Path) -> io::Result<usize> {
     Ok(cleared)
 }
 
-/// Removes one lock file; whether it was there.
+/// Removes one lock file; returns whether it existed.
 pub(crate) fn clear_lock(path: &Path) -> io::Result<bool> {
     let is_there = fs::symlink_metadata(path).is_ok_and(|found| !found.is_dir());
     if is_there {
@@ -51,7 +51,7 @@ pub(crate) fn clear_lock(path: &Path) -> io::Result<bool> {
     Ok(is_there)
 }
 
-/// Links are not followed: whoever made one is not one of us.
+/// Links are not followed: the factory makes none.
 fn clear_in(folder: &Path, depth: Depth) -> io::Result<usize> {
     let mut cleared = 0;
     if !fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir()) {

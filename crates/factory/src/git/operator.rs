@@ -1,12 +1,13 @@
-//! What the operator's own git knows about reaching remotes: credential helpers, proxies, URL aliases, ssh.
+//! The operator's own git settings for reaching remotes: credential helpers, proxies, URL aliases, ssh.
 //!
-//! Only fetches and pushes get it. Settings that act on what a repository holds (filters, hooks, aliases) are not among it.
+//! Only fetches and pushes get them. Settings that act on a repository's content (filters, hooks, aliases) are
+//! excluded.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Sections of a configuration that are about reaching a remote.
+/// Sections of a configuration for reaching a remote.
 const SECTIONS: [&str; 3] = ["credential.", "http.", "url."];
 const SSH_COMMAND: &str = "core.sshcommand";
 
@@ -41,7 +42,7 @@ const VARIABLES: [&str; 27] = [
     "no_proxy",
 ];
 
-/// How the operator's git reaches remotes.
+/// The operator's access to remotes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OperatorAccess {
     home: Option<PathBuf>,
@@ -103,7 +104,7 @@ fn read_settings(
     chosen(&answer.map(|answer| answer.stdout).unwrap_or_default())
 }
 
-/// The settings of a listing that are about reaching a remote, in their order, and the ssh command.
+/// The settings of a listing for reaching a remote, in their order, and the ssh command.
 fn chosen(listing: &[u8]) -> (Vec<(String, String)>, Option<String>) {
     let (mut settings, mut ssh_command) = (Vec::new(), None);
     for entry in listing.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok()) {

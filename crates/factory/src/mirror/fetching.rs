@@ -1,14 +1,14 @@
-//! From the remote into the mirror.
+//! Fetches from the remote into the mirror.
 
 use domain::{BranchName, CommitSha};
 
 use super::Mirror;
 use crate::error::Error;
-use crate::git::{Call, GitError, PROMISOR};
+use crate::git::{GitCommand, GitError, PROMISOR};
 use crate::refs::RefName;
 
 impl Mirror {
-    /// Brings all branches up to date, but for those that belong to single runs. Makes the mirror the first time.
+    /// Updates all branches except those of single runs. Creates the mirror the first time.
     pub async fn refresh(&self) -> Result<(), Error> {
         let lock = self.lock().await?;
         self.begin()?;
@@ -24,7 +24,7 @@ impl Mirror {
         self.share()
     }
 
-    /// Fetches one ref, and gives the commit it shows now or `None` if the remote has no such ref.
+    /// Fetches one ref, and returns its commit, or `None` if the remote has no such ref.
     pub async fn fetch_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
         let Some(shown) = self.remote_ref(name).await? else { return Ok(None) };
         if !self.has(&shown).await? {
@@ -48,12 +48,12 @@ impl Mirror {
         }
     }
 
-    /// Makes sure that a recorded commit is here, fetching it if need be.
+    /// Ensures that the mirror has a recorded commit, and fetches it if necessary.
     pub(crate) async fn require(&self, sha: &CommitSha) -> Result<(), Error> {
         if self.has(sha).await? {
             return Ok(());
         }
-        // Not every server gives out a commit by its name; if this one does not, some branch may still lead to it.
+        // Not every server serves a commit by its name; if this one does not, some branch may still contain it.
         let by_name = self.fetch().args(["--end-of-options", self.address(), sha.as_str()]).done().await;
         if by_name.is_err() {
             self.refresh().await?;
@@ -69,18 +69,18 @@ impl Mirror {
         Ok(answer.code() == Some(0))
     }
 
-    /// The repository on the command line of a fetch. A partial mirror knows the remote by a name, so that git knows from
-    /// whom it may ask for more later.
+    /// The repository argument of a fetch. A partial mirror uses a remote's name, so that git knows where to fetch more
+    /// later.
     pub(super) fn address(&self) -> &str {
         if self.is_partial() { PROMISOR } else { self.remote.url() }
     }
 
-    pub(super) fn fetch(&self) -> Call<'_> {
+    pub(super) fn fetch(&self) -> GitCommand<'_> {
         quiet(self.remote_call("fetch"))
     }
 }
 
-/// A fetch that takes no more than it is asked for.
-pub(crate) fn quiet(fetch: Call<'_>) -> Call<'_> {
+/// A fetch of the given refs only.
+pub(crate) fn quiet(fetch: GitCommand<'_>) -> GitCommand<'_> {
     fetch.args(["--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance"])
 }

@@ -1,4 +1,4 @@
-//! The refs of the remote: looked at, deleted and put back.
+//! The refs of the remote: listed, deleted and restored.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use domain::{BranchName, CommitSha};
 
 use super::Mirror;
 use crate::error::Error;
-use crate::git::{Call, GitError};
+use crate::git::{GitCommand, GitError};
 use crate::refs::{OurRef, RefName};
 
 /// The receiving end of a push into a clone in which the operator works.
@@ -14,7 +14,7 @@ const RECEIVE_INTO_CLONE: &str = "--receive-pack=git -c receive.denyCurrentBranc
     -c receive.denyDeleteCurrent=refuse receive-pack";
 
 impl Mirror {
-    /// What the remote shows for a ref at this moment.
+    /// The remote's current value of a ref.
     pub async fn remote_ref(&self, name: &RefName) -> Result<Option<CommitSha>, Error> {
         self.seal()?;
         let listing = self
@@ -23,7 +23,7 @@ impl Mirror {
             .output()
             .await?;
         let listing = String::from_utf8(listing).map_err(|_| GitError::Garbled { verb: "ls-remote" })?;
-        // Git matches the end of a name; only the name itself counts.
+        // Git matches the end of a name; only the exact name counts.
         let line = listing.lines().find_map(|line| line.split_once('\t').filter(|(_, shown)| *shown == name.as_str()));
         match line {
             Some((sha, _)) => Ok(Some(sha.parse().map_err(|_| GitError::Garbled { verb: "ls-remote" })?)),
@@ -31,8 +31,8 @@ impl Mirror {
         }
     }
 
-    /// Whether the remote can be read and written to from here, as far as it tells without a change: it is asked for `name`,
-    /// and whether it would take a push to it.
+    /// Whether the remote can be read and written to from here, as far as that shows without a change: by a listing of
+    /// `name`, and a dry-run push to it.
     pub(crate) async fn probe(&self, name: &RefName, base: &BranchName) -> Result<(), Error> {
         self.remote_ref(name).await?;
         // A mirror that was never fetched has nothing to push.
@@ -43,7 +43,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// All refs of ours that the remote shows at this moment.
+    /// All refs of the fleet on the remote.
     pub(crate) async fn our_refs(&self) -> Result<Vec<(OurRef, RefName, CommitSha)>, Error> {
         self.seal()?;
         let mut list = self.remote_call("ls-remote").args(["--refs", "--end-of-options", self.remote.url()]);
@@ -62,7 +62,7 @@ impl Mirror {
         Ok(ours.collect())
     }
 
-    /// Deletes those of `refs` that still show what is said here, and gives those that are left. Their commits stay in
+    /// Deletes those of `refs` that still have the given value, and returns those that are left. Their commits stay in
     /// the mirror for a while.
     pub(crate) async fn delete_refs(&self, refs: &[(RefName, CommitSha)]) -> Result<BTreeSet<RefName>, Error> {
         if refs.is_empty() {
@@ -84,7 +84,7 @@ impl Mirror {
         for (name, _) in refs {
             push = push.arg(format!(":{name}"));
         }
-        // Some may be refused and others not; what the remote shows afterwards is what happened.
+        // Some may be rejected and others not; the remote's refs afterwards decide.
         let pushed = push.done().await;
         let left: BTreeSet<RefName> = self.our_refs().await?.into_iter().map(|(_, name, _)| name).collect();
         let left: BTreeSet<RefName> =
@@ -100,25 +100,25 @@ impl Mirror {
         Ok(left)
     }
 
-    /// Shows a commit under a ref again, unless somebody else has made it meanwhile.
+    /// Restores a ref to a commit, unless it was created again meanwhile.
     pub(crate) async fn put_back(&self, name: &RefName, sha: &CommitSha) -> Result<(), Error> {
         self.push_leased(name, None, Some(sha)).await.map(drop)
     }
 
-    /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the address.
-    pub(crate) fn push(&self) -> Call<'_> {
+    /// A push to the remote; the caller adds options, then calls [`Mirror::url`] for the URL.
+    pub(crate) fn push(&self) -> GitCommand<'_> {
         let push = self.remote_call("push").args(["--quiet", "--no-verify", "--no-signed", "--no-recurse-submodules"]);
         // Whatever the clone's own settings allow, and whatever its operator checks out at this moment.
         if self.checkout.is_some() { push.arg(RECEIVE_INTO_CLONE) } else { push }
     }
 
-    /// The branch of a job whose name is as the repository wants it.
+    /// The branch of a job by the repository's template.
     fn parse_named(&self, name: &str) -> Option<(OurRef, RefName)> {
         let job = self.branch.as_ref()?.job(name.strip_prefix("refs/heads/")?)?;
         Some((OurRef::Job(job), self.pr_branch(job)))
     }
 
-    pub(super) fn remote_call(&self, verb: &'static str) -> Call<'_> {
+    pub(super) fn remote_call(&self, verb: &'static str) -> GitCommand<'_> {
         self.call(verb).talking_to(&self.remote)
     }
 }

@@ -1,4 +1,4 @@
-//! Another account of this machine, under which programs that are not trusted run [T8].
+//! Another account of this machine, for untrusted programs [T8].
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
 use std::path::{Path, PathBuf};
 
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
 
 /// The account that engines, setup and verify commands run under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,50 +16,51 @@ pub struct Account {
     gid: u32,
 }
 
-/// An account that programs cannot be run under.
+/// An unusable account.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// The machine does not know it.
+    /// The machine has no such account.
     #[error("there is no account `{0}` on this machine: make one, or leave `run_as` out")]
     Unknown(String),
-    /// It would be no wall at all.
+    /// It would isolate nothing.
     #[error("account `{0}` is this factory's own, or root: give `run_as` another")]
     NoWall(String),
     /// Only root may run programs under another account.
     #[error("`run_as` needs a factory that runs as root: this one cannot become `{0}`")]
     NotRoot(String),
-    /// It could not even enter the folder that it works in.
+    /// It cannot enter its working directory.
     #[error("account `{name}` cannot reach {path}: keep the factory's `state` elsewhere, or `chmod o+x` it")]
     Unreachable {
         /// The account.
         name: String,
-        /// The first folder that it cannot enter.
+        /// The first directory that it cannot enter.
         path: PathBuf,
     },
-    /// The disk refused.
+    /// An I/O error.
     #[error("cannot open {path} to account `{name}`")]
     Disk {
         /// The account.
         name: String,
-        /// What was to be opened.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// Where accounts are written down.
+/// The user database.
 const PASSWD: &str = "/etc/passwd";
 
-/// Entering without looking around.
+/// Traverse without list.
 const ENTER_ONLY: u32 = 0o710;
 
 impl Account {
     /// The account of this name, if programs can be run under it.
     pub fn named(name: &str) -> Result<Self, AccountError> {
         let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
-        let (uid, gid) = ids_of(&passwd, name).ok_or_else(|| AccountError::Unknown(domain::printable(name)))?;
+        let (uid, gid) =
+            ids_of(&passwd, name).ok_or_else(|| AccountError::Unknown(domain::escape_for_terminal(name)))?;
         let own = rustix::process::geteuid();
         if uid == 0 || uid == own.as_raw() {
             return Err(AccountError::NoWall(name.to_owned()));
@@ -85,7 +86,7 @@ impl Account {
         self.gid
     }
 
-    /// Lets it walk through `folders`, which lie in `root`, without listing them. Whoever else could not still cannot.
+    /// Lets the account traverse `folders`, which are in `root`, without listing them. No other account gains access.
     pub(crate) fn let_through(&self, root: &Path, folders: &[PathBuf]) -> Result<(), AccountError> {
         for folder in std::iter::once(root).chain(folders.iter().map(PathBuf::as_path)) {
             let opened = chown(folder, None, Some(self.gid))
@@ -99,15 +100,15 @@ impl Account {
         }
     }
 
-    /// Gives it a folder, the way to which only we can change, with all that is in it.
+    /// Gives it a directory, whose path only the factory can change, with its content.
     pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
-        Folder::open(path)?.give(self)
+        DirFd::open(path)?.give(self)
     }
 
-    /// Gives it the folder that `names` lead to from `root`, all made if need be. Those on the way stay ours, and are
-    /// ours again if they were not: it walks through them without a say in where they lead.
+    /// Gives it the directory at `names` below `root`, created if missing. Those on the path stay the factory's, and
+    /// are taken back if they were not: the account traverses them and cannot redirect them.
     pub(crate) fn give_below<'n>(&self, root: &Path, names: impl IntoIterator<Item = &'n OsStr>) -> io::Result<()> {
-        let mut folder = Folder::open(root)?;
+        let mut folder = DirFd::open(root)?;
         for name in names {
             folder.own(rustix::process::geteuid().as_raw(), self.gid)?;
             folder.set_mode(ENTER_ONLY)?;
@@ -116,7 +117,7 @@ impl Account {
         folder.own(self.uid, self.gid)
     }
 
-    /// Lets it read a folder of ours with all that is in it, and what is put there later. Only its group changes.
+    /// Lets it read a directory of the factory with its content, and later additions. Only its group changes.
     pub(crate) fn let_read(&self, path: &Path) -> io::Result<()> {
         let found = fs::symlink_metadata(path)?;
         if found.is_symlink() {
@@ -138,7 +139,7 @@ impl Account {
         Ok(())
     }
 
-    /// The error of a disk that does not let `path` be opened to it.
+    /// An I/O error while `path` is opened to it.
     pub(crate) fn refused(&self, path: &Path, source: io::Error) -> AccountError {
         AccountError::Disk { name: self.name.clone(), path: path.to_owned(), source }
     }
@@ -155,13 +156,13 @@ impl Account {
     }
 }
 
-/// The homes of whoever runs this program, as the machine knows them: `HOME` may lead elsewhere.
+/// The home directories of the current account according to the user database: `HOME` may differ.
 pub(crate) fn own_homes() -> Vec<PathBuf> {
     let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
     homes_of(&passwd, rustix::process::geteuid().as_raw())
 }
 
-/// The homes in lines `name:password:uid:gid:comment:home:…`. A number can have several names.
+/// The homes in lines `name:password:uid:gid:comment:home:…`. A uid can have several names.
 fn homes_of(passwd: &str, uid: u32) -> Vec<PathBuf> {
     let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let own = fields.filter(|fields| fields.get(2).and_then(|field| field.parse().ok()) == Some(uid));

@@ -1,4 +1,4 @@
-//! What a program finds in its environment: an allow-list, and what an operator added on purpose [T8].
+//! The environment of a program: an allow-list, and the operator's additions [T8].
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,14 +14,14 @@ pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
 
-/// Variables that say where and how, never who. Those that lead to toolchains are passed too.
+/// Variables about places and formats, never about identity. Those of toolchains are passed too.
 const PASSED: [&str; 5] = ["PATH", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
 const PASSED_PREFIX: &str = "LC_";
-/// The factory's own settings, its token among them. Not even an operator passes these on.
+/// The factory's own settings, its token among them. The operator cannot pass these on either.
 const OURS: [&str; 4] = ["GIGA_", "AQ_", "FLEET_", "POLL_SECONDS"];
 
 impl Environment {
-    /// What remains of `variables` for a program that is not trusted.
+    /// The part of `variables` for an untrusted program.
     pub fn cleared(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         empty_home: &Path,
@@ -50,7 +50,7 @@ impl Environment {
         self
     }
 
-    /// The same with the variables by which a program knows its run, and by which [`crate::kill_leftovers`] finds it.
+    /// The same with the variables that name a program's run, and by which [`crate::kill_leftovers`] finds it.
     #[must_use]
     pub fn of_run(self, run: RunKey, attempt: u32) -> Self {
         self.with("GIGA_JOB_ID", run.job.to_string())

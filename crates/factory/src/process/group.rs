@@ -1,4 +1,4 @@
-//! Process groups, and the marks by which we know our own after a restart.
+//! Process groups, and the marks by which a restarted factory recognises its own.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -14,13 +14,13 @@ use crate::run_key::RunKey;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Group(Option<Pid>);
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A process that cannot be confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessMark {
     /// Its number.
     pub pid: i32,
-    /// When it started, in ticks since the machine did; `None` where the system does not tell.
+    /// Its start time, in ticks since boot; `None` where the system does not report it.
     pub started: Option<u64>,
 }
 
@@ -29,12 +29,12 @@ impl Group {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// Asks every member to end.
+    /// Sends SIGTERM to every member.
     pub(crate) fn terminate(self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends every member.
+    /// Sends SIGKILL to every member.
     pub(crate) fn kill(self) {
         self.signal(Signal::KILL);
     }
@@ -46,14 +46,14 @@ impl Group {
 
     fn signal(self, signal: Signal) {
         if let Some(leader) = self.0 {
-            // A group without members is what we want.
+            // An empty group is what we want.
             let _ = kill_process_group(leader, signal);
         }
     }
 }
 
-/// Ends what a run left behind when its factory died: its group if the guard still leads it, and whoever carries the
-/// run's name in its environment. Gives how many processes were killed.
+/// Kills what a run left behind when its factory died: its group if the guard still leads it, and every process with
+/// the run's name in its environment. Returns how many processes were killed.
 pub fn kill_leftovers(run: RunKey, guard: Option<ProcessMark>) -> usize {
     let led = guard.filter(ProcessMark::is_running).and_then(|mark| Pid::from_raw(mark.pid));
     if let Some(leader) = led {
@@ -67,7 +67,7 @@ pub fn kill_leftovers(run: RunKey, guard: Option<ProcessMark>) -> usize {
 }
 
 impl ProcessMark {
-    /// Whether this very process still runs, dead ones that nobody reaped not counted.
+    /// Whether this very process still runs. Zombies do not count.
     pub fn is_running(&self) -> bool {
         self.started.is_some()
             && process(self.pid).is_some_and(|found| Some(found.started) == self.started && !found.dead)
@@ -82,12 +82,12 @@ pub fn hide_from_siblings() {
     }
 }
 
-/// The code that a shell would show for this end.
+/// The exit code that a shell would show.
 pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-/// An exit code as people know it: that of a signal has the signal's name.
+/// An exit code for people: with the signal's name if there was one.
 pub(crate) fn exit_words(code: i32) -> String {
     match code {
         129..=192 => format!("{} (exit code {code})", signal_name(code - 128)),
@@ -123,24 +123,24 @@ pub(crate) fn signal_name(signal: i32) -> String {
     named.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
 }
 
-/// What `/proc` says about a process.
-pub(crate) struct Found {
+/// The `/proc` entry of a process.
+pub(crate) struct ProcessInfo {
     pub(crate) pid: i32,
     pub(crate) parent: i32,
     started: u64,
     dead: bool,
 }
 
-/// All processes that can be seen. Empty where there is no `/proc`.
-pub(crate) fn all_processes() -> Vec<Found> {
+/// All visible processes. Empty where there is no `/proc`.
+pub(crate) fn all_processes() -> Vec<ProcessInfo> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).filter_map(process).collect()
 }
 
-fn process(pid: i32) -> Option<Found> {
+fn process(pid: i32) -> Option<ProcessInfo> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let (parent, started, dead) = parse_stat(&String::from_utf8_lossy(&stat))?;
-    Some(Found { pid, parent, started, dead })
+    Some(ProcessInfo { pid, parent, started, dead })
 }
 
 /// Parent, start time and whether it is dead. The name in brackets may hold anything, so fields count from its end.

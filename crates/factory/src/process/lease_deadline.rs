@@ -1,4 +1,4 @@
-//! Until when the programs of a lease may run, as the factory and its guards count it.
+//! The deadline of a lease's programs, as the factory and its guards count it.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use tokio::sync::watch;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BootInstant(Duration);
 
-/// When a program has to be gone because its lease expires. Both are absolute instants, so that a message which waits in
-/// a pipe while its reader or writer is stopped extends nothing.
+/// When a program has to end because its lease expires. Both are absolute instants, so that a message which waits in a
+/// pipe while its reader or writer is stopped extends nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeaseDeadline {
-    /// The program is asked to end.
+    /// The program gets SIGTERM.
     pub(crate) stop_at: BootInstant,
     /// The program is killed: nothing of it is left when the coordinator may grant the job again.
     pub(crate) kill_at: BootInstant,
 }
 
-/// The deadline of one lease, which each renewal moves on.
+/// The deadline of one lease, which each renewal extends.
 pub(crate) type LeaseWatch = watch::Receiver<LeaseDeadline>;
 
 /// How many bytes a deadline takes in a message to the guard.
@@ -58,18 +58,18 @@ impl BootInstant {
 }
 
 impl LeaseDeadline {
-    /// Whether the program had to be asked to end.
+    /// Whether the SIGTERM is due.
     pub(crate) fn has_passed(&self) -> bool {
         self.stop_at.remaining().is_zero()
     }
 
-    /// As the guard reads it from its pipe.
+    /// The bytes in the guard's pipe.
     pub(crate) fn to_bytes(self) -> [u8; DEADLINE_BYTES] {
         let both = u128::from(self.stop_at.as_nanos()) << 64 | u128::from(self.kill_at.as_nanos());
         both.to_be_bytes()
     }
 
-    /// What [`LeaseDeadline::to_bytes`] made.
+    /// Decodes the result of [`LeaseDeadline::to_bytes`].
     pub(crate) fn from_bytes(bytes: [u8; DEADLINE_BYTES]) -> Self {
         let [stop_at, kill_at] = [0, 8].map(|start| {
             let mut nanos = [0; 8];
@@ -84,7 +84,7 @@ impl LeaseDeadline {
         format!("{}:{}", self.stop_at.as_nanos(), self.kill_at.as_nanos())
     }
 
-    /// What [`LeaseDeadline::to_option`] made.
+    /// Decodes the result of [`LeaseDeadline::to_option`].
     pub(crate) fn from_option(text: &str) -> Option<Self> {
         let (stop_at, kill_at) = text.split_once(':')?;
         let instant = |nanos: &str| nanos.parse().ok().map(BootInstant::from_nanos);

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 pub struct Line {
     /// Which stream it came from.
     pub source: Source,
-    /// The text. One that is too long is not kept: a word on its length comes in its place.
+    /// The text. A line that is too long is replaced by a note on its length.
     pub text: String,
 }
 
@@ -25,11 +25,11 @@ pub enum Source {
     Err,
 }
 
-/// Engines print whole files inside one line of JSON: the largest that they get or give through us, all of it escaped.
+/// The longest line. Engines print whole files inside one line of JSON: the largest file, all of it escaped.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Reads both streams of a program, and remembers when it last said something.
-pub(super) struct Tap<'a> {
+/// Reads both streams of a program, and records the time of its last output.
+pub(super) struct OutputReader<'a> {
     output: mpsc::Sender<Line>,
     clock: &'a dyn Clock,
     started_at: Duration,
@@ -41,20 +41,20 @@ pub(super) struct Tap<'a> {
 
 /// A line that is being read.
 #[derive(Default)]
-struct Unfinished {
+struct PartialLine {
     bytes: Vec<u8>,
-    /// How long it is, when that is too long to be kept.
+    /// Its length, if it is too long to be kept.
     too_long: Option<u64>,
 }
 
-impl<'a> Tap<'a> {
+impl<'a> OutputReader<'a> {
     pub(super) fn new(output: mpsc::Sender<Line>, clock: &'a dyn Clock, bytes_max: u64) -> Self {
         let started_at = clock.monotonic();
         let (heard_ms, left, cut) = (AtomicU64::new(0), AtomicU64::new(bytes_max), AtomicBool::new(false));
         Self { output, clock, started_at, heard_ms, left, cut, left_out: AtomicU64::new(0) }
     }
 
-    /// How long nothing was said.
+    /// How long there was no output.
     pub(super) fn quiet_for(&self) -> Duration {
         self.elapsed().saturating_sub(Duration::from_millis(self.heard_ms.load(Ordering::Relaxed)))
     }
@@ -63,7 +63,7 @@ impl<'a> Tap<'a> {
         self.cut.load(Ordering::Relaxed)
     }
 
-    /// How many lines were too long to be kept.
+    /// The number of lines that were too long.
     pub(super) fn lines_left_out(&self) -> u64 {
         self.left_out.load(Ordering::Relaxed)
     }
@@ -72,7 +72,7 @@ impl<'a> Tap<'a> {
     pub(super) async fn run(&self, stream: Option<impl AsyncRead + Unpin>, source: Source) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; 16 * 1024];
-        let mut line = Unfinished::default();
+        let mut line = PartialLine::default();
         while let Ok(read @ 1..) = stream.read(&mut chunk).await {
             self.heard_ms.store(u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
             for piece in chunk[..read].split_inclusive(|byte| *byte == b'\n') {
@@ -87,7 +87,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    async fn finish(&self, source: Source, line: &mut Unfinished) {
+    async fn finish(&self, source: Source, line: &mut PartialLine) {
         match line.too_long.take() {
             None => self.pass_on(source, &line.bytes).await,
             Some(length) => {
@@ -109,7 +109,7 @@ impl<'a> Tap<'a> {
         let text = String::from_utf8_lossy(line);
         let text = text.strip_suffix('\n').unwrap_or(&text);
         let text = text.strip_suffix('\r').unwrap_or(text).to_owned();
-        // Nobody need listen; the program runs all the same.
+        // The receiver may be gone; the program runs all the same.
         let _ = self.output.send(Line { source, text }).await;
     }
 
@@ -118,8 +118,8 @@ impl<'a> Tap<'a> {
     }
 }
 
-impl Unfinished {
-    /// Takes more of the line, as long as it can be kept; then only counts, so that no length needs more memory.
+impl PartialLine {
+    /// Appends to the line while it can be kept; then only counts, so that memory is bounded.
     fn take(&mut self, piece: &[u8]) {
         let length = u64::try_from(piece.len()).unwrap_or(u64::MAX);
         match &mut self.too_long {
@@ -139,7 +139,7 @@ impl Unfinished {
 
 #[cfg(test)]
 mod tests {
-    use ambient::SystemClock;
+    use clock::SystemClock;
 
     use super::*;
 
@@ -157,7 +157,7 @@ mod tests {
         let stream = endless.chain(&b"\n{\"type\":\"result\"}\n"[..]);
         let clock = SystemClock::new();
         let (sender, mut lines) = mpsc::channel(8);
-        let tap = Tap::new(sender, &clock, u64::MAX);
+        let tap = OutputReader::new(sender, &clock, u64::MAX);
         let before = peak_kib();
 
         tap.run(Some(stream), Source::Out).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A configuration file holds a few dozen lines; more is no configuration.
+/// The largest file. A configuration has a few dozen lines.
 const BYTES_MAX: u64 = 1024 * 1024;
 
 /// The settings of one file, in their order.
@@ -30,7 +30,7 @@ impl GitConfigFile {
     }
 
     fn parse(text: &str) -> Self {
-        // A line that ends in a backslash goes on in the next one.
+        // A line that ends in a backslash continues in the next one.
         let text = text.replace("\\\r\n", "").replace("\\\n", "");
         let (mut settings, mut section) = (Vec::new(), (String::new(), None));
         for line in text.lines().map(str::trim) {
@@ -60,7 +60,7 @@ impl GitConfigFile {
         Self { settings }
     }
 
-    /// The last value of a key, which is the one that counts.
+    /// The last value of a key, which counts.
     pub(super) fn value(&self, section: &str, subsection: Option<&str>, key: &str) -> Option<&str> {
         let is_it = |setting: &&Setting| {
             setting.section == section && setting.subsection.as_deref() == subsection && setting.key == key
@@ -68,7 +68,7 @@ impl GitConfigFile {
         self.settings.iter().rev().find(is_it).map(|setting| setting.value.as_str())
     }
 
-    /// The remotes with the URL that each is fetched from, which is the first of several.
+    /// The remotes with the fetch URL of each, which is the first of several.
     pub(super) fn remotes(&self) -> BTreeMap<String, String> {
         let mut remotes = BTreeMap::new();
         for setting in self.settings.iter().filter(|setting| setting.section == "remote" && setting.key == "url") {

@@ -1,24 +1,24 @@
-//! Where a secret can begin at all: nearly nowhere, so that the rest of a stream passes at the speed of a search.
+//! Where a secret can start: nearly nowhere, so that the rest of a stream passes at the speed of a search.
 
 use std::collections::BTreeSet;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
-use super::More;
+use super::StreamEnd;
 
-/// So much of a beginning is searched for. The rest is looked at where it is found; a longer one would make the end of every
-/// chunk, where half of it may stand, longer to look at.
+/// The length of a searched prefix. The rest is checked at each match; a longer one would lengthen the undecided end of
+/// every chunk.
 const BEGINNING_BYTES_MAX: usize = 8;
 
-/// Finds the beginnings of secrets.
+/// Finds the starts of secrets.
 pub(super) struct Candidates {
-    /// `None` if the beginnings cannot be searched for: then every byte is looked at.
+    /// `None` if the prefixes cannot be searched for: then every byte is checked.
     search: Option<AhoCorasick>,
     longest: usize,
 }
 
 impl Candidates {
-    /// Those that begin like one of these.
+    /// Those with one of these prefixes.
     pub(super) fn new<'b>(beginnings: impl IntoIterator<Item = &'b [u8]>) -> Self {
         let cut = |beginning: &'b [u8]| &beginning[..beginning.len().min(BEGINNING_BYTES_MAX)];
         let beginnings: BTreeSet<&[u8]> = beginnings.into_iter().map(cut).collect();
@@ -29,12 +29,12 @@ impl Candidates {
     }
 
     /// How many of the next bytes belong to no secret, whatever follows.
-    pub(super) fn plain(&self, rest: &[u8], more: More) -> usize {
+    pub(super) fn plain(&self, rest: &[u8], more: StreamEnd) -> usize {
         let Some(search) = &self.search else { return 0 };
         let end = match more {
-            // Where the last bytes stand, a beginning may be cut off.
-            More::MayCome => rest.len().saturating_sub(self.longest.saturating_sub(1)),
-            More::No => rest.len(),
+            // A prefix may be cut off at the end.
+            StreamEnd::MayCome => rest.len().saturating_sub(self.longest.saturating_sub(1)),
+            StreamEnd::No => rest.len(),
         };
         search.find(rest).map_or(end, |found| found.start().min(end))
     }

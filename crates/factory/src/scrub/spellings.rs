@@ -1,12 +1,12 @@
-//! The ways in which one value is written down.
+//! The encodings of a value.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
-/// Shorter pieces of an encoding are too likely to be something else.
+/// Shorter parts of an encoding are too likely to be something else.
 const ENCODED_BYTES_MIN: usize = 12;
 
-/// A value as it is, inside JSON, inside an address, and inside base64 wherever it begins in it.
+/// A value as it is, inside JSON, inside a URL, and inside base64 at any offset.
 pub(super) fn spellings(value: &str) -> Vec<Vec<u8>> {
     let mut spelled = vec![value.as_bytes().to_vec(), in_json(value), in_an_address(value)];
     spelled.extend((0..3).map(|offset| in_base64(value.as_bytes(), offset)).filter(|it| it.len() >= ENCODED_BYTES_MIN));
@@ -29,11 +29,11 @@ fn in_an_address(value: &str) -> Vec<u8> {
     spelled
 }
 
-/// The characters that depend on nothing but the value, when `offset` bytes modulo three stand before it.
+/// The characters that depend only on the value, when `offset` bytes modulo three precede it.
 fn in_base64(value: &[u8], offset: usize) -> Vec<u8> {
     let bytes: Vec<u8> = std::iter::repeat_n(0, offset).chain(value.iter().copied()).collect();
     let encoded = STANDARD_NO_PAD.encode(&bytes).into_bytes();
-    // Six bits a character: those that hold bits of a neighbour are left out.
+    // Six bits a character: those with bits of a neighbour are left out.
     let first = (offset * 8).div_ceil(6);
     let last = bytes.len() * 8 / 6;
     encoded.get(first..last).unwrap_or_default().to_vec()

@@ -1,4 +1,4 @@
-//! Agents that speak the Agent Client Protocol: one of our own as a real process, and real ones as they were recorded.
+//! Agents that speak the Agent Client Protocol: a test agent as a real process, and recordings of real ones.
 
 mod agent;
 
@@ -6,11 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::ManualClock;
-use domain::{Clock, FailureReason, Insights, Timestamp};
+use clock::ManualClock;
+use domain::{Clock, FailureReason, RunInsights, Timestamp};
 use factory::{
-    AcpEngine, Again, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Exit, Judgement, Launcher, Line, Memory, Permissions, Prompt, Reply, Session, Source, Target,
+    AcpEngine, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, Exit, Launcher, Line, Memory, Permissions, Prompt, Reply, Retryability, RunVerdict, Session, Source,
+    Target,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{PATIENCE, clock, environment, eventually, job, myself_as, roomy, run};
 
-/// A folder to work in, with a file in it, and a secret beside it.
+/// A directory to work in, with a file in it, and a secret beside it.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -55,7 +56,7 @@ impl Place {
     }
 }
 
-/// The engine whose program is this binary, playing an agent that behaves as `manner` says.
+/// The engine whose program is this binary, playing an agent with the behaviour `manner`.
 fn engine(manner: &str, permissions: Permissions) -> AcpEngine {
     let myself = myself_as("acp::agent::plays_the_agent").into_iter().map(|arg| arg.into_string().unwrap());
     // In one word of the guard's command line, where the test harness does not take it for a test of its own.
@@ -77,7 +78,7 @@ async fn play(
     play_by(clock(), engine, request, cancel).await
 }
 
-/// The same, by a clock of the test's own.
+/// The same, with the test's own clock.
 async fn play_by(
     clock: Arc<dyn Clock>,
     engine: &AcpEngine,
@@ -92,20 +93,20 @@ async fn play_by(
         while let Some(output) = outputs.recv().await {
             events.extend(output.events);
         }
-        // The test harness that the agent lives in says a word of its own.
+        // The agent's test harness prints a line of its own.
         events.retain(|event| !matches!(event, EngineEvent::Output { .. }));
         events
     };
     tokio::join!(run.wait(sender, cancel), collect)
 }
 
-async fn judged(place: &Place, manner: &str, permissions: Permissions) -> Judgement {
+async fn judged(place: &Place, manner: &str, permissions: Permissions) -> RunVerdict {
     let never = CancellationToken::new();
     play(&engine(manner, permissions), &place.request(None), &never).await.0.judgement
 }
 
-fn failed(again: Again, message: &str) -> Judgement {
-    Judgement::Failed { reason: FailureReason::EngineError, again, message: message.to_owned() }
+fn failed(again: Retryability, message: &str) -> RunVerdict {
+    RunVerdict::Failed { reason: FailureReason::EngineError, again, message: message.to_owned() }
 }
 
 #[tokio::test]
@@ -115,7 +116,7 @@ async fn an_agent_is_given_its_prompt_reads_and_writes_files_and_ends_its_turn()
 
     let (end, events) = play(&engine("works", Permissions::All), &place.request(None), &never).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     let copied = place.read("src/copy.md").unwrap();
     assert!(copied.starts_with("hello\nwrite a haiku\n"), "{copied}");
     assert_eq!(place.read("permitted").as_deref(), Some("once"));
@@ -125,7 +126,7 @@ async fn an_agent_is_given_its_prompt_reads_and_writes_files_and_ends_its_turn()
     let told: Vec<&EngineEvent> = events.iter().filter(|event| !matches!(event, EngineEvent::Usage(_))).collect();
     let message = EngineEvent::Message { text: "I copy it.".to_owned() };
     assert_eq!(told, [&session, &message, &call, &EngineEvent::Ended { why: "it ended its turn".to_owned() }]);
-    let Insights { tokens_in, tokens_out, cost_usd, .. } = end.insights;
+    let RunInsights { tokens_in, tokens_out, cost_usd, .. } = end.insights;
     assert_eq!((tokens_in, tokens_out, cost_usd), (Some(140), Some(20), Some(0.25)));
 }
 
@@ -135,7 +136,7 @@ async fn a_refused_permission_is_reported_with_the_end() {
 
     let judgement = judged(&place, "works", Permissions::Edits).await;
 
-    assert_eq!(judgement, Judgement::EndedWithRefusals { refused: vec!["`touch permitted`".to_owned()] });
+    assert_eq!(judgement, RunVerdict::EndedWithRefusals { refused: vec!["`touch permitted`".to_owned()] });
     assert_eq!(place.read("permitted"), None);
 }
 
@@ -145,7 +146,7 @@ async fn a_file_of_several_mebibytes_comes_through_in_one_line() {
 
     let judgement = judged(&place, "writes-much", Permissions::All).await;
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     assert_eq!(place.read("much").map(|text| text.len()), Some(5 << 20));
 }
 
@@ -156,7 +157,7 @@ async fn an_agent_gets_no_file_outside_its_worktree() {
 
     let judgement = judged(&place, "climbs", Permissions::All).await;
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     let answers: Vec<Value> = serde_json::from_str(&place.read("answers.json").unwrap()).unwrap();
     assert_eq!(answers.len(), 10, "{answers:?}");
     for answer in &answers {
@@ -172,7 +173,7 @@ async fn a_session_is_resumed_and_only_what_this_run_cost_is_counted() {
 
     let (end, events) = play(&engine("remembers", Permissions::All), &place.request(Some("s-0")), &never).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     assert_eq!(events.first(), Some(&EngineEvent::SessionStarted { session: "s-0".to_owned() }));
     assert!(!events.contains(&EngineEvent::Message { text: "What I said before.".to_owned() }), "{events:?}");
     assert_eq!(end.insights.cost_usd, Some(0.25));
@@ -186,7 +187,7 @@ async fn a_session_that_the_agent_does_not_know_begins_anew() {
 
     let (end, events) = play(&engine("forgets", Permissions::All), &place.request(Some("s-0")), &never).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     assert_eq!(events.first(), Some(&EngineEvent::SessionStarted { session: "s-1".to_owned() }));
     assert_eq!(place.read("prompt"), Some(place.request(None).prompt_with(Memory::New)));
 }
@@ -196,17 +197,17 @@ async fn endings_are_judged_by_what_they_are() {
     let place = Place::new();
     let reset = Timestamp::from_millis(1_800_000_000_000);
     let limit =
-        Judgement::QuotaWindow { window: None, resets_at: Some(reset), message: "Usage limit reached".to_owned() };
+        RunVerdict::QuotaWindow { window: None, resets_at: Some(reset), message: "Usage limit reached".to_owned() };
 
     let cases = [
-        ("lingers", Judgement::EndedWell),
-        ("signed-out", Judgement::SignedOut { message: "Authentication required".to_owned() }),
+        ("lingers", RunVerdict::EndedWell),
+        ("signed-out", RunVerdict::SignedOut { message: "Authentication required".to_owned() }),
         ("limited", limit),
-        ("in-trouble", failed(Again::Worthwhile, "Internal error")),
-        ("refuses", failed(Again::Pointless, "it refused to go on")),
-        ("runs-out", failed(Again::Worthwhile, "it came to the end of its tokens")),
-        ("is-too-new", failed(Again::Pointless, "it speaks version 9 of the protocol, not 1")),
-        ("dies", failed(Again::Worthwhile, "it left with exit code 7 before its turn was over: it hurts")),
+        ("in-trouble", failed(Retryability::Worthwhile, "Internal error")),
+        ("refuses", failed(Retryability::Pointless, "it refused to go on")),
+        ("runs-out", failed(Retryability::Worthwhile, "it came to the end of its tokens")),
+        ("is-too-new", failed(Retryability::Pointless, "it speaks version 9 of the protocol, not 1")),
+        ("dies", failed(Retryability::Worthwhile, "it left with exit code 7 before its turn was over: it hurts")),
     ];
     for (manner, expected) in cases {
         assert_eq!(judged(&place, manner, Permissions::All).await, expected, "{manner}");
@@ -224,17 +225,17 @@ async fn an_agent_that_is_to_stop_is_asked_first() {
         eventually("the agent being at work", || place.read("at-work").is_some()).await;
         cancel.cancel();
     };
-    // Its time to go by itself never runs out.
+    // Its grace period never ends.
     let playing = play_by(Arc::new(ManualClock::default()), &engine, &request, &cancel);
     let both = async { tokio::join!(playing, stop) };
     let ((end, _), ()) = tokio::time::timeout(2 * PATIENCE, both).await.expect("it was never asked");
 
-    assert_eq!(end.judgement, Judgement::Stopped);
+    assert_eq!(end.judgement, RunVerdict::Stopped);
     assert_eq!(place.read("cancelled").as_deref(), Some("s-1"));
 }
 
-/// Plays the recorded lines of an agent to a session; what happened, and what was answered to the agent's requests.
-fn replay(golden: &str, place: &Place, permissions: Permissions) -> (Vec<EngineEvent>, Vec<Value>, Judgement) {
+/// Replays the recorded lines of an agent to a session; returns the events, and the answers to the agent's requests.
+fn replay(golden: &str, place: &Place, permissions: Permissions) -> (Vec<EngineEvent>, Vec<Value>, RunVerdict) {
     let engine = engine("is not started", permissions);
     let (_, mut session) = engine.command(&place.request(None)).unwrap();
     let (mut events, mut answers) = (Vec::new(), Vec::new());
@@ -265,7 +266,7 @@ fn the_real_claude_code_adapter_writes_its_file_through_us() {
 
     let (events, answers, judgement) = replay(&golden("real-claude-code.jsonl"), &place, Permissions::Edits);
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     assert_eq!(place.read("out.txt").as_deref(), Some("made by an agent\n"));
     assert_eq!(answers[0]["result"]["outcome"]["optionId"], "allow", "{answers:?}");
     let out = place.tree().join("out.txt").to_str().unwrap().to_owned();
@@ -310,7 +311,7 @@ fn the_real_codex_adapter_ends_its_turn_and_tells_no_money() {
 
     let (events, _, judgement) = replay(&recorded, &place, Permissions::All);
 
-    assert_eq!(judgement, Judgement::EndedWell);
+    assert_eq!(judgement, RunVerdict::EndedWell);
     let said: Vec<&EngineEvent> = events.iter().filter(|event| matches!(event, EngineEvent::Usage(_))).collect();
     assert_eq!(said, Vec::<&EngineEvent>::new(), "tokens in a context are not tokens spent");
     assert!(matches!(events.last(), Some(EngineEvent::Ended { .. })), "{events:?}");
@@ -340,5 +341,5 @@ fn no_line_of_an_agent_makes_a_session_panic_or_end() {
     assert!(!events.iter().any(|event| matches!(event, EngineEvent::Ended { .. })));
     let codes: Vec<&Value> = answers.iter().map(|answer| &answer["error"]["code"]).collect();
     assert_eq!(codes, [-32602, -32601]);
-    assert_eq!(judgement, failed(Again::Worthwhile, "it was ended"));
+    assert_eq!(judgement, failed(Retryability::Worthwhile, "it was ended"));
 }

@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use domain::{FailureReason, Insights};
+use domain::{FailureReason, RunInsights};
 use factory::{
-    Again, Allowance, Bench, DevinEngine, Engine, EngineConfig, EngineEvent, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Judgement, Login, Presence, Prices, Prompt,
+    Allowance, DevinEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput, EngineRequest, EngineRun,
+    EngineRunEnd, LoginState, Presence, Prices, Prompt, Retryability, RunVerdict,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{clock, environment, guarded, job, roomy, run};
 
-/// Writes down its arguments and its prompt, exports a trajectory, answers.
+/// Records its arguments and its prompt, exports a trajectory, answers.
 const DEVIN: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then echo "devin 1.2.3"; exit; fi
 echo "$@" > arguments
@@ -52,7 +52,7 @@ impl Place {
     }
 
     fn engine(&self) -> DevinEngine {
-        let bench = Bench {
+        let bench = EngineContext {
             launcher: guarded(),
             clock: clock(),
             sessions: self.path("sessions"),
@@ -98,7 +98,7 @@ async fn devin_reads_its_prompt_from_a_file_and_its_trajectory_tells_the_rest() 
 
     let (end, events) = place.play(None).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     let prompt = place.read("prompt");
     let asks =
         format!("write the question to the file `.aq_question.md` in `{}` and stop.\n", place.path("tree").display());
@@ -108,12 +108,12 @@ async fn devin_reads_its_prompt_from_a_file_and_its_trajectory_tells_the_rest() 
     assert!(arguments.contains(" --model=swe") && !arguments.contains("--resume"), "{arguments}");
     let started = EngineEvent::SessionStarted { session: "quiet-harbour".to_owned() };
     assert_eq!(events.iter().filter(|event| **event == started).count(), 1, "{events:?}");
-    let expected = Insights {
+    let expected = RunInsights {
         tokens_in: Some(1200),
         tokens_out: Some(80),
         turns: Some(2),
         engine_ms: end.insights.engine_ms,
-        ..Insights::default()
+        ..RunInsights::default()
     };
     assert_eq!(end.insights, expected, "what it cost is not known, and not 0");
 }
@@ -139,7 +139,7 @@ async fn devin_that_fails_is_judged_by_its_exit_and_its_last_words() {
     let (end, _) = place.play(None).await;
 
     let message = "exit code 3: no credits left".to_owned();
-    let expected = Judgement::Failed { reason: FailureReason::EngineError, again: Again::Worthwhile, message };
+    let expected = RunVerdict::Failed { reason: FailureReason::EngineError, again: Retryability::Worthwhile, message };
     assert_eq!(end.judgement, expected);
 }
 
@@ -149,5 +149,5 @@ async fn devin_is_found_by_its_version() {
 
     let found = place.engine().detect().await;
 
-    assert_eq!(found, Presence::Ready { version: Some("1.2.3".to_owned()), login: Login::Unknown });
+    assert_eq!(found, Presence::Ready { version: Some("1.2.3".to_owned()), login: LoginState::Unknown });
 }

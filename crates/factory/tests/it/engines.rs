@@ -1,4 +1,4 @@
-//! The command engine, from its template to its judgement.
+//! The command engine, from its template to its verdict.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::{Capability, EngineName, FailureReason};
 use factory::{
-    Again, Allowance, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Environment, EnvironmentConfig, Judgement, Launcher, Memory, Prompt, RepoConfig, detect,
+    Allowance, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
+    Environment, EnvironmentConfig, Launcher, Memory, Prompt, RepoConfig, Retryability, RunVerdict, detect,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -66,7 +66,7 @@ async fn an_engine_reads_its_prompt_works_in_its_worktree_and_ends_well() {
 
     let (end, _) = play(&engine, &request(worktree.path(), "A haiku")).await;
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     let prompt = request(worktree.path(), "A haiku").prompt_with(Memory::New);
     assert_eq!(fs::read_to_string(worktree.path().join("prompt.txt")).unwrap(), prompt);
     let names = fs::read_to_string(worktree.path().join("names.txt")).unwrap();
@@ -81,8 +81,8 @@ async fn a_configured_exit_code_is_worth_another_attempt() {
 
     let (end, _) = play(&engine, &request(folder.path(), "x")).await;
 
-    let Judgement::Failed { reason, again, message } = end.judgement else { panic!("{:?}", end.judgement) };
-    assert_eq!((reason, again), (FailureReason::EngineError, Again::Worthwhile));
+    let RunVerdict::Failed { reason, again, message } = end.judgement else { panic!("{:?}", end.judgement) };
+    assert_eq!((reason, again), (FailureReason::EngineError, Retryability::Worthwhile));
     // The guard of this test is the test's own program, which prints too.
     assert!(message.starts_with("exit code 75: ") && message.ends_with("overloaded"), "{message}");
 }
@@ -106,7 +106,7 @@ async fn an_engines_environment_holds_no_secret_of_the_factory() {
     let (end, said) = play(&engine(&["sh", "-c", dump], cleared), &request(folder.path(), "x")).await;
 
     let said = said.join("\n");
-    assert_eq!(end.judgement, Judgement::EndedWell, "{said}");
+    assert_eq!(end.judgement, RunVerdict::EndedWell, "{said}");
     assert!(said.contains(&format!("home={}", home.path().display())), "{said}");
     assert!(!said.contains("canary-secret"), "{said}");
     let names: Vec<&str> = said.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name).collect();
@@ -123,7 +123,7 @@ async fn a_title_never_reaches_a_shell_or_becomes_an_option() {
 
         let (end, _) = play(&engine, &request(folder.path(), title)).await;
 
-        assert_eq!(end.judgement, Judgement::EndedWell, "{title:?}");
+        assert_eq!(end.judgement, RunVerdict::EndedWell, "{title:?}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -180,7 +180,7 @@ async fn capabilities_are_what_the_machine_shows() {
     assert!(detected.capabilities.iter().any(|token| token.as_str().starts_with("arch:")));
 }
 
-/// A folder with these scripts, and an environment whose programs are found there first.
+/// A directory with these scripts, and an environment whose programs are found there first.
 fn tools(scripts: &[(&str, &str)]) -> (tempfile::TempDir, Environment) {
     let bin = tempfile::tempdir().unwrap();
     for (tool, script) in scripts {

@@ -1,21 +1,21 @@
-//! Pull requests on a forge, with everything that can go wrong between us and it [F5].
+//! Pull requests on a forge, with every fault of the connection [F5].
 
+mod fake_github;
 mod loops;
 mod merging;
 mod opening;
 mod seeing;
-mod standin;
 mod through_gh;
 
 use std::sync::Arc;
 
 use domain::{CommitSha, JobId};
-use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, Proposal};
+use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequestDraft};
 
 use crate::stage::{Forge, clock, git, job, main, notes};
-use standin::{GitHub, TOKEN};
+use fake_github::{GitHub, TOKEN};
 
-/// A remote, a GitHub over it, and our side of that.
+/// A remote, a fake GitHub over it, and the client.
 struct Scene {
     remote: Forge,
     github: GitHub,
@@ -47,7 +47,7 @@ impl Scene {
     }
 }
 
-/// How a factory reaches the stand-in: its token is in a file.
+/// A configuration for the fake: its token is in a file.
 fn config(remote: &Forge, github: &GitHub) -> ForgeConfig {
     let token = remote.path("forge.token");
     std::fs::write(&token, TOKEN).unwrap();
@@ -64,8 +64,8 @@ fn branch(job: JobId) -> String {
     format!("aq/job/{job}")
 }
 
-fn proposal() -> Proposal {
-    Proposal {
+fn proposal() -> PullRequestDraft {
+    PullRequestDraft {
         job: job(),
         branch: branch(job()),
         base: main(),

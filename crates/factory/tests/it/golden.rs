@@ -1,9 +1,9 @@
-//! Files under `tests/golden` that say what we expect. `UPDATE_GOLDEN=1` writes them anew; the diff is then the review.
+//! Expected results under `tests/golden`. `UPDATE_GOLDEN=1` writes them again; the diff is then the review.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Fails unless the golden file says exactly `actual`.
+/// Fails unless the golden file equals `actual`.
 pub(crate) fn check(name: &str, actual: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(file(name), actual).unwrap();

@@ -1,4 +1,4 @@
-//! A program never outlives its factory, and leftovers are known for what they are.
+//! A program never outlives its factory, and leftovers are identified.
 
 use std::fs;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::{Entropy, Epoch, JobId};
 use factory::{Bounds, ProcessMark, RunKey, guard, kill_leftovers};
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,7 +19,7 @@ use crate::stage::{
 
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A process that stands for a factory running one stubborn engine, whose processes write their numbers down.
+/// A process that plays a factory with one stubborn engine, whose processes record their pids.
 struct Victim {
     run: RunKey,
     folder: tempfile::TempDir,
@@ -27,7 +27,7 @@ struct Victim {
 }
 
 impl Victim {
-    /// Tests run side by side and look for each other's kind of leftovers, so each has a job of its own.
+    /// Tests run concurrently and search for leftovers, so each has a job of its own.
     async fn up(grace: Duration) -> Self {
         let entropy: &dyn Entropy = &SystemEntropy;
         let run = RunKey { job: JobId::new(clock().now(), entropy.bytes()), epoch: Epoch(1) };
@@ -136,7 +136,7 @@ async fn row_35_an_engine_ends_with_its_lease_while_factory_and_inner_guard_are_
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    // This process stands for the factory: it starts the engine, renews its lease once, and is stopped.
+    // This process plays the factory: it starts the engine, renews its lease once, and is stopped.
     let mut lifeline = outer.stdin.take().unwrap();
     let renewed = boot_nanos(RENEWED);
     let input = [&b"i"[..], &0_u64.to_be_bytes()].concat();
@@ -202,7 +202,7 @@ async fn plays_the_factory() {
     let args = role_arguments().expect("a role needs arguments");
     let folder = std::path::Path::new(&args[0]);
     let grace = Duration::from_millis(args[1].to_str().unwrap().parse().unwrap());
-    // The kernel hangs up on a group whose leader dies while another member is stopped.
+    // The kernel sends SIGHUP to a group whose leader dies while another member is stopped.
     let script = "trap '' TERM HUP; echo $PPID > guard; echo $$ > engine; \
         setsid sh -c 'echo $$ > fled; sleep 600' & sleep 600 & echo $! > child; wait; wait; wait";
     let mut program = shell(script, folder);

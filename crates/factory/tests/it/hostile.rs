@@ -1,4 +1,4 @@
-//! Names and repositories that want to run something.
+//! Names and repositories that try to run a program.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -8,13 +8,14 @@ use std::path::Path;
 
 use domain::{BranchName, RepoName};
 use factory::{
-    AfterShip, Committed, Error, LeftOut, Promotion, RepoConfig, Saved, ShipOrder, Shipped, Start, WhyLeftOut,
+    AfterShip, CommitOutcome, Error, Promotion, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, UnsavedFile,
+    UnsavedReason, WorktreeStart,
 };
 
 use crate::promotion::promote_first;
 use crate::stage::{Forge, eventually, git, job, main, notes, run};
 
-/// Names that do something in a shell, in a terminal, in a path or on a command line.
+/// Names with a special meaning in a shell, in a terminal, in a path or on a command line.
 const HOSTILE: [&str; 14] = [
     "$(touch canary)",
     "`touch canary`",
@@ -53,18 +54,18 @@ async fn hostile_file_names_and_messages_are_only_text() {
         fs::write(worktree.path().join(name.replace('/', "_")), "x").unwrap();
     }
 
-    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
-    let Committed::Made(sha) = mirror.commit_all(&worktree, &HOSTILE.join("\n")).await.unwrap() else {
+    let SaveOutcome::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, &HOSTILE.join("\n")).await.unwrap() else {
         panic!("empty")
     };
     mirror.push_run(&worktree, &sha).await.unwrap();
     let other = forge.mirror(&forge.host("another")).await;
-    let resumed = other.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    let resumed = other.create(run(2), &main(), &WorktreeStart::Checkpoint(saved)).await.unwrap();
     let message = HOSTILE.join(" ");
     let order = ShipOrder { job: job(), sha: sha.clone(), base: main(), message, after: AfterShip::DeleteBranch };
     let shipped = other.ship(&order).await.unwrap();
 
-    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    assert!(matches!(shipped, ShipOutcome::Merged { .. }), "{shipped:?}");
     for name in HOSTILE {
         assert!(resumed.path().join(name.replace('/', "_")).exists(), "{name:?} was lost");
     }
@@ -86,7 +87,7 @@ async fn hostile_addresses_branches_and_repositories_never_reach_git() {
     no_canary(&forge.path(""));
 }
 
-/// A script that leaves the canary, and passes on what it is given so that nothing else fails.
+/// A script that leaves the canary, and forwards its input so that nothing else fails.
 pub(crate) fn trap(forge: &Forge) -> String {
     let script = forge.path("trap.sh");
     fs::write(&script, format!("#!/bin/sh\ntouch '{}'\ncat\n", forge.path("canary").display())).unwrap();
@@ -136,11 +137,11 @@ pub(crate) fn plant_hooks(folder: &Path, trap: &str) {
     }
 }
 
-/// What the agent's branch shows.
+/// The commit of the agent's branch.
 #[derive(Clone, Copy)]
 enum Head {
     Sound,
-    /// A commit whose tree is nowhere, which a git that serves it would fetch as the agent's settings say.
+    /// A commit whose tree is missing, which a serving git would fetch as the agent's settings say.
     WithoutTree,
 }
 
@@ -150,7 +151,7 @@ enum Contents {
     Partial,
 }
 
-/// Moves the agent's branch to a commit whose tree is nowhere.
+/// Moves the agent's branch to a commit whose tree is missing.
 fn lose_the_tree(agent: &Path) {
     let parent = git(agent, &["rev-parse", "HEAD"]);
     let by = "A <a@example.org> 1 +0000";
@@ -222,7 +223,7 @@ async fn spring_every_trap(contents: Contents, head: Head) {
         let nested = agent.join(nested);
         fs::create_dir_all(&nested).unwrap();
         git(&nested, &["init", "--quiet"]);
-        // The very commit that the submodule is recorded at, so that git would look inside for changes.
+        // The submodule's recorded commit, so that git would look inside for changes.
         git(&nested, &["fetch", "--quiet", seed.to_str().unwrap(), &linked]);
         git(&nested, &["checkout", "--quiet", "--detach", &linked]);
         fs::write(nested.join("readme.md"), "HELLO\n").unwrap();
@@ -236,8 +237,8 @@ async fn spring_every_trap(contents: Contents, head: Head) {
 
     let saved = mirror.checkpoint(&worktree).await.unwrap().checkpoint().unwrap();
     let committed = mirror.commit_all(&worktree, "Work").await.unwrap();
-    let Committed::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
-    assert_eq!(left_out, [LeftOut { path: "nested/".into(), why: WhyLeftOut::OwnRepository }]);
+    let CommitOutcome::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
+    assert_eq!(left_out, [UnsavedFile { path: "nested/".into(), why: UnsavedReason::OwnRepository }]);
     mirror.push_run(&worktree, &sha).await.unwrap();
     assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
     mirror.diff(worktree.fork(), &sha).await.unwrap();
@@ -251,10 +252,10 @@ async fn spring_every_trap(contents: Contents, head: Head) {
         after: AfterShip::DeleteBranch,
     };
     let shipped = mirror.ship(&order).await.unwrap();
-    mirror.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    mirror.create(run(2), &main(), &WorktreeStart::Checkpoint(saved)).await.unwrap();
     host.remove_worktree(run(1)).await.unwrap();
 
-    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    assert!(matches!(shipped, ShipOutcome::Merged { .. }), "{shipped:?}");
     assert_eq!(forge.file_at(&sha, "tracked.txt").as_deref(), Some("2\n"));
     assert_eq!(forge.file_at(&sha, "new.txt").as_deref(), Some("new\n"));
     assert!(!forge.files_at(&sha).iter().any(|file| file == "nested"), "a nested repository was committed");
@@ -281,7 +282,7 @@ async fn a_submodule_is_never_looked_into() {
     git(&sub, &["config", "filter.evil.clean", &trap]);
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "sub", "work.txt"]);
@@ -297,7 +298,7 @@ async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
     fs::write(&config, fs::read_to_string(&config).unwrap() + &trapped_config(&trap)).unwrap();
     fs::write(worktree.path().join(".gitattributes"), "* filter=evil\n").unwrap();
 
-    // Whether this fails or not, it ran what the repository told it to.
+    // Whether this fails or not, it ran the repository's program.
     let _ = std::process::Command::new("git").current_dir(worktree.path()).args(["add", "-A"]).output().unwrap();
 
     assert!(forge.path("canary").exists());
@@ -319,7 +320,7 @@ async fn a_git_that_lets_the_serving_side_fetch_does_run_what_the_agent_says() {
     let mut fetching = fetch.arg("fetch").arg(worktree.path().join(".git")).arg("HEAD").spawn().unwrap();
 
     eventually("the canary", || forge.path("canary").exists()).await;
-    // The trap talks as nobody expects, and both sides wait for each other.
+    // The trap violates the protocol, and both sides wait for each other.
     let group = format!("-{}", fetching.id());
     std::process::Command::new("kill").args(["-9", "--", &group]).status().unwrap();
     fetching.wait().unwrap();
@@ -343,7 +344,7 @@ async fn a_worktree_whose_git_file_points_elsewhere_is_read_as_a_stranger() {
     fs::write(worktree.path().join(".git"), format!("gitdir: {}\n", evil.join(".git").display())).unwrap();
     fs::write(worktree.path().join("work.txt"), "mine").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
@@ -426,10 +427,10 @@ async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_h
         let host = forge.host("host");
         let mirror = forge.mirror(&host).await;
 
-        // Git refuses some of them and makes plain files of others; the factory survives either.
-        if let Ok(worktree) = mirror.create(run(1), &main(), &Start::Base).await {
+        // Git rejects some of them and makes plain files of others; the factory survives either.
+        if let Ok(worktree) = mirror.create(run(1), &main(), &WorktreeStart::Base).await {
             fs::write(worktree.path().join("work.txt"), "work").unwrap();
-            let Ok(Committed::Made(sha)) = mirror.commit_all(&worktree, "Work").await else { continue };
+            let Ok(CommitOutcome::Made(sha)) = mirror.commit_all(&worktree, "Work").await else { continue };
             mirror.push_run(&worktree, &sha).await.unwrap();
             let message = "Merge".to_owned();
             let order = ShipOrder { job: job(), sha, base: main(), message, after: AfterShip::KeepBranch };
@@ -454,7 +455,7 @@ async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
 
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
@@ -479,7 +480,7 @@ async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs
     fs::write(mirror.path().join("objects/info/alternates"), &borrowed).unwrap();
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
@@ -501,10 +502,10 @@ async fn large_file_storage_that_is_switched_off_runs_nothing() {
     let config = RepoConfig { lfs: false, ..RepoConfig::at(forge.remote().to_str().unwrap(), main()) };
     let mirror = host.mirror(&notes(), &config).unwrap();
     mirror.refresh().await.unwrap();
-    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let worktree = mirror.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
     fs::write(worktree.path().join("new.bin"), "new").unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.file_at(&sha, "model.bin").as_deref(), Some(pointer));
@@ -523,8 +524,8 @@ async fn pipes_devices_and_files_beyond_all_measure_neither_hang_nor_fill_the_mi
     let saved = mirror.checkpoint(&worktree).await.unwrap();
     let committed = mirror.commit_all(&worktree, "Work").await;
 
-    let Saved::InPart { pushed: Some(pushed), left_out } = saved else { panic!("{saved:?}") };
+    let SaveOutcome::InPart { pushed: Some(pushed), left_out } = saved else { panic!("{saved:?}") };
     assert_eq!(forge.files_at(&pushed.sha), ["readme.md", "work.txt"], "what can be saved is saved");
-    assert_eq!(left_out, [LeftOut { path: "giant.img".into(), why: WhyLeftOut::TooLarge }]);
+    assert_eq!(left_out, [UnsavedFile { path: "giant.img".into(), why: UnsavedReason::TooLarge }]);
     assert!(matches!(&committed, Err(Error::TooLarge { path }) if path.ends_with("giant.img")), "{committed:?}");
 }

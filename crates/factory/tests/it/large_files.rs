@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use factory::{Committed, Confine, Confinement, Saved, Start};
+use factory::{CommitOutcome, SandboxMode, SandboxSummary, SaveOutcome, WorktreeStart};
 
 use crate::stage::{Forge, git, main, run};
 
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
 
-/// Whether the real program is here; says loudly what is not tested when it is not.
+/// Whether the real program is installed; prints what is not tested when it is not.
 fn is_installed() -> bool {
     let found = Command::new("git-lfs").arg("version").output().is_ok_and(|ran| ran.status.success());
     if !found {
@@ -21,7 +21,7 @@ fn is_installed() -> bool {
     found
 }
 
-/// A repository with one large file, and an `.lfsconfig` that points at a server which nobody may ask.
+/// A repository with one large file, and an `.lfsconfig` that names a forbidden server.
 fn with_a_large_file(forge: &Forge, server: &str) -> Vec<u8> {
     let seed = forge.path("seed");
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
@@ -68,10 +68,10 @@ async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage(
     git(worktree.path(), &["add", "committed.bin"]);
     git(worktree.path(), &["commit", "--quiet", "-m", "By the agent"]);
     fs::write(worktree.path().join("new.bin"), &by_us).unwrap();
-    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let SaveOutcome::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
     let elsewhere = forge.mirror(&forge.host("second")).await;
-    let resumed = elsewhere.create(run(2), &main(), &Start::Checkpoint(saved)).await.unwrap();
-    let Committed::Made(sha) = elsewhere.commit_all(&resumed, "Work").await.unwrap() else { panic!("empty") };
+    let resumed = elsewhere.create(run(2), &main(), &WorktreeStart::Checkpoint(saved)).await.unwrap();
+    let CommitOutcome::Made(sha) = elsewhere.commit_all(&resumed, "Work").await.unwrap() else { panic!("empty") };
     elsewhere.push_run(&resumed, &sha).await.unwrap();
 
     assert!(found == content, "the agent finds the contents, not a pointer");
@@ -85,7 +85,7 @@ async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage(
 
 #[tokio::test]
 async fn large_files_are_taken_in_without_reaching_anything_but_the_work_and_the_mirror() {
-    let confined = matches!(Confine::Required.in_force(), Confinement::Kernel(_));
+    let confined = matches!(SandboxMode::Required.in_force(), SandboxSummary::Kernel(_));
     if !is_installed() || !confined {
         eprintln!("SKIPPED: it takes `git-lfs`, and a kernel that confines programs");
         return;
@@ -99,19 +99,19 @@ async fn large_files_are_taken_in_without_reaching_anything_but_the_work_and_the
     let script = format!("#!/bin/sh\ntouch '{}' 2> /dev/null\nexec {} \"$@\"\n", canary.display(), real.trim());
     fs::write(tools.join("git-lfs"), script).unwrap();
     fs::set_permissions(tools.join("git-lfs"), fs::Permissions::from_mode(0o755)).unwrap();
-    let host = forge.host_confined("host", &tools, Confine::Required);
+    let host = forge.host_confined("host", &tools, SandboxMode::Required);
     let (mirror, worktree) = forge.worktree(&host, run(1)).await;
     assert!(canary.exists(), "what checks out before there is an agent reaches its remote");
     fs::remove_file(&canary).unwrap();
     fs::write(worktree.path().join("new.bin"), vec![9; 300_000]).unwrap();
 
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     let reached = canary.exists();
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert!(!reached, "the program that takes large files in got out");
     assert!(forge.file_at(&sha, "new.bin").unwrap().starts_with(POINTER));
     let another = forge.mirror(&forge.host("another")).await;
-    let elsewhere = another.create(run(2), &main(), &Start::Commit(sha)).await.unwrap();
+    let elsewhere = another.create(run(2), &main(), &WorktreeStart::Commit(sha)).await.unwrap();
     assert!(read(elsewhere.path(), "new.bin") == vec![9; 300_000]);
 }

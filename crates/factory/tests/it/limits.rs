@@ -1,4 +1,4 @@
-//! Engines that talk back, that do not go, and that use up too much: real processes, each ended for its own reason.
+//! Engines with a dialogue, that do not exit, and that exceed limits: real processes, each ended for its own reason.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
 use async_trait::async_trait;
-use domain::{EngineName, FailureReason, Insights};
+use clock::ManualClock;
+use domain::{EngineName, FailureReason, RunInsights};
 use factory::{
-    Again, Allowance, Bench, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig,
-    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Judgement, Launcher, Limits,
-    Line, Login, Memory, Pending, Presence, Prices, Program, Prompt, Read, Reads, Reply, Session, Source,
+    Allowance, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig, EngineContext,
+    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Launcher, Limits, Line,
+    LoginState, Memory, OutputPattern, OutputPatterns, Pending, Presence, Prices, Program, Prompt, Reply, Retryability,
+    RunVerdict, Session, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::golden;
 use crate::stage::{PATIENCE, becomes_so, clock, environment, guarded, job, myself_as, pid_in, roomy, run, runs};
 
-/// A folder with a program in it that plays an engine.
+/// A directory with a program in it that plays an engine.
 struct Play {
     folder: TempDir,
 }
@@ -39,8 +40,8 @@ impl Play {
         self.folder.path().join(name)
     }
 
-    fn bench(&self) -> Bench {
-        Bench {
+    fn bench(&self) -> EngineContext {
+        EngineContext {
             launcher: Launcher::unguarded(clock()),
             clock: clock(),
             sessions: self.path("sessions"),
@@ -65,12 +66,12 @@ impl Play {
         CodexEngine::new("codex".parse().unwrap(), &self.config(), environment(), &self.bench())
     }
 
-    /// The program as a command that says its figures.
+    /// The program as a command that prints its metrics.
     fn command(&self) -> CommandEngine {
-        let reads = Reads {
-            cost_usd: Some(Read::Regex(r"spent \$([0-9.]+)".to_owned())),
-            turns: Some(Read::Regex(r"turn ([0-9]+)".to_owned())),
-            ..Reads::default()
+        let reads = OutputPatterns {
+            cost_usd: Some(OutputPattern::Regex(r"spent \$([0-9.]+)".to_owned())),
+            turns: Some(OutputPattern::Regex(r"turn ([0-9]+)".to_owned())),
+            ..OutputPatterns::default()
         };
         let argv = vec![self.path("engine").to_str().unwrap().to_owned()];
         let config = EngineConfig { argv, reads, ..EngineConfig::default() };
@@ -101,27 +102,27 @@ impl Play {
         end
     }
 
-    /// The program wrote its number down, was told to end, and is gone.
+    /// The program recorded its pid, got SIGTERM, and is gone.
     fn ended_politely(&self) {
         assert!(self.path("told").exists(), "it was not told before it was killed");
         assert!(!runs(pid_in(&self.path("pid")).unwrap()));
     }
 }
 
-/// Does not go by itself. Every program of a play writes down that it was told to.
+/// Does not exit by itself. Every program of these tests records a SIGTERM.
 const STAY: &str = "sleep 600 & wait";
 
-/// So often the grace passes before somebody who is told to go is killed: once after the last word, once after being told,
-/// and once more because nobody may have looked at the clock in time.
+/// How many grace periods pass before a program is killed: one after its result message, one after SIGTERM, and one
+/// more for a late timer.
 const LINGERS_MAX: usize = 3;
 
-/// Gives a program all the time it needs to write down that it was told to end.
+/// Gives a program all the time it needs to record its SIGTERM.
 fn patient() -> Bounds {
     Bounds { grace: PATIENCE, ..roomy() }
 }
 
-fn failed(reason: FailureReason, again: Again, message: &str) -> Judgement {
-    Judgement::Failed { reason, again, message: message.to_owned() }
+fn failed(reason: FailureReason, again: Retryability, message: &str) -> RunVerdict {
+    RunVerdict::Failed { reason, again, message: message.to_owned() }
 }
 
 #[tokio::test]
@@ -139,7 +140,7 @@ async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_
     let wait_until_it_lingers = async {
         let is_last = |output: &EngineOutput| matches!(output.events[..], [.., EngineEvent::Ended { .. }]);
         while outputs.recv().await.is_some_and(|output| !is_last(&output)) {}
-        // Only so that it is not the second passing of the grace that ends it.
+        // Only so that the second grace period does not end it.
         clock().sleep(Duration::from_millis(10)).await;
         for _ in 0..LINGERS_MAX {
             time.advance(PATIENCE);
@@ -150,7 +151,7 @@ async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_
     };
     let (end, ()) = tokio::join!(run.wait(output, &never), wait_until_it_lingers);
 
-    assert_eq!(end.judgement, Judgement::EndedWell);
+    assert_eq!(end.judgement, RunVerdict::EndedWell);
     let prompt = play.request(Allowance::default()).prompt_with(Memory::New);
     assert_eq!(fs::read_to_string(play.path("prompt")).unwrap(), prompt);
     let figures = (end.insights.tokens_in, end.insights.tokens_out, end.insights.cost_usd, end.insights.turns);
@@ -166,10 +167,10 @@ async fn tokens_over_the_jobs_budget_end_the_engine() {
 
     let end = play.run(&play.claude(), allowance, patient()).await;
 
-    // What it used until it was stopped counts too.
+    // Its usage until it was stopped counts too.
     let used = end.insights.tokens_in.unwrap() + end.insights.tokens_out.unwrap();
-    let message = format!("it used {used} tokens, of 1000 left of the job's `budget.tokens`");
-    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, &message));
+    let message = format!("it used {} tokens, of 1,000 left of the job's `budget.tokens`", domain::grouped(used));
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, &message));
     assert!(used >= 1057, "{used}");
     play.ended_politely();
 }
@@ -187,10 +188,23 @@ async fn tokens_that_codex_has_written_down_but_not_told_end_it_while_it_runs() 
 
     let end = play.run(&play.codex(), allowance, patient()).await;
 
-    let message = "it used 1057 tokens, of 1000 left of the job's `budget.tokens`";
-    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+    let message = "it used 1,057 tokens, of 1,000 left of the job's `budget.tokens`";
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, message));
     assert_eq!((end.insights.tokens_in, end.insights.tokens_out), (Some(1_000), Some(57)));
     play.ended_politely();
+}
+
+#[tokio::test]
+async fn tokens_that_are_told_with_the_last_line_count_against_the_budget() {
+    let stream = golden::file("codex/real-ok.jsonl");
+    let play = Play::of(&format!("cat > prompt; cat '{}'", stream.display()));
+    let allowance = Allowance { tokens: Some(10), ..Allowance::default() };
+
+    let end = play.run(&play.codex(), allowance, patient()).await;
+
+    let used = domain::grouped(end.insights.tokens_in.unwrap() + end.insights.tokens_out.unwrap());
+    let message = format!("it used {used} tokens, of 10 left of the job's `budget.tokens`");
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, &message));
 }
 
 #[tokio::test]
@@ -201,7 +215,7 @@ async fn money_over_the_jobs_budget_ends_the_engine() {
     let end = play.run(&play.command(), allowance, patient()).await;
 
     let message = "it spent $2.75, of $2.50 left of the job's `budget.usd`";
-    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+    assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, message));
     assert_eq!(end.insights.cost_usd, Some(2.75), "what was spent is known although it was ended");
     play.ended_politely();
 }
@@ -233,7 +247,7 @@ async fn too_many_turns_end_the_engine() {
     let end = play.run(&play.command(), allowance, patient()).await;
 
     let message = "it took 3 turns, the limit `turns_max` is 2";
-    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
     play.ended_politely();
 }
 
@@ -246,7 +260,7 @@ async fn too_many_answers_within_its_one_turn_end_codex() {
     let end = play.run(&play.codex(), allowance, roomy()).await;
 
     let message = "it took 2 turns, the limit `turns_max` is 1";
-    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
     play.ended_politely();
 }
 
@@ -258,7 +272,7 @@ async fn a_worktree_that_grows_too_much_ends_the_engine() {
 
     let end = play.run(&play.command(), allowance, roomy()).await;
 
-    let Judgement::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
+    let RunVerdict::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
     assert_eq!(reason, FailureReason::EngineError);
     assert!(message.ends_with("MiB, the limit `factory.limits.disk` is 4"), "{message}");
 }
@@ -271,7 +285,7 @@ async fn a_disk_that_gets_full_ends_the_engine() {
 
     let end = play.run(&play.command(), allowance, roomy()).await;
 
-    let Judgement::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
+    let RunVerdict::Failed { reason, message, .. } = end.judgement else { panic!("{end:?}") };
     assert_eq!(reason, FailureReason::Crash);
     assert!(message.contains("the limit `factory.limits.disk_free` is 4398046511104"), "{message}");
 }
@@ -286,9 +300,9 @@ async fn a_wall_clock_is_the_hosts_limit_or_the_jobs_budget() {
     let of_job = play.run(&play.command(), Allowance { wall: Some(wall), ..Allowance::default() }, bounds).await;
 
     let message = "it ran for longer than 700ms, the limit `factory.limits.wall`";
-    assert_eq!(of_host.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert_eq!(of_host.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
     let message = "it ran for longer than 700ms, the job's `budget.wall`";
-    assert_eq!(of_job.judgement, failed(FailureReason::BudgetExceeded, Again::Pointless, message));
+    assert_eq!(of_job.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, message));
 }
 
 #[test]
@@ -310,7 +324,7 @@ async fn an_engine_that_says_too_much_is_still_heard_to_its_end() {
 
     let end = play.run(&play.claude(), Allowance::default(), Bounds::engine(&limits, None)).await;
 
-    assert_eq!((end.judgement, end.finished.lines_left_out), (Judgement::EndedWell, 1));
+    assert_eq!((end.judgement, end.finished.lines_left_out), (RunVerdict::EndedWell, 1));
     assert_eq!((end.insights.tokens_in, end.insights.cost_usd), (Some(200), Some(0.002)));
 }
 
@@ -322,7 +336,7 @@ async fn silence_ends_the_engine() {
     let end = play.run(&play.command(), Allowance::default(), bounds).await;
 
     let message = "it said nothing for 700ms, the limit `factory.limits.idle`";
-    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
 }
 
 #[tokio::test]
@@ -342,16 +356,16 @@ async fn silence_during_a_tool_call_has_a_limit_of_its_own() {
     let end = play.run(&play.claude(), Allowance::default(), Bounds { idle, tool_idle, ..roomy() }).await;
 
     let message = "a tool call of it said nothing for 4s, the limit `factory.limits.tool_idle`";
-    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
     assert!(end.finished.took >= Duration::from_secs(6), "the first call outlived the limit of silence");
 
     let play = Play::of(&format!("echo '{}'; echo '{}'; {STAY}", call("t1"), result("t1")));
     let end = play.run(&play.claude(), Allowance::default(), Bounds { idle, tool_idle, ..roomy() }).await;
     let message = "it said nothing for 700ms, the limit `factory.limits.idle`";
-    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
 }
 
-/// An engine that is asked one thing after the other.
+/// An engine with a dialogue.
 struct Talker {
     program: PathBuf,
     name: EngineName,
@@ -370,7 +384,7 @@ impl Engine for Talker {
     }
 
     async fn detect(&self) -> Presence {
-        Presence::Ready { version: None, login: Login::Unknown }
+        Presence::Ready { version: None, login: LoginState::Unknown }
     }
 
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
@@ -408,12 +422,12 @@ impl Session for Talk {
 
     fn settle(&mut self) {}
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
-        Judgement::Asked { question: format!("{:?} {exit:?}", self.heard) }
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
+        RunVerdict::Asked { question: format!("{:?} {exit:?}", self.heard) }
     }
 
-    fn insights(&self) -> Insights {
-        Insights::default()
+    fn insights(&self) -> RunInsights {
+        RunInsights::default()
     }
 
     fn pending(&self) -> Pending {
@@ -437,7 +451,7 @@ async fn an_engine_can_be_talked_with() {
         let (end, ()) = tokio::join!(run.wait(output, &never), drain);
 
         let heard = ["heard do it", "heard answer 1", "heard answer 2", "heard answer 3"];
-        assert_eq!(end.judgement, Judgement::Asked { question: format!("{heard:?} Code(0)") });
+        assert_eq!(end.judgement, RunVerdict::Asked { question: format!("{heard:?} Code(0)") });
         assert!(play.path("over").exists(), "its input was closed");
     }
 }
@@ -451,5 +465,5 @@ async fn an_engine_that_never_listens_does_not_block_its_own_end() {
     let end = play.run(&engine, Allowance::default(), bounds).await;
 
     let message = "it said nothing for 700ms, the limit `factory.limits.idle`";
-    assert_eq!(end.judgement, failed(FailureReason::Timeout, Again::Worthwhile, message));
+    assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
 }

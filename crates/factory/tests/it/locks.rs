@@ -1,4 +1,4 @@
-//! What a git that was killed leaves behind, and one that nobody waits for.
+//! Leftovers of a killed git, and a git that was abandoned.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,14 +8,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use factory::{
-    Committed, Confine, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, Saved, StateDir, Worktree,
+    CommitOutcome, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, SandboxMode, SaveOutcome,
+    StateDir, Worktree,
 };
 
 use crate::stage::{
     Forge, PATIENCE, clock, eventually, git, main, myself_as, notes, pid_in, role_arguments, run, runs,
 };
 
-/// A folder whose `git` does something of its own before a fetch.
+/// A directory whose `git` runs a script before a fetch.
 fn tools(forge: &Forge, before_fetch: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let real = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|git| git.is_file()).unwrap();
@@ -61,7 +62,7 @@ async fn worked(forge: &Forge) -> (Host, Mirror, Worktree) {
 }
 
 #[tokio::test]
-async fn lock_files_of_every_kind_that_a_killed_git_left_are_in_nobodys_way() {
+async fn lock_files_of_a_killed_git_block_no_later_git() {
     let forge = Forge::new();
     git(&forge.remote(), &["branch", "topic", "main"]);
     let (host, mirror, worktree) = worked(&forge).await;
@@ -90,12 +91,12 @@ async fn lock_files_of_every_kind_that_a_killed_git_left_are_in_nobodys_way() {
 
     mirror.refresh().await.unwrap();
     let saved = mirror.checkpoint(&worktree).await.unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
     host.remove_worktree(run(1)).await.unwrap();
 
     assert_eq!(mirror.head_of(&main()).await.unwrap(), moved);
-    assert!(matches!(saved, Saved::Pushed(_)), "{saved:?}");
+    assert!(matches!(saved, SaveOutcome::Pushed(_)), "{saved:?}");
     let told = git(&forge.remote(), &["log", "--format=%s", &format!("main..{sha}")]);
     assert_eq!(told, "Work\nThe agent's own words", "a lock in the way must not cost the agent's commits");
     assert_eq!(locks_in(mirror.path()), Vec::<PathBuf>::new());
@@ -133,7 +134,7 @@ async fn a_fetch_that_was_killed_in_the_midst_is_followed_by_one_that_works() {
 }
 
 #[tokio::test]
-async fn a_git_that_nobody_waits_for_any_more_ends_with_all_that_it_started() {
+async fn an_abandoned_git_ends_with_its_child_processes() {
     let forge = Forge::new();
     let (own, child) = (forge.path("own"), forge.path("child"));
     let hang = format!("sleep 600 & echo $! > '{}'; echo $$ > '{}'; wait", child.display(), own.display());
@@ -193,7 +194,7 @@ async fn plays_a_factory_that_fetches() {
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap());
     let git = Git::new(&path, &state.empty_home(), GitConfig::default(), Identity::default(), &Limits::default());
-    let unconfined = Confine::Off.in_force();
+    let unconfined = SandboxMode::Off.in_force();
     let host = Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock(), &unconfined);
     let config = RepoConfig::at(args[1].to_str().unwrap(), main());
     host.mirror(&notes(), &config).unwrap().refresh().await.unwrap();

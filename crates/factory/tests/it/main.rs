@@ -1,4 +1,4 @@
-//! The factory's host side with real git, real processes and real files, and at work for a real coordinator.
+//! The factory's host side with real git, real processes and real files, and as a worker of a real coordinator.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

@@ -3,7 +3,9 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use factory::{AfterShip, Committed, Error, Mirror, RefNames, RepoConfig, Saved, ShipOrder, Shipped, Start};
+use factory::{
+    AfterShip, CommitOutcome, Error, Mirror, RefNames, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, WorktreeStart,
+};
 
 use crate::stage::{Forge, PATIENCE, eventually, git, job, main, myself_as, notes, role_arguments, run, runs};
 
@@ -43,7 +45,7 @@ async fn a_branch_that_does_not_exist_is_named() {
     let forge = Forge::new();
     let mirror = forge.mirror(&forge.host("host")).await;
 
-    let refused = mirror.create(run(1), &"no-such".parse().unwrap(), &Start::Base).await;
+    let refused = mirror.create(run(1), &"no-such".parse().unwrap(), &WorktreeStart::Base).await;
 
     assert!(matches!(refused, Err(Error::NoSuchBranch { .. })), "{refused:?}");
 }
@@ -110,13 +112,13 @@ async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the
 
     mirror.refresh().await.unwrap();
     let missing_at_first = missing(&mirror);
-    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let worktree = mirror.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
     let missing_then = missing(&mirror);
     fs::write(worktree.path().join("work.txt"), "work\n").unwrap();
     git(worktree.path(), &["add", "-A"]);
     git(worktree.path(), &["commit", "--quiet", "-m", "A step"]);
     let saved = mirror.checkpoint(&worktree).await.unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
     forge.commit("main", "other.txt", "other\n");
     let order = ShipOrder {
@@ -130,14 +132,14 @@ async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the
 
     assert_eq!((missing_at_first, missing_then), (3, 1), "only what is checked out is fetched");
     assert_eq!(fs::read_to_string(worktree.path().join("old.txt")).unwrap(), "new\n");
-    assert!(matches!(saved, Saved::Pushed(_)), "{saved:?}");
-    assert!(matches!(shipped, Shipped::Merged { .. }), "{shipped:?}");
+    assert!(matches!(saved, SaveOutcome::Pushed(_)), "{saved:?}");
+    assert!(matches!(shipped, ShipOutcome::Merged { .. }), "{shipped:?}");
     assert_eq!(forge.file_at(&sha, "work.txt").as_deref(), Some("work\n"));
     let config = fs::read_to_string(mirror.path().join("config")).unwrap();
     assert!(!config.contains("remote"), "the mirror's own settings still name nobody: {config}");
 }
 
-/// Files whose contents a mirror does not have.
+/// Files whose contents a mirror lacks.
 fn missing(mirror: &Mirror) -> usize {
     git(mirror.path(), &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count()
 }
@@ -160,9 +162,9 @@ async fn a_big_repository_is_mirrored_without_old_contents_and_a_small_one_whole
         mirror.refresh().await.unwrap();
     }
     let later = of_size("big", None, None);
-    let worktree = later.create(run(1), &main(), &Start::Base).await.unwrap();
+    let worktree = later.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
     fs::write(worktree.path().join("work.txt"), "work\n").unwrap();
-    let Committed::Made(sha) = later.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = later.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     later.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!([missing(&small), missing(&refused)], [0, 0]);

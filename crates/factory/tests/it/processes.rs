@@ -4,13 +4,13 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use factory::{Bounds, End, Launcher, Program};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{PATIENCE, clock, eventually, finish, guarded, myself_as, pid_in, roomy, runs, shell};
 
-/// Ignores the polite signal, starts a child and a grandchild that do so too, and writes their numbers down.
+/// Ignores SIGTERM, starts a child and a grandchild that do so too, and records their pids.
 const STUBBORN: &str = "trap '' TERM; echo $$ > leader; \
     sh -c 'trap \"\" TERM; echo $$ > child; sh -c \"trap \\\"\\\" TERM; echo \\$\\$ > grandchild; sleep 600 & wait\" & wait' & \
     wait; wait; wait";
@@ -45,7 +45,7 @@ async fn ends_with_all_its_descendants(below: Below, bounds: Bounds, expected: E
         }
         loop {
             clock().sleep(Duration::from_millis(10)).await;
-            // A guard counts its grace itself, and is to have the time to.
+            // A guard counts its grace period itself, and needs the time to.
             if let Below::Us = below {
                 time.advance(grace);
             }
@@ -225,7 +225,7 @@ async fn a_program_gets_no_descriptor_of_ours() {
     // Without a pipe, whose ends the shell itself would hold for a moment; `:` keeps it from becoming `ls`.
     const LIST: &str = "ls /proc/$$/fd; :";
     let folder = tempfile::tempdir().unwrap();
-    // Whoever started this test may have left some open; they are not ours to hide.
+    // The parent of this test may have left some open; they are not ours to hide.
     let inherited = std::process::Command::new("sh").args(["-c", LIST]).output().unwrap();
     let inherited = String::from_utf8(inherited.stdout).unwrap();
     let inherited: Vec<&str> = inherited.lines().collect();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use domain::CommitSha;
-use factory::{Acceptable, Committed, Mirror, Promotion};
+use factory::{AcceptableBranch, CommitOutcome, Mirror, Promotion};
 
 use crate::stage::{Forge, git, job, run};
 
@@ -13,21 +13,23 @@ const BRANCH: &str = "refs/heads/aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 async fn finished(forge: &Forge, epoch: u64) -> (Mirror, CommitSha) {
     let (mirror, worktree) = forge.worktree(&forge.host(&format!("host-{epoch}")), run(epoch)).await;
     fs::write(worktree.path().join("work.txt"), format!("by epoch {epoch}")).unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("nothing to commit") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+        panic!("nothing to commit")
+    };
     mirror.push_run(&worktree, &sha).await.unwrap();
     (mirror, sha)
 }
 
-/// A promotion of a job of which none is recorded yet.
+/// A promotion of a job without a recorded one.
 pub(crate) async fn promote_first(mirror: &Mirror, sha: &CommitSha) -> Promotion {
     let seen = mirror.look_at_branch(job()).await.unwrap();
-    mirror.promote(seen, sha, Acceptable::FirstTime(&[])).await.unwrap()
+    mirror.promote(seen, sha, AcceptableBranch::FirstTime(&[])).await.unwrap()
 }
 
-/// A promotion of a job whose branch is recorded to show one of these.
+/// A promotion of a job whose branch is recorded at one of these.
 async fn promote_over(mirror: &Mirror, sha: &CommitSha, known: &[CommitSha]) -> Promotion {
     let seen = mirror.look_at_branch(job()).await.unwrap();
-    mirror.promote(seen, sha, Acceptable::OneOf(known)).await.unwrap()
+    mirror.promote(seen, sha, AcceptableBranch::OneOf(known)).await.unwrap()
 }
 
 #[tokio::test]
@@ -122,7 +124,7 @@ async fn a_branch_that_was_shown_before_and_is_gone_is_not_made_again() {
     git(&forge.remote(), &["update-ref", "-d", BRANCH]);
 
     let looked_late = promote_over(&late, &new, std::slice::from_ref(&old)).await;
-    let pushed_late = late.promote(before, &new, Acceptable::OneOf(&[old])).await.unwrap();
+    let pushed_late = late.promote(before, &new, AcceptableBranch::OneOf(&[old])).await.unwrap();
 
     assert_eq!((looked_late, pushed_late), (Promotion::Moved { found: None }, Promotion::Moved { found: None }));
     assert_eq!(forge.shows(BRANCH), None);

@@ -1,4 +1,4 @@
-//! What agents are told, one golden file per situation, and that each engine passes exactly that on.
+//! The agents' prompts, one golden file per situation, and that each engine passes exactly that on.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use domain::{CommandStep, Evidence, FailedCommand, MergeConflict, PreviousRun, RunEnd};
 use factory::{
-    Allowance, BaseBranch, Bench, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig,
+    Allowance, BaseBranch, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig, EngineContext,
     EngineRequest, Environment, Launcher, Memory, Prices, Program, Prompt, WorktreeState,
 };
 
@@ -16,7 +16,7 @@ use crate::stage::{clock, job, main, run};
 
 const DIR: &str = "/work/tree";
 
-/// Where the agent of a run finds itself: the sections of each golden file.
+/// The environment of a run's agent: the sections of each golden file.
 const PLACES: [(&str, Memory, &str); 3] = [
     ("new conversation, same factory", Memory::New, "east"),
     ("resumed conversation, same factory", Memory::Resumed, "east"),
@@ -74,7 +74,7 @@ fn conflict() -> Option<MergeConflict> {
     Some(MergeConflict { base: main(), base_sha: "c".repeat(40).parse().unwrap(), files })
 }
 
-/// Every situation that a run can begin in.
+/// Every situation that a run can start in.
 fn situations() -> Vec<(&'static str, Prompt)> {
     use CommandStep::{Prepare, Verify};
     let message = || "it ran for longer than 3600s, the limit `factory.limits.wall`".to_owned();
@@ -199,11 +199,11 @@ fn sent_to(engine: &dyn Engine, request: &EngineRequest) -> String {
     file.map_or_else(|| String::from_utf8(stdin).unwrap(), |file| fs::read_to_string(file).unwrap())
 }
 
-/// The engines over ACP are held to the same in `acp`, where an agent answers.
+/// The engines over ACP have the same test in `acp`, where an agent answers.
 #[test]
 fn each_engine_passes_exactly_this_prompt_on() {
     let folder = tempfile::tempdir().unwrap();
-    let bench = Bench {
+    let bench = EngineContext {
         launcher: Launcher::unguarded(clock()),
         clock: clock(),
         sessions: folder.path().to_owned(),

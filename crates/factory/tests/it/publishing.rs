@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use factory::{Committed, DiffSummary, LeftOut, Saved, Start, WhyLeftOut};
+use factory::{CommitOutcome, DiffSummary, SaveOutcome, UnsavedFile, UnsavedReason, WorktreeStart};
 
 use crate::stage::{Forge, git, job, main, plain_git, run};
 
 async fn commit_of(
     forge: &Forge,
     change: impl FnOnce(&std::path::Path),
-) -> (factory::Mirror, factory::Worktree, Committed) {
+) -> (factory::Mirror, factory::Worktree, CommitOutcome) {
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     change(worktree.path());
     let committed = mirror.commit_all(&worktree, "Say more").await.unwrap();
@@ -33,7 +33,7 @@ async fn a_checkpoint_leaves_the_worktrees_index_and_files_untouched() {
 
     let saved = mirror.checkpoint(&worktree).await.unwrap();
 
-    assert!(matches!(saved, Saved::Pushed(_)));
+    assert!(matches!(saved, SaveOutcome::Pushed(_)));
     assert_eq!(state(), before);
 }
 
@@ -42,8 +42,8 @@ async fn without_work_there_is_nothing_to_save_or_commit() {
     let forge = Forge::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
 
-    assert_eq!(mirror.checkpoint(&worktree).await.unwrap(), Saved::NothingToSave);
-    assert_eq!(mirror.commit_all(&worktree, "Nothing").await.unwrap(), Committed::Empty);
+    assert_eq!(mirror.checkpoint(&worktree).await.unwrap(), SaveOutcome::NothingToSave);
+    assert_eq!(mirror.commit_all(&worktree, "Nothing").await.unwrap(), CommitOutcome::Empty);
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn work_that_was_taken_back_is_an_empty_commit() {
     })
     .await;
 
-    assert_eq!(committed, Committed::Empty);
+    assert_eq!(committed, CommitOutcome::Empty);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_commit_holds_all_work_is_ours_and_names_its_job() {
         fs::write(agent.join("new.txt"), "1\n2\n").unwrap();
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
 
     let name = mirror.push_run(&worktree, &sha).await.unwrap();
 
@@ -97,7 +97,7 @@ async fn an_agents_own_commits_are_kept_and_the_last_names_its_job() {
         }
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     let subjects = git(&forge.remote(), &["log", "--format=%s", &format!("{}..{sha}", worktree.fork())]);
@@ -118,7 +118,7 @@ async fn files_that_were_committed_although_ignored_stay() {
         fs::write(agent.join("more.txt"), "y").unwrap();
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), [".gitignore", "model.bin", "more.txt", "readme.md"]);
@@ -132,7 +132,7 @@ async fn the_request_text_is_never_committed() {
         fs::write(agent.join(".aq_pr.md"), "# Please merge").unwrap();
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
@@ -150,7 +150,7 @@ async fn the_request_text_is_in_no_commit_even_if_the_agent_committed_it() {
         git(agent, &["commit", "--quiet", "-m", "All of it"]);
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
     mirror.push_run(&worktree, &sha).await.unwrap();
     mirror.checkpoint(&worktree).await.unwrap();
 
@@ -171,7 +171,7 @@ async fn an_agent_that_destroys_its_repository_loses_no_file() {
         fs::remove_dir_all(agent.join(".git")).unwrap();
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
@@ -188,7 +188,7 @@ async fn an_agent_that_begins_a_history_of_its_own_is_put_back_on_the_base() {
         git(agent, &["commit", "--quiet", "-m", "The very first"]);
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     let parent = git(&forge.remote(), &["rev-parse", &format!("{sha}^")]);
@@ -210,11 +210,15 @@ async fn a_repository_inside_the_worktree_is_left_out() {
         git(&agent.join("full"), &["commit", "--quiet", "-m", "Elsewhere"]);
     })
     .await;
-    let Committed::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
+    let CommitOutcome::InPart { made: Some(sha), left_out } = committed else { panic!("{committed:?}") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md", "work.txt"]);
-    assert_eq!(left_out, [LeftOut { path: "full/".into(), why: WhyLeftOut::OwnRepository }], "an empty one is no work");
+    assert_eq!(
+        left_out,
+        [UnsavedFile { path: "full/".into(), why: UnsavedReason::OwnRepository }],
+        "an empty one is no work"
+    );
 }
 
 #[tokio::test]
@@ -226,7 +230,7 @@ async fn a_file_that_became_a_folder_is_committed_as_one() {
         fs::write(agent.join("readme.md/part"), "x").unwrap();
     })
     .await;
-    let Committed::Made(sha) = committed else { panic!("nothing was committed") };
+    let CommitOutcome::Made(sha) = committed else { panic!("nothing was committed") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["readme.md/part"]);
@@ -237,11 +241,11 @@ async fn conflicting(forge: &Forge) -> (factory::Mirror, factory::Worktree, [dom
     let host = forge.host("host");
     let (mirror, worktree) = forge.worktree(&host, run(1)).await;
     fs::write(worktree.path().join("readme.md"), "ours\n").unwrap();
-    let Committed::Made(ours) = mirror.commit_all(&worktree, "Ours").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(ours) = mirror.commit_all(&worktree, "Ours").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &ours).await.unwrap();
     let theirs = forge.commit("main", "readme.md", "theirs\n");
     mirror.refresh().await.unwrap();
-    let worktree = mirror.create(run(2), &main(), &Start::Commit(ours.clone())).await.unwrap();
+    let worktree = mirror.create(run(2), &main(), &WorktreeStart::Commit(ours.clone())).await.unwrap();
     let merged = plain_git(worktree.path()).args(["merge", "origin/main"]).output().unwrap();
     assert!(!merged.status.success(), "{merged:?}");
     (mirror, worktree, [ours, theirs])
@@ -263,7 +267,7 @@ async fn a_resolved_merge_that_was_not_committed_keeps_both_parents() {
 
         let committed = mirror.commit_all(&worktree, "Merge").await.unwrap();
 
-        let Committed::Made(sha) = committed else { panic!("{committed:?}") };
+        let CommitOutcome::Made(sha) = committed else { panic!("{committed:?}") };
         mirror.push_run(&worktree, &sha).await.unwrap();
         assert_eq!(parents(&forge, &sha), format!("{ours} {theirs}"));
         assert_eq!(forge.file_at(&sha, "readme.md").as_deref(), Some("ours\ntheirs\n"));
@@ -274,7 +278,7 @@ async fn a_resolved_merge_that_was_not_committed_keeps_both_parents() {
 async fn a_merge_with_conflict_markers_is_not_committed() {
     let forge = Forge::new();
     let (mirror, worktree, _) = conflicting(&forge).await;
-    let unresolved = Committed::Unresolved { files: vec!["readme.md".to_owned()] };
+    let unresolved = CommitOutcome::Unresolved { files: vec!["readme.md".to_owned()] };
 
     assert_eq!(mirror.commit_all(&worktree, "Merge").await.unwrap(), unresolved);
     git(worktree.path(), &["add", "readme.md"]);
@@ -294,14 +298,14 @@ async fn a_merge_head_that_is_not_of_the_base_branch_is_no_parent() {
     for hostile in [own, "f".repeat(40), format!("{ours}"), format!("{theirs}\n{theirs}"), "--all".to_owned()] {
         fs::write(&head, format!("{hostile}\n")).unwrap();
         let committed = mirror.commit_all(&worktree, "Work").await.unwrap();
-        let Committed::Made(sha) = committed else { panic!("{hostile}: {committed:?}") };
+        let CommitOutcome::Made(sha) = committed else { panic!("{hostile}: {committed:?}") };
         mirror.push_run(&worktree, &sha).await.unwrap();
         assert_eq!(parents(&forge, &sha), ours.as_str(), "{hostile}");
     }
     fs::remove_file(&head).unwrap();
     std::os::unix::fs::symlink(&outside, &head).unwrap();
     let committed = mirror.commit_all(&worktree, "Work").await.unwrap();
-    let Committed::Made(sha) = committed else { panic!("{committed:?}") };
+    let CommitOutcome::Made(sha) = committed else { panic!("{committed:?}") };
     mirror.push_run(&worktree, &sha).await.unwrap();
     assert_eq!(parents(&forge, &sha), ours.as_str());
 }

@@ -1,4 +1,4 @@
-//! What must survive a kill at any instant.
+//! State that must survive a kill at any instant.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn record(seq: u64, stage: LocalStage) -> RunRecord {
         guard: Some(factory::ProcessMark { pid: 42, started: Some(7) }),
         worktree: None,
         session: None,
-        insights: domain::Insights::default(),
+        insights: domain::RunInsights::default(),
         stage,
     }
 }

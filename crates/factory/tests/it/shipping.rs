@@ -1,9 +1,9 @@
-//! Merging what was recorded, once.
+//! Merges the recorded commit, once.
 
 use std::fs;
 
 use domain::{CommitSha, MergeConflict};
-use factory::{AfterShip, BranchEnd, Committed, Mirror, ShipOrder, Shipped};
+use factory::{AfterShip, BranchEnd, CommitOutcome, Mirror, ShipOrder, ShipOutcome};
 
 use crate::promotion::promote_first;
 use crate::stage::{Forge, git, job, main, run};
@@ -14,7 +14,9 @@ const BRANCH: &str = "aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 async fn promoted(forge: &Forge, file: &str, text: &str) -> (Mirror, CommitSha) {
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join(file), text).unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("nothing to commit") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+        panic!("nothing to commit")
+    };
     mirror.push_run(&worktree, &sha).await.unwrap();
     promote_first(&mirror, &sha).await;
     (mirror, sha)
@@ -34,7 +36,7 @@ async fn a_ship_merges_onto_a_base_that_moved_and_deletes_the_branch() {
     let shipped = mirror.ship(&order(&sha)).await.unwrap();
 
     let tip = forge.shows("refs/heads/main").unwrap();
-    assert_eq!(shipped, Shipped::Merged { merge: tip.clone(), branch: BranchEnd::Gone });
+    assert_eq!(shipped, ShipOutcome::Merged { merge: tip.clone(), branch: BranchEnd::Gone });
     assert_eq!(git(&forge.remote(), &["log", "-1", "--format=%P", tip.as_str()]), format!("{moved} {sha}"));
     assert_eq!(forge.files_at(&tip), ["other.txt", "readme.md", "work.txt"]);
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), None);
@@ -50,7 +52,7 @@ async fn a_ship_merges_the_recorded_commit_although_the_branch_moved() {
 
     let tip = forge.shows("refs/heads/main").unwrap();
     assert_eq!(forge.file_at(&tip, "work.txt").as_deref(), Some("reviewed"));
-    assert_eq!(shipped, Shipped::Merged { merge: tip, branch: BranchEnd::HoldsMore { found: unreviewed.clone() } });
+    assert_eq!(shipped, ShipOutcome::Merged { merge: tip, branch: BranchEnd::HoldsMore { found: unreviewed.clone() } });
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(unreviewed), "unmerged work is never deleted");
 }
 
@@ -66,7 +68,7 @@ async fn shipping_twice_is_shipping_once() {
     let other = forge.mirror(&forge.host("another")).await;
     let second = other.ship(&order(&sha)).await.unwrap();
 
-    assert_eq!(first, Shipped::Merged { merge, branch: BranchEnd::Gone });
+    assert_eq!(first, ShipOutcome::Merged { merge, branch: BranchEnd::Gone });
     assert_eq!(second, first);
     assert_eq!(forge.shows("refs/heads/main"), tip);
 }
@@ -82,7 +84,7 @@ async fn two_hosts_that_ship_at_once_merge_once() {
 
     let merges = git(&forge.remote(), &["rev-list", "--merges", "main"]);
     let merge = |shipped| match shipped {
-        Shipped::Merged { merge, .. } => merge.to_string(),
+        ShipOutcome::Merged { merge, .. } => merge.to_string(),
         other => panic!("{other:?}"),
     };
     assert_eq!(merge(here.unwrap()), merges);
@@ -98,7 +100,7 @@ async fn a_conflicting_ship_is_an_outcome_that_names_the_files_and_changes_nothi
     let shipped = mirror.ship(&order(&sha)).await.unwrap();
 
     let files = vec!["readme.md".to_owned()];
-    assert_eq!(shipped, Shipped::Conflict(MergeConflict { base: main(), base_sha: moved.clone(), files }));
+    assert_eq!(shipped, ShipOutcome::Conflict(MergeConflict { base: main(), base_sha: moved.clone(), files }));
     assert_eq!(forge.shows("refs/heads/main"), Some(moved));
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(sha));
 }
@@ -110,7 +112,7 @@ async fn a_branch_is_kept_when_the_order_says_so() {
 
     let shipped = mirror.ship(&ShipOrder { after: AfterShip::KeepBranch, ..order(&sha) }).await.unwrap();
 
-    assert!(matches!(shipped, Shipped::Merged { branch: BranchEnd::Kept, .. }), "{shipped:?}");
+    assert!(matches!(shipped, ShipOutcome::Merged { branch: BranchEnd::Kept, .. }), "{shipped:?}");
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(sha));
 }
 
@@ -122,7 +124,7 @@ async fn a_base_that_was_moved_onto_the_commit_by_hand_counts_as_shipped() {
 
     let shipped = mirror.ship(&order(&sha)).await.unwrap();
 
-    assert_eq!(shipped, Shipped::Merged { merge: sha, branch: BranchEnd::Gone });
+    assert_eq!(shipped, ShipOutcome::Merged { merge: sha, branch: BranchEnd::Gone });
 }
 
 #[tokio::test]
@@ -136,7 +138,7 @@ async fn row_28_a_merge_that_the_fleet_has_forgotten_is_found() {
     let (_, worktree) = forge.worktree(&forge.host("another"), run(2)).await;
     fs::write(worktree.path().join("again.txt"), "z").unwrap();
     let again = match mirror.commit_all(&worktree, "Work").await {
-        Ok(Committed::Made(sha)) => sha,
+        Ok(CommitOutcome::Made(sha)) => sha,
         other => panic!("nothing to commit: {other:?}"),
     };
 

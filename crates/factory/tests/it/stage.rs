@@ -1,4 +1,4 @@
-//! The stage that the tests play on: a remote, hosts that work on it, and a program that can be this very binary.
+//! Test fixtures: a remote, hosts that work on it, and roles of this test binary.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,11 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName};
 use factory::{
-    Bounds, Confine, Environment, EnvironmentConfig, Finished, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
-    Mirror, Program, RefNames, RepoConfig, RunKey, Running, Start, StateDir, Worktree,
+    Bounds, Environment, EnvironmentConfig, FinishedProgram, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
+    Mirror, Program, RefNames, RepoConfig, RunKey, RunningProgram, SandboxMode, StateDir, Worktree, WorktreeStart,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// How long a test waits for something that should happen soon, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A folder with a bare remote in it.
+/// A directory with a bare remote in it.
 pub(crate) struct Forge {
     folder: TempDir,
 }
@@ -48,7 +48,7 @@ impl Forge {
         self.path("remote.git")
     }
 
-    /// A commit on `branch` of the remote, made by somebody else.
+    /// A commit on `branch` of the remote by another author.
     pub(crate) fn commit(&self, branch: &str, file: &str, text: &str) -> CommitSha {
         let seed = self.path("seed");
         git(&seed, &["fetch", "--quiet", "../remote.git", branch]);
@@ -60,7 +60,7 @@ impl Forge {
         git(&seed, &["rev-parse", "HEAD"]).parse().unwrap()
     }
 
-    /// What the remote shows for a ref.
+    /// The remote's value of a ref.
     pub(crate) fn shows(&self, name: &str) -> Option<CommitSha> {
         let listing = git(&self.remote(), &["for-each-ref", "--format=%(objectname)", name]);
         listing.lines().next().map(|sha| sha.parse().unwrap())
@@ -79,17 +79,18 @@ impl Forge {
         listing.lines().map(str::to_owned).collect()
     }
 
-    /// A machine that knows this remote as `notes`.
+    /// A machine with this remote configured as `notes`.
     pub(crate) fn host(&self, name: &str) -> Host {
         self.host_with(name, Path::new("/nonexistent"))
     }
 
-    /// The same, with programs in `tools` before all others. Its git reaches everything, so that a trap that goes off is seen.
+    /// The same, with programs in `tools` before all others. Its git has no sandbox, so that a trap that goes off is
+    /// seen.
     pub(crate) fn host_with(&self, name: &str, tools: &Path) -> Host {
-        self.host_confined(name, tools, Confine::Off)
+        self.host_confined(name, tools, SandboxMode::Off)
     }
 
-    pub(crate) fn host_confined(&self, name: &str, tools: &Path, confine: Confine) -> Host {
+    pub(crate) fn host_confined(&self, name: &str, tools: &Path, confine: SandboxMode) -> Host {
         let state = StateDir::new(&self.path(name)).unwrap();
         let mut path = OsString::from(tools);
         path.push(":");
@@ -98,7 +99,7 @@ impl Forge {
         Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock(), &confine.in_force())
     }
 
-    /// That machine's mirror, up to date.
+    /// That machine's mirror, refreshed.
     pub(crate) async fn mirror(&self, host: &Host) -> Mirror {
         let mirror = self.mirror_unfetched(host);
         mirror.refresh().await.unwrap();
@@ -113,11 +114,11 @@ impl Forge {
     /// A machine's fresh worktree for a run.
     pub(crate) async fn worktree(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
         let mirror = self.mirror(host).await;
-        let worktree = mirror.create(run, &main(), &Start::Base).await.unwrap();
+        let worktree = mirror.create(run, &main(), &WorktreeStart::Base).await.unwrap();
         (mirror, worktree)
     }
 
-    /// The same, of a mirror that fetches contents when they are needed.
+    /// The same, of a mirror that fetches contents on demand.
     pub(crate) async fn worktree_of_a_partial_mirror(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
         for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
             git(&self.remote(), &["config", setting, "true"]);
@@ -125,7 +126,7 @@ impl Forge {
         let config = RepoConfig { partial: Some(true), ..RepoConfig::at(self.remote().to_str().unwrap(), main()) };
         let mirror = host.mirror(&notes(), &config).unwrap();
         mirror.refresh().await.unwrap();
-        let worktree = mirror.create(run, &main(), &Start::Base).await.unwrap();
+        let worktree = mirror.create(run, &main(), &WorktreeStart::Base).await.unwrap();
         (mirror, worktree)
     }
 }
@@ -180,12 +181,12 @@ pub(crate) fn environment() -> Environment {
     Environment::cleared(std::env::vars_os(), Path::new("/nonexistent"), &EnvironmentConfig::default())
 }
 
-/// A launcher whose guard is this test binary, playing its one role of that name.
+/// A launcher whose guard is this test binary in its role of that name.
 pub(crate) fn guarded() -> Launcher {
     Launcher::guarded(myself_as("guards::plays_the_guard"), clock())
 }
 
-/// The command line that makes this binary play one role; what follows are the role's own arguments.
+/// The command line that makes this binary play one role; the rest are the role's own arguments.
 pub(crate) fn myself_as(role: &str) -> Vec<OsString> {
     let myself = std::env::current_exe().unwrap().into_os_string();
     let mut line = vec![myself];
@@ -193,7 +194,7 @@ pub(crate) fn myself_as(role: &str) -> Vec<OsString> {
     line
 }
 
-/// What this binary was told to play with, or `None` in an ordinary test run.
+/// The arguments of this binary's role, or `None` in an ordinary test run.
 pub(crate) fn role_arguments() -> Option<Vec<OsString>> {
     let mut args = std::env::args_os();
     args.by_ref().find(|arg| arg == "--")?;
@@ -215,8 +216,8 @@ pub(crate) fn roomy() -> Bounds {
     Bounds { wall: 10 * PATIENCE, idle: None, tool_idle: None, grace, output_bytes_max: 1 << 20 }
 }
 
-/// Runs a program to its end, and gives what it said on standard output, the test harness's own lines left out.
-pub(crate) async fn finish(running: Running, cancel: &CancellationToken) -> (Finished, Vec<String>) {
+/// Runs a program to its end, and returns its standard output without the test harness's own lines.
+pub(crate) async fn finish(running: RunningProgram, cancel: &CancellationToken) -> (FinishedProgram, Vec<String>) {
     let (sender, mut lines) = mpsc::channel::<Line>(16);
     let collect = async {
         let mut said = Vec::new();
@@ -248,13 +249,13 @@ pub(crate) async fn becomes_so(patience: Duration, mut holds: impl FnMut() -> bo
     true
 }
 
-/// Whether a process of this number runs; one that is dead but not reaped does not.
+/// Whether a process of this pid runs; a zombie does not.
 pub(crate) fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
 }
 
-/// The number that a script wrote into a file, once it is there whole.
+/// The pid that a script wrote into a file, once it is complete.
 pub(crate) fn pid_in(file: &Path) -> Option<i32> {
     fs::read_to_string(file).ok()?.strip_suffix('\n')?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Stations at work for a real coordinator: what they hold, what they report, and what they leave behind.
+//! Workers of a real coordinator: what they hold, what they report, and what they leave behind.
 
 mod agents;
 mod cleaning;
@@ -43,7 +43,7 @@ fn pr_branch(job: JobId) -> String {
     format!("refs/heads/aq/job/{job}")
 }
 
-/// A script whose two processes write their numbers down and do not end politely.
+/// A script whose two processes record their pids and ignore SIGTERM.
 fn stubborn(forge: &Forge) -> String {
     format!(
         "trap '' TERM; (trap '' TERM; sh -c 'echo $PPID' > '{}'; while :; do sleep 1; done) & echo $$ > '{}'; wait",
@@ -52,17 +52,17 @@ fn stubborn(forge: &Forge) -> String {
     )
 }
 
-/// Waits until that script is up, and gives the numbers of its processes.
+/// Waits until that script is up, and returns the pids of its processes.
 async fn stubborn_pids(forge: &Forge) -> [i32; 2] {
     let files = [forge.path("engine"), forge.path("child")];
     eventually("the engine being up", || files.iter().all(|file| pid_in(file).is_some())).await;
     files.map(|file| pid_in(&file).unwrap())
 }
 
-/// Leases that are cut off: so long that no stall of the machine ends one before it is cut.
+/// Leases that are cut off: so long that no stall of the machine expires one before the cut.
 const CUT: Duration = Duration::from_secs(60);
 
-/// A renewal is never older than this when the line breaks.
+/// A renewal is never older than this when the proxy breaks.
 const RENEWED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Fails unless these processes end before the lease can, which was last renewed shortly before `cut_at`.
@@ -372,7 +372,7 @@ async fn work_that_cannot_be_saved_on_the_way_out_stays_where_it_is() {
 
     let run = fleet.first_run(job).await;
     let kept = plant.quarantined().await;
-    // A remote that is away is no failure of the attempt.
+    // An unavailable remote is no failed attempt.
     assert_eq!(run.outcome, Some(RunOutcome::Released));
     assert_eq!(fs::read_to_string(kept.worktree.unwrap().join("dear.md")).unwrap(), "dear\n");
 }

@@ -1,4 +1,4 @@
-//! Recorded streams of the engines, replayed: what a person reads, what each run costs and what it comes to.
+//! Recorded streams of the engines, replayed: the lines for people, the cost and the verdict of each run.
 //!
 //! Those called `real-…` were printed by the real programs; the others are cut or changed from them to hold a trap.
 
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::ManualClock;
-use domain::{Clock, Insights};
+use clock::ManualClock;
+use domain::{Clock, RunInsights};
 use factory::{
-    Activity, Allowance, Bench, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineEvent, EngineOutput,
+    Activity, Allowance, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput,
     EngineRequest, Environment, Exit, Launcher, Line, Price, Prices, Prompt, Source,
 };
 
@@ -92,12 +92,12 @@ const CODEX: [Played; 28] = [
     ("nothing", Exit::Code(1)),
 ];
 
-fn bench(sessions: &Path) -> Bench {
+fn bench(sessions: &Path) -> EngineContext {
     // When the streams were recorded.
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at("2026-11-16T02:42:10Z".parse().unwrap()));
     let price = Price { input: 1.0, output: 10.0, cached: Some(0.1) };
     let prices = [("gpt-5", price), ("claude-opus", price)].map(|(model, price)| (model.to_owned(), price));
-    Bench {
+    EngineContext {
         launcher: Launcher::unguarded(crate::stage::clock()),
         clock,
         sessions: sessions.to_owned(),
@@ -131,7 +131,7 @@ fn request() -> EngineRequest {
     }
 }
 
-/// What a run that printed this stream comes to, in words.
+/// The verdict on a run that printed this stream, for people.
 fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
     let (_, mut session) = engine.command(&request()).unwrap();
     let mut activity = Activity::begin(Path::new("/w"));
@@ -145,13 +145,13 @@ fn play(engine: &dyn Engine, stream: &[u8], exit: Exit) -> String {
         }
     }
     session.settle();
-    let Insights { tokens_in, tokens_out, cost_usd, turns, .. } = session.insights();
+    let RunInsights { tokens_in, tokens_out, cost_usd, turns, .. } = session.insights();
     writeln!(told, "  tokens {tokens_in:?} in, {tokens_out:?} out; cost {cost_usd:?}; turns {turns:?}").unwrap();
     writeln!(told, "  session {:?}; {:?}", activity.session, session.judge(exit)).unwrap();
     told
 }
 
-/// Puts the record that a program kept beside its stream, where there is one, to where it had it.
+/// Copies the record that a program kept beside its stream, if there is one, to its original place.
 fn lay_out_record(name: &str, stream: &str, bytes: &[u8], sessions: &Path) {
     let Ok(record) = fs::read(golden::file(&format!("{name}-records/{stream}.jsonl"))) else { return };
     let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -228,11 +228,11 @@ fn cost_of_resumed(stream: &str, conversation: &str) -> f64 {
 
 #[test]
 fn a_resumed_session_of_claude_pays_only_for_its_own_run() {
-    // 2.1.326: the closing word says 1.26 for two runs of 0.63 each.
+    // 2.1.326: the result message has 1.26 for two runs of 0.63 each.
     assert_eq!(cost_of_resumed("real-resumed-session-total", "real-resumed-session-total"), 0.63);
-    // 2.1.197: the closing word says 0.63, and the conversation records no cost.
+    // 2.1.197: the result message has 0.63, and the conversation records no cost.
     assert_eq!(cost_of_resumed("real-resumed-own-total", "real-resumed-own-total"), 0.63);
-    // 2.1.197 after 2.1.326: the record is there, and the closing word does not include it.
+    // 2.1.197 after 2.1.326: the record exists, and the result message does not include it.
     assert_eq!(cost_of_resumed("real-resumed-own-total", "real-resumed-session-total"), 0.63);
 }
 
@@ -253,7 +253,7 @@ fn a_huge_line_and_endless_noise_leave_nothing_behind() {
     }
 
     let ended = session.judge(Exit::Code(0));
-    assert_eq!(ended, factory::Judgement::EndedWell);
+    assert_eq!(ended, factory::RunVerdict::EndedWell);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::Evidence;
 use factory::{Bounds, CommandsVerdict, Launcher, run_commands};
 use tokio_util::sync::CancellationToken;

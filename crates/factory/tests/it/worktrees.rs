@@ -3,7 +3,7 @@
 use std::fs;
 
 use domain::Checkpoint;
-use factory::{Committed, Error, Mirror, RepoConfig, Saved, Start};
+use factory::{CommitOutcome, Error, Mirror, RepoConfig, SaveOutcome, WorktreeStart};
 
 use crate::stage::{Forge, git, main, notes, run};
 
@@ -29,7 +29,7 @@ async fn two_epochs_of_one_job_have_their_own_worktrees() {
     fs::write(first.path().join("stale.txt"), "by a worker that came back").unwrap();
     git(first.path(), &["config", "core.editor", "first"]);
 
-    let second = mirror.create(run(2), &main(), &Start::Base).await.unwrap();
+    let second = mirror.create(run(2), &main(), &WorktreeStart::Base).await.unwrap();
 
     assert_ne!(first.path(), second.path());
     assert!(!second.path().join("stale.txt").exists());
@@ -43,7 +43,7 @@ async fn making_a_worktree_again_gives_it_back_as_it_is() {
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join("work.txt"), "dear").unwrap();
 
-    let again = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let again = mirror.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
 
     assert_eq!(again, worktree);
     assert_eq!(fs::read_to_string(worktree.path().join("work.txt")).unwrap(), "dear");
@@ -59,7 +59,7 @@ async fn a_worktree_that_a_crash_left_unfinished_is_made_again() {
     assert_eq!(host.worktree(run(1)).unwrap(), None);
     assert_eq!(host.worktrees().unwrap(), [run(1)]);
 
-    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let worktree = mirror.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
 
     assert_eq!(worktree.path(), half);
     assert!(!half.join("half").exists());
@@ -101,9 +101,9 @@ async fn a_checkpoint_keeps_dirty_untracked_and_committed_work_and_resumes_on_an
     fs::remove_file(agent.join("doomed.md")).unwrap();
     let step = git(agent, &["rev-parse", "HEAD"]);
 
-    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let SaveOutcome::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
     let elsewhere = forge.mirror(&forge.host("second")).await;
-    let resumed = elsewhere.create(run(3), &main(), &Start::Checkpoint(saved.clone())).await.unwrap();
+    let resumed = elsewhere.create(run(3), &main(), &WorktreeStart::Checkpoint(saved.clone())).await.unwrap();
 
     let wip = format!("refs/heads/aq/wip/{}", run(1));
     let (sha, repository) = (forge.shows(&wip).unwrap(), Some(mirror.identity().clone()));
@@ -125,7 +125,7 @@ async fn a_worktree_that_continues_an_earlier_commit_still_counts_from_the_base_
     git(&forge.remote(), &["update-ref", "refs/heads/main", &format!("{promoted}^")]);
     let mirror = forge.mirror(&forge.host("host")).await;
 
-    let worktree = mirror.create(run(2), &main(), &Start::Commit(promoted.clone())).await.unwrap();
+    let worktree = mirror.create(run(2), &main(), &WorktreeStart::Commit(promoted.clone())).await.unwrap();
 
     assert_eq!(git(worktree.path(), &["rev-parse", "HEAD"]), promoted.as_str());
     assert_eq!(Some(worktree.fork().clone()), forge.shows("refs/heads/main"));
@@ -136,11 +136,11 @@ async fn work_that_was_saved_once_more_before_a_crash_is_found_under_its_ref() {
     let forge = Forge::new();
     let (mirror, worktree) = forge.worktree(&forge.host("first"), run(1)).await;
     fs::write(worktree.path().join("work.txt"), "later").unwrap();
-    let Saved::Pushed(later) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let SaveOutcome::Pushed(later) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
     let forgotten = Checkpoint { sha: "1234567890123456789012345678901234567890".parse().unwrap(), ..later };
 
     let elsewhere = forge.mirror(&forge.host("second")).await;
-    let resumed = elsewhere.create(run(2), &main(), &Start::Checkpoint(forgotten)).await.unwrap();
+    let resumed = elsewhere.create(run(2), &main(), &WorktreeStart::Checkpoint(forgotten)).await.unwrap();
 
     assert_eq!(fs::read_to_string(resumed.path().join("work.txt")).unwrap(), "later");
 }
@@ -157,13 +157,13 @@ async fn saving_what_has_not_changed_pushes_nothing() {
     let same = mirror.checkpoint(&worktree).await.unwrap();
     let pushed_meanwhile = forge.shows(&wip);
     fs::write(worktree.path().join("work.txt"), "two").unwrap();
-    let Saved::Pushed(changed) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let SaveOutcome::Pushed(changed) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
 
     assert_eq!((same, pushed_meanwhile), (first, None));
     assert_eq!(forge.shows(&wip), Some(changed.sha));
 }
 
-/// A repository with another one inside, recorded under `url`; and its mirror on a machine that is told to follow.
+/// A repository with another one inside, recorded under `url`; and its mirror on a machine that follows submodules.
 async fn with_submodule(forge: &Forge, path: &str, url: &str) -> Mirror {
     git(&forge.path(""), &["clone", "--quiet", "--bare", "remote.git", "other.git"]);
     let seed = forge.path("seed");
@@ -184,13 +184,13 @@ async fn submodules_are_checked_out_where_the_configuration_asks_for_them_and_ne
     let forge = Forge::new();
     let mirror = with_submodule(&forge, "vendor/other", "../other.git").await;
 
-    let worktree = mirror.create(run(1), &main(), &Start::Base).await.unwrap();
+    let worktree = mirror.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
     let inside = worktree.path().join("vendor/other");
     let found = fs::read_to_string(inside.join("readme.md")).unwrap();
     let status = git(worktree.path(), &["status", "--porcelain"]);
     fs::write(inside.join("readme.md"), "changed\n").unwrap();
     fs::write(worktree.path().join("work.txt"), "x").unwrap();
-    let Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!((found.as_str(), status.as_str()), ("hello\n", ""));
@@ -209,7 +209,7 @@ async fn a_submodule_that_would_run_something_or_leave_its_place_is_refused() {
         let forge = Forge::new();
         let mirror = with_submodule(&forge, path, url).await;
 
-        let refused = mirror.create(run(1), &main(), &Start::Base).await;
+        let refused = mirror.create(run(1), &main(), &WorktreeStart::Base).await;
 
         assert!(matches!(refused, Err(Error::Submodule { .. } | Error::Git(_))), "{path} {url}: {refused:?}");
         crate::hostile::no_canary(&forge.path(""));
@@ -221,12 +221,12 @@ async fn a_resumed_worktree_of_a_partial_mirror_can_merge_the_base_branch() {
     let forge = Forge::new();
     let (mirror, worktree) = forge.worktree_of_a_partial_mirror(&forge.host("first"), run(1)).await;
     fs::write(worktree.path().join("ours.txt"), "ours\n").unwrap();
-    let Saved::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
+    let SaveOutcome::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
     forge.commit("main", "readme.md", "hello, world\n");
     let moved = forge.commit("main", "theirs.txt", "theirs\n");
     let (mirror, _) = forge.worktree_of_a_partial_mirror(&forge.host("second"), run(2)).await;
 
-    let worktree = mirror.create(run(3), &main(), &Start::Checkpoint(saved)).await.unwrap();
+    let worktree = mirror.create(run(3), &main(), &WorktreeStart::Checkpoint(saved)).await.unwrap();
 
     assert_eq!(
         (worktree.base_head(), git(worktree.path(), &["rev-parse", "origin/main"])),

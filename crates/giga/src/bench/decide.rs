@@ -4,22 +4,22 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
-use domain::{Clock, Factory, FactoryId, Flags, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
-use scheduler::{FactoryState, Fleet, FleetView, Presence, Queue, Seat, Waiting, Weights, plan};
+use clock::SystemClock;
+use domain::{Clock, DispatchModes, Factory, FactoryId, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
+use scheduler::{FactoryState, Fleet, FleetView, Presence, Queue, Seat, WaitingJob, Weights, plan};
 use serde::Serialize;
 
 use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::figures::{Samples, rounded};
-use super::ground::Site;
+use super::statistics::{Samples, rounded};
+use super::target::BenchSite;
 
 /// Fleets that are decided for.
 const FACTORIES: [u32; 3] = [10, 1_000, 10_000];
 
-/// How many factories can run a job that asks for something rare.
+/// How many factories can run a job that requires a rare capability.
 const RARE: u32 = 10;
 
 /// What only [`RARE`] factories offer.
@@ -28,7 +28,7 @@ const RARE_TOKEN: &str = "gpu:l4";
 /// Rounds of which the median counts: a noisy moment spoils one of them.
 const ROUNDS: u32 = 5;
 
-/// Decisions of a round, each timed by itself.
+/// Decisions of a round, each timed individually.
 const DECISIONS: u32 = 1_000;
 
 /// Seats of a factory; half of all are taken while decisions are made.
@@ -49,9 +49,9 @@ struct Row {
     us_per_decision_p99: f64,
 }
 
-/// Measures the scheduler by itself, in this process.
-pub(super) fn run(context: &Context<'_>, site: &Site) -> Result<(), Failure> {
-    if let Site::There(_) = site {
+/// Measures the scheduler alone, in this process.
+pub(super) fn run(context: &Context<'_>, site: &BenchSite) -> Result<(), Failure> {
+    if let BenchSite::There(_) = site {
         return Err(Failure::usage(
             "this benchmark measures the scheduler alone, without a coordinator: leave --api away",
         ));
@@ -82,7 +82,7 @@ pub(super) fn run(context: &Context<'_>, site: &Site) -> Result<(), Failure> {
 
 fn measure(factories: u32, eligible: u32) -> Result<Row, Failure> {
     let clock = SystemClock::new();
-    let mut world = World::new(factories, eligible, clock.now())?;
+    let mut world = SimulatedFleet::new(factories, eligible, clock.now())?;
     // Before the first that counts, so many that half of the seats which the jobs can take are taken.
     for _ in 0..eligible * SEATS / 2 {
         world.decide()?;
@@ -109,7 +109,7 @@ fn measure(factories: u32, eligible: u32) -> Result<Row, Failure> {
 }
 
 /// A fleet in use: each decision takes a seat, and the oldest one comes free.
-struct World {
+struct SimulatedFleet {
     fleet: Fleet,
     shape: Arc<Shape>,
     seated: VecDeque<JobId>,
@@ -118,7 +118,7 @@ struct World {
     now: Timestamp,
 }
 
-impl World {
+impl SimulatedFleet {
     fn new(factories: u32, eligible: u32, now: Timestamp) -> Result<Self, Failure> {
         let mut fleet = Fleet::new();
         for n in 0..factories {
@@ -139,12 +139,12 @@ impl World {
 
     /// Decides for one job, and gives it its seat.
     fn decide(&mut self) -> Result<(), Failure> {
-        let (weights, products, flags) = (Weights::default(), BTreeMap::new(), Flags::default());
+        let (weights, products, flags) = (Weights::default(), BTreeMap::new(), DispatchModes::default());
         self.jobs += 1;
         let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
         let mut queue = Queue::new();
         let (shape, since) = (Arc::clone(&self.shape), self.now);
-        queue.insert(Waiting { job, shape, priority: Priority::Normal, since, avoid: None });
+        queue.insert(WaitingJob { job, shape, priority: Priority::Normal, since, avoid: None });
         let view = FleetView {
             now: self.now,
             fleet: &self.fleet,
@@ -197,6 +197,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
         joined_at: now,
         unavailable_repos: BTreeMap::new(),
         repo_identities: BTreeMap::new(),
+        resumed_windows: BTreeMap::new(),
     };
     let load = f64::from(n * 37 % 50) / 100.0;
     let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };

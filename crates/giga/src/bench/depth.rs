@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Epoch, JobId, Message, Mode, ProductId};
-use protocol::{JobList, Submitted};
+use protocol::{JobList, SubmitResponse};
 use serde::Serialize;
 
 use crate::cli::BenchDepthArgs;
@@ -12,12 +12,12 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::figures::{Samples, millis, rounded};
-use super::ground::{Ground, Site};
-use super::hand::{Hand, Inbox};
-use super::lives;
-use super::seed::{Fate, seed, timed};
-use super::visit::PRODUCT;
+use super::cleanup::PRODUCT;
+use super::fake_worker::{FakeWorker, Inbox};
+use super::seed::{SeedStage, seed, timed};
+use super::statistics::{Samples, millis, rounded};
+use super::target::{BenchSite, BenchTarget};
+use super::workload;
 
 /// The store that the large one is compared with.
 const SHALLOW: u64 = 1_000;
@@ -47,18 +47,18 @@ struct Medians {
 }
 
 /// Compares two coordinators of our own: stores of a known depth.
-pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchDepthArgs) -> Result<(), Failure> {
-    let mut shallow = Side::open(context, site, "shallow", SHALLOW).await?;
-    let mut deep = Side::open(context, site, "deep", args.stored).await?;
+pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchDepthArgs) -> Result<(), Failure> {
+    let mut shallow = MeasuredCoordinator::open(context, site, "shallow", SHALLOW).await?;
+    let mut deep = MeasuredCoordinator::open(context, site, "deep", args.stored).await?;
     context.out.note(&format!("measuring both in turns, {} times each operation", ROUNDS * PER_ROUND));
     for round in 0..=ROUNDS {
-        // Whoever goes first finds colder caches: they take turns at that too.
+        // The first one has colder caches: they alternate in the order too.
         let sides = if round % 2 == 0 { [&mut shallow, &mut deep] } else { [&mut deep, &mut shallow] };
         for side in sides {
             side.measure().await?;
             // The first round warms both up.
             if round == 0 {
-                side.taken = Taken::default();
+                side.taken = DepthSamples::default();
             }
         }
     }
@@ -91,36 +91,36 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchDepthArg
 }
 
 /// One of the two coordinators.
-struct Side {
-    ground: Ground,
+struct MeasuredCoordinator {
+    ground: BenchTarget,
     product: ProductId,
-    hand: Hand,
+    hand: FakeWorker,
     inbox: Inbox,
     jobs: u64,
-    taken: Taken,
+    taken: DepthSamples,
 }
 
 #[derive(Default)]
-struct Taken {
+struct DepthSamples {
     submit: Samples,
     dispatch: Samples,
     claim: Samples,
     list: Samples,
 }
 
-impl Side {
-    async fn open(context: &Context<'_>, site: &Site, name: &str, stored: u64) -> Result<Self, Failure> {
+impl MeasuredCoordinator {
+    async fn open(context: &Context<'_>, site: &BenchSite, name: &str, stored: u64) -> Result<Self, Failure> {
         let plot = site.plot(name).await?;
         let product: ProductId = PRODUCT.parse().map_err(|error| Failure::failed(format!("{error}")))?;
         context.out.note(&format!("storing {stored} jobs"));
         let store = plot.open_store().await?;
-        seed(context, &store.jobs, &product, 0, stored, Fate::Over).await?;
+        seed(context, &store.jobs, &product, 0, stored, SeedStage::Over).await?;
         store.close().await.map_err(|error| Failure::failed(error.to_string()))?;
-        let ground = Ground::start(plot).await?;
+        let ground = BenchTarget::start(plot).await?;
         let product = ground.product().await?;
         let hand = ground.hire(&product, 0, 1).await?;
         let inbox = hand.inbox().await?;
-        Ok(Self { ground, product, hand, inbox, jobs: 0, taken: Taken::default() })
+        Ok(Self { ground, product, hand, inbox, jobs: 0, taken: DepthSamples::default() })
     }
 
     async fn measure(&mut self) -> Result<(), Failure> {
@@ -180,9 +180,9 @@ impl Side {
         Ok(())
     }
 
-    async fn submit(&mut self) -> Result<(Submitted, Duration), Failure> {
+    async fn submit(&mut self) -> Result<(SubmitResponse, Duration), Failure> {
         self.jobs += 1;
-        let request = lives::submit(&self.product, self.jobs);
+        let request = workload::submit(&self.product, self.jobs);
         let posting = self.ground.admin().post("/jobs", &request);
         let (answer, took) = timed(self.ground.clock.as_ref(), posting).await;
         Ok((answer?, took))

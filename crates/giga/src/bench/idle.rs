@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::{Clock, Entropy, Mode, ProductId};
-use factory::{Found, Pace, Woken};
+use factory::{PollBackoff, PollResult, PollTrigger};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -15,18 +15,18 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::figures::rounded;
-use super::ground::{Ground, Site};
-use super::hand::Hand;
+use super::fake_worker::FakeWorker;
 use super::process;
+use super::statistics::rounded;
+use super::target::{BenchSite, BenchTarget};
 
 /// The modes, in the order of the table.
 const MODES: [Mode; 3] = [Mode::Poll, Mode::Gate, Mode::Push];
 
-/// How often factories ask in the modes in which they do.
+/// The interval at which factories poll, in the modes with polling.
 const POLL_EVERY: Duration = Duration::from_secs(3);
 
-/// Between the last factory's start and the first look: they have opened their streams and asked once.
+/// The pause between the last factory's start and the first reading: they have opened their streams and polled once.
 const SETTLE: Duration = Duration::from_secs(4);
 
 #[derive(Serialize)]
@@ -49,15 +49,15 @@ struct Row {
     rss_mb: Option<f64>,
 }
 
-/// What the factories asked for so far.
+/// The requests of the factories so far.
 #[derive(Default)]
-struct Asked {
+struct RequestCounts {
     claims: AtomicU64,
     looks: AtomicU64,
 }
 
 /// Measures a fleet with nothing to do, mode by mode.
-pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchIdleArgs) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchIdleArgs) -> Result<(), Failure> {
     let ground = site.open().await?;
     let product = ground.product().await?;
     let mut sizes = args.factories.clone();
@@ -96,20 +96,20 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchIdleArgs
 }
 
 async fn measure(
-    ground: &Ground,
-    hands: &[Hand],
+    ground: &BenchTarget,
+    hands: &[FakeWorker],
     product: &ProductId,
     mode: Mode,
     seconds: u32,
 ) -> Result<Row, Failure> {
     ground.admin().set_mode(Some(product), Some(mode)).await?;
-    let asked: Arc<Asked> = Arc::default();
+    let asked: Arc<RequestCounts> = Arc::default();
     let mut idling = JoinSet::new();
     for hand in hands {
         idling.spawn(idle(hand.clone(), product.clone(), mode, Arc::clone(&ground.clock), Arc::clone(&asked)));
     }
     ground.clock.sleep(SETTLE).await;
-    // To ask for the count costs operations of its own: they are counted first.
+    // Reading the counter costs operations of its own: they are measured first.
     let (before, again) = (ground.store_operations().await?, ground.store_operations().await?);
     let cost_of_asking = again - before;
     let (cpu, started) = (ground.cpu_time(), ground.clock.monotonic());
@@ -136,13 +136,13 @@ async fn measure(
     })
 }
 
-/// One factory with nothing to do: its stream is open, its heart beats, and it asks as its mode says.
+/// One factory with nothing to do: its stream is open, it sends heartbeats, and it polls as its mode requires.
 async fn idle(
-    hand: Hand,
+    hand: FakeWorker,
     product: ProductId,
     mode: Mode,
     clock: Arc<dyn Clock>,
-    asked: Arc<Asked>,
+    asked: Arc<RequestCounts>,
 ) -> Result<(), Failure> {
     let renew_every = Duration::from_millis(hand.beat().await?.renew_every_ms);
     let mut inbox = hand.inbox().await?;
@@ -165,32 +165,35 @@ async fn idle(
     }
 }
 
-/// Asks for work by the rules of a real factory.
+/// Polls for work as a real factory does.
 async fn ask_for_ever(
-    hand: &Hand,
+    hand: &FakeWorker,
     product: &ProductId,
     mode: Mode,
     clock: &dyn Clock,
-    asked: &Asked,
+    asked: &RequestCounts,
 ) -> Result<(), Failure> {
     let entropy: &dyn Entropy = &SystemEntropy;
-    let mut pace = Pace::new(POLL_EVERY);
+    let mut pace = PollBackoff::new(POLL_EVERY);
     let mut pause = pace.first(entropy.fraction());
     loop {
         clock.sleep(pause).await;
         let is_open = match mode {
             Mode::Gate => {
                 asked.looks.fetch_add(1, Ordering::Relaxed);
-                pace.opens(hand.client.queue_state(std::slice::from_ref(product), pace.tag()).await?, Woken::ByTime)
+                pace.opens(
+                    hand.client.queue_state(std::slice::from_ref(product), pace.tag()).await?,
+                    PollTrigger::ByTime,
+                )
             }
             _ => true,
         };
         let found = if is_open {
             asked.claims.fetch_add(1, Ordering::Relaxed);
             let claimed = hand.claim(1).await?;
-            if claimed.granted.is_empty() { Found::Nothing } else { Found::Work }
+            if claimed.granted.is_empty() { PollResult::Nothing } else { PollResult::Work }
         } else {
-            Found::Closed
+            PollResult::Closed
         };
         pause = pace.after(found, entropy.fraction());
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{Clock, JobId, ProductId};
 use parking_lot::Mutex;
-use protocol::Submitted;
+use protocol::SubmitResponse;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -15,12 +15,12 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::crew::Crew;
-use super::figures::{Samples, millis};
-use super::ground::{Ground, Site};
-use super::hand::Hand;
-use super::lives;
+use super::fake_worker::FakeWorker;
+use super::statistics::{Samples, millis};
+use super::target::{BenchSite, BenchTarget};
 use super::watcher::Watcher;
+use super::worker_pool::WorkerPool;
+use super::workload;
 
 /// Factories that share the work, and seats of each.
 const FACTORIES: u32 = 4;
@@ -45,23 +45,23 @@ struct Report {
 
 /// How long jobs took to their leases.
 #[derive(Default)]
-struct Taken {
+struct LatencySamples {
     from_answer: Samples,
     from_request: Samples,
 }
 
 /// When each job was sent, acknowledged and when its lease was held, on this process' clock.
 #[derive(Default)]
-struct Moments {
+struct JobTimestamps {
     sent: HashMap<JobId, Duration>,
     acknowledged: HashMap<JobId, Duration>,
     held: HashMap<JobId, Duration>,
 }
 
 /// Measures the latency of dispatch.
-pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchLatencyArgs) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchLatencyArgs) -> Result<(), Failure> {
     let ground = site.open().await?;
-    let Taken { from_answer: samples, from_request } = measure(context, &ground, args).await?;
+    let LatencySamples { from_answer: samples, from_request } = measure(context, &ground, args).await?;
     ground.stop().await?;
     let report = Report {
         bench: "latency",
@@ -91,11 +91,15 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchLatencyA
     context.out.whole_table(&table)
 }
 
-async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs) -> Result<Taken, Failure> {
+async fn measure(
+    context: &Context<'_>,
+    ground: &BenchTarget,
+    args: &BenchLatencyArgs,
+) -> Result<LatencySamples, Failure> {
     let product = ground.product().await?;
-    let moments: Arc<Mutex<Moments>> = Arc::default();
+    let moments: Arc<Mutex<JobTimestamps>> = Arc::default();
     let work = |hand| live(hand, Arc::clone(&ground.clock), Arc::clone(&moments));
-    let mut crew = Crew::hire(ground, &product, (FACTORIES, SEATS), work).await?;
+    let mut crew = WorkerPool::hire(ground, &product, (FACTORIES, SEATS), work).await?;
     let mut watcher = Watcher::open(ground.admin(), &product).await?;
     let (warm_up, count) = (u64::from(WARM_UP * args.rate), u64::from(args.seconds * args.rate));
     context.out.note(&format!("{} jobs/s for {} seconds, after {WARM_UP} to warm up", args.rate, args.seconds));
@@ -104,8 +108,8 @@ async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs
         watcher.wait_for(warm_up + count).await
     };
     crew.during(submitting).await?;
-    let Moments { sent, acknowledged, held } = std::mem::take(&mut *moments.lock());
-    let mut taken = Taken::default();
+    let JobTimestamps { sent, acknowledged, held } = std::mem::take(&mut *moments.lock());
+    let mut taken = LatencySamples::default();
     for (job, acknowledged) in acknowledged {
         let Some(held) = held.get(&job) else {
             return Err(Failure::failed(format!("job {job} shipped without a lease that was seen")));
@@ -121,11 +125,11 @@ async fn measure(context: &Context<'_>, ground: &Ground, args: &BenchLatencyArgs
 
 /// Submits at the rate; those of the warm-up are not noted.
 async fn submit_steadily(
-    ground: &Ground,
+    ground: &BenchTarget,
     product: &ProductId,
     rate: u32,
     (warm_up, count): (u64, u64),
-    moments: &Arc<Mutex<Moments>>,
+    moments: &Arc<Mutex<JobTimestamps>>,
 ) -> Result<(), Failure> {
     let every = Duration::from_secs(1) / rate.max(1);
     let (started, mut submitting) = (ground.clock.monotonic(), JoinSet::new());
@@ -137,11 +141,11 @@ async fn submit_steadily(
             ground.clock.sleep(wait).await;
         }
         let (client, clock, moments) = (ground.admin().clone(), Arc::clone(&ground.clock), Arc::clone(moments));
-        let request = lives::submit(product, n);
+        let request = workload::submit(product, n);
         let counts = n >= warm_up;
         submitting.spawn(async move {
             let sent = clock.monotonic();
-            let answer: Submitted = client.post("/jobs", &request).await?;
+            let answer: SubmitResponse = client.post("/jobs", &request).await?;
             if counts {
                 let mut moments = moments.lock();
                 moments.sent.insert(answer.job.id, sent);
@@ -157,8 +161,8 @@ async fn submit_steadily(
 }
 
 /// Lives every offer of a factory to its end, and notes when its lease was held.
-async fn live(hand: Hand, clock: Arc<dyn Clock>, moments: Arc<Mutex<Moments>>) -> Result<(), Failure> {
-    lives::live_each(hand, move |hand, message| {
+async fn live(hand: FakeWorker, clock: Arc<dyn Clock>, moments: Arc<Mutex<JobTimestamps>>) -> Result<(), Failure> {
+    workload::live_each(hand, move |hand, message| {
         let (clock, moments) = (Arc::clone(&clock), Arc::clone(&moments));
         async move {
             let accepted = hand.accept(&message).await?;

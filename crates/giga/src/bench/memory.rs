@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, ProductId};
 use serde::Serialize;
 
@@ -11,10 +11,10 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::figures::{Samples, millis, rounded};
-use super::ground::{Ground, Plot, Site};
 use super::process;
-use super::seed::{Fate, seed};
+use super::seed::{SeedStage, seed};
+use super::statistics::{Samples, millis, rounded};
+use super::target::{BenchSite, BenchTarget, ScratchStore};
 
 /// Starts of which the median counts.
 const STARTS: u32 = 3;
@@ -44,16 +44,16 @@ struct Row {
 }
 
 /// Measures coordinators of our own: another one cannot be stopped and started.
-pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchMemoryArgs) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchMemoryArgs) -> Result<(), Failure> {
     let mut plot = site.plot("memory").await?;
     let product = ProductId::default_product();
     let (stored, mut open) = (args.stored, 0);
     context.out.note(&format!("storing {stored} jobs that are over"));
-    write(context, &plot, &product, (0, stored), Fate::Over).await?;
+    write(context, &plot, &product, (0, stored), SeedStage::Over).await?;
     let mut rows = Vec::new();
     for wanted in [args.open, args.resident.max(args.open)] {
         context.out.note(&format!("storing {} jobs that wait", wanted - open));
-        write(context, &plot, &product, (stored + open, wanted - open), Fate::Open).await?;
+        write(context, &plot, &product, (stored + open, wanted - open), SeedStage::Open).await?;
         open = wanted;
         let (row, back) = measure(plot, stored, open).await?;
         plot = back;
@@ -86,10 +86,10 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchMemoryAr
 
 async fn write(
     context: &Context<'_>,
-    plot: &Plot,
+    plot: &ScratchStore,
     product: &ProductId,
     (from, count): (u64, u64),
-    fate: Fate,
+    fate: SeedStage,
 ) -> Result<(), Failure> {
     let store = plot.open_store().await?;
     seed(context, &store.jobs, product, from, count, fate).await?;
@@ -97,12 +97,12 @@ async fn write(
 }
 
 /// Starts a coordinator on the plot, several times; its memory is read after the last.
-async fn measure(mut plot: Plot, stored: u64, open: u64) -> Result<(Row, Plot), Failure> {
+async fn measure(mut plot: ScratchStore, stored: u64, open: u64) -> Result<(Row, ScratchStore), Failure> {
     let clock = SystemClock::new();
     let (mut starts, mut rss_mb) = (Samples::default(), 0.0);
     for n in 1..=STARTS {
         let started = clock.monotonic();
-        let ground = Ground::start(plot).await?;
+        let ground = BenchTarget::start(plot).await?;
         ground.is_ready().await?;
         starts.add(clock.monotonic().saturating_sub(started));
         if n == STARTS {

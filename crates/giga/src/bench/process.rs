@@ -1,4 +1,4 @@
-//! What the operating system says about a process.
+//! Process statistics from the operating system.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
+use clock::{SystemClock, SystemEntropy};
 use domain::{
     Actor, Body, Clock, DepsState, Entropy, Expected, Job, JobId, JobStore, Manifest, ProductId, StageEvent,
     Strictness, Submission, Timestamp,
@@ -12,7 +12,7 @@ use domain::{
 use crate::command::Context;
 use crate::failure::Failure;
 
-use super::lives;
+use super::workload;
 
 /// Jobs of one commit, and commits on their way at one time.
 const CHUNK: u64 = 1_000;
@@ -22,7 +22,7 @@ const NOTE_EVERY: u64 = 200_000;
 
 /// What becomes of the jobs that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum SeedStage {
     /// They are over: submitted and cancelled.
     Over,
     /// They wait for a factory.
@@ -36,7 +36,7 @@ pub(super) async fn seed(
     product: &ProductId,
     from: u64,
     count: u64,
-    fate: Fate,
+    fate: SeedStage,
 ) -> Result<(), Failure> {
     let clock = SystemClock::new();
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
@@ -46,7 +46,7 @@ pub(super) async fn seed(
         let now = clock.now();
         let units: Result<Vec<_>, Failure> = (0..size)
             .map(|n| {
-                let body = lives::manifest(product, from + done + n);
+                let body = workload::manifest(product, from + done + n);
                 let job = job(product, &body, JobId::new(now, entropy.bytes()), now, fate)?;
                 Ok(job.commit_at(Expected::Absent, Some(Body(body.into()))))
             })
@@ -62,7 +62,7 @@ pub(super) async fn seed(
     Ok(())
 }
 
-fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: Fate) -> Result<Job, Failure> {
+fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: SeedStage) -> Result<Job, Failure> {
     let manifest = Manifest::parse(body, Strictness::Strict)
         .map_err(|findings| Failure::failed(format!("the sample manifest is refused: {findings:?}")))?;
     let submission = Submission {
@@ -77,8 +77,8 @@ fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: Fate) ->
     };
     let job = Job::submit(submission, DepsState::Met);
     match fate {
-        Fate::Open => Ok(job),
-        Fate::Over => {
+        SeedStage::Open => Ok(job),
+        SeedStage::Over => {
             let cancelled = StageEvent::Cancelled { message: None };
             job.apply(cancelled, at, Actor::Coordinator).map_err(|refusal| Failure::failed(refusal.to_string()))
         }

@@ -10,11 +10,11 @@ use crate::command::Context;
 use crate::failure::Failure;
 use crate::output::Table;
 
-use super::crew::Crew;
-use super::figures::rounded;
-use super::ground::{Ground, Site};
-use super::lives;
+use super::statistics::rounded;
+use super::target::{BenchSite, BenchTarget};
 use super::watcher::Watcher;
+use super::worker_pool::WorkerPool;
+use super::workload;
 
 /// Callers that submit batches.
 const BATCHERS: u64 = 4;
@@ -27,7 +27,7 @@ const WARM_UP: u64 = 1_000;
 const EVENTS_PER_LIFE: u64 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum Workload {
     Single,
     Batched,
 }
@@ -38,13 +38,13 @@ struct Report {
     lives: u64,
     single_lives_per_s: f64,
     batched_lives_per_s: f64,
-    single: Measured,
-    batched: Measured,
+    single: Measurement,
+    batched: Measurement,
 }
 
 /// One measurement, with where the processor's time went.
 #[derive(Clone, Copy, Serialize)]
-struct Measured {
+struct Measurement {
     lives_per_s: f64,
     events_per_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,9 +54,9 @@ struct Measured {
 }
 
 /// Measures lives per second, one operation per request and batched.
-pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchThroughputArgs) -> Result<(), Failure> {
-    let single = measure(context, site, Manner::Single, args).await?;
-    let batched = measure(context, site, Manner::Batched, args).await?;
+pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchThroughputArgs) -> Result<(), Failure> {
+    let single = measure(context, site, Workload::Single, args).await?;
+    let batched = measure(context, site, Workload::Batched, args).await?;
     let report = Report {
         bench: "throughput",
         lives: args.lives,
@@ -85,25 +85,25 @@ pub(super) async fn run(context: &Context<'_>, site: &Site, args: &BenchThroughp
 
 async fn measure(
     context: &Context<'_>,
-    site: &Site,
-    manner: Manner,
+    site: &BenchSite,
+    manner: Workload,
     args: &BenchThroughputArgs,
-) -> Result<Measured, Failure> {
+) -> Result<Measurement, Failure> {
     let count = args.lives;
     let ground = site.open().await?;
     let product = ground.product().await?;
     let size = (args.factories, args.seats);
     let mut crew = match manner {
-        Manner::Single => Crew::hire(&ground, &product, size, lives::live_singly).await?,
-        Manner::Batched => Crew::hire(&ground, &product, size, lives::live_in_batches).await?,
+        Workload::Single => WorkerPool::hire(&ground, &product, size, workload::live_singly).await?,
+        Workload::Batched => WorkerPool::hire(&ground, &product, size, workload::live_in_batches).await?,
     };
     let mut watcher = Watcher::open(ground.admin(), &product).await?;
     context.out.note(&format!("{manner:?}: {WARM_UP} lives to warm up, then {count} that count").to_lowercase());
     crew.during(live(&ground, &product, manner, (WARM_UP, args.submitters), &mut watcher)).await?;
-    let (events, started, cpu) = (watcher.events(), ground.clock.monotonic(), Used::now(&ground));
+    let (events, started, cpu) = (watcher.events(), ground.clock.monotonic(), CpuTime::now(&ground));
     crew.during(live(&ground, &product, manner, (count, args.submitters), &mut watcher)).await?;
     let took = ground.clock.monotonic().saturating_sub(started).as_secs_f64();
-    let (used, events) = (Used::now(&ground), watcher.events() - events);
+    let (used, events) = (CpuTime::now(&ground), watcher.events() - events);
     drop(crew);
     ground.stop().await?;
     if events < count * EVENTS_PER_LIFE {
@@ -112,7 +112,7 @@ async fn measure(
     let per_life = |before: Option<Duration>, after: Option<Duration>| {
         Some(rounded(after?.saturating_sub(before?).as_secs_f64() * 1e6 / count as f64, 1))
     };
-    Ok(Measured {
+    Ok(Measurement {
         lives_per_s: rounded(count as f64 / took, 1),
         events_per_s: rounded(events as f64 / took, 1),
         coordinator_us_per_life: per_life(cpu.coordinator, used.coordinator),
@@ -121,29 +121,29 @@ async fn measure(
 }
 
 /// Processor time used so far.
-struct Used {
+struct CpuTime {
     coordinator: Option<Duration>,
     clients: Option<Duration>,
 }
 
-impl Used {
-    fn now(ground: &Ground) -> Self {
+impl CpuTime {
+    fn now(ground: &BenchTarget) -> Self {
         Self { coordinator: ground.cpu_time(), clients: super::process::cpu_time(std::process::id()) }
     }
 }
 
 /// Submits jobs and waits until the watcher has seen all of them end.
 async fn live(
-    ground: &Ground,
+    ground: &BenchTarget,
     product: &ProductId,
-    manner: Manner,
+    manner: Workload,
     (count, submitters): (u64, u64),
     watcher: &mut Watcher,
 ) -> Result<(), Failure> {
     let goal = watcher.shipped() + count;
     match manner {
-        Manner::Single => lives::submit_singly(ground.admin(), product, count, submitters).await?,
-        Manner::Batched => lives::submit_in_batches(ground.admin(), product, count, BATCHERS, BATCH).await?,
+        Workload::Single => workload::submit_singly(ground.admin(), product, count, submitters).await?,
+        Workload::Batched => workload::submit_in_batches(ground.admin(), product, count, BATCHERS, BATCH).await?,
     }
     watcher.wait_for(goal).await
 }

@@ -1,4 +1,4 @@
-//! Somebody who watches: an event stream that is read to the end, as a browser would.
+//! A subscriber of the event stream that reads every event, as a browser would.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,13 +24,13 @@ impl Watcher {
         let mut stream = client.events("/events/stream", None).await?;
         let events = Arc::new(AtomicU64::new(0));
         let (ended, shipped) = watch::channel(0);
-        // The greeting says that the stream is open.
+        // The first message confirms that the stream is open.
         stream.next().await?;
         let counted = Arc::clone(&events);
         let mut task = JoinSet::new();
         task.spawn(async move {
             while let Ok(Some(event)) = stream.next().await {
-                // Whoever has missed something cannot count any more.
+                // A subscriber that has missed events cannot count any more.
                 if event.event == "reset" {
                     return;
                 }

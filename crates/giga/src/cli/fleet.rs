@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use domain::{Capability, FactoryId, Mode, ProductId, RepoName};
 
-use crate::config::Span;
+use crate::config::HumanDuration;
 
 /// Arguments of `factories`.
 #[derive(Debug, Args)]
@@ -90,7 +90,7 @@ pub(crate) struct TokenCreateArgs {
     pub(crate) name: Option<String>,
     /// How long it lives, such as 12h or 30d; for ever when absent, one hour for --join
     #[arg(long, value_name = "TIME")]
-    pub(crate) ttl: Option<Span>,
+    pub(crate) ttl: Option<HumanDuration>,
 }
 
 /// The roles of people and programs.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use domain::StageName;
 
-use crate::config::Span;
+use crate::config::HumanDuration;
 
 /// Arguments of `submit`.
 #[derive(Debug, Args)]
@@ -41,10 +41,13 @@ pub(crate) struct WaitArgs {
     pub(crate) ids: Vec<String>,
     /// Give up after this long, such as 90s or 10m
     #[arg(long, value_name = "TIME")]
-    pub(crate) timeout: Option<Span>,
+    pub(crate) timeout: Option<HumanDuration>,
     /// What to wait for
     #[arg(long, value_enum, default_value_t = Until::Rest)]
     pub(crate) until: Until,
+    /// Keep waiting for a job that no factory can run or ship; without this it ends the wait after a minute
+    #[arg(long)]
+    pub(crate) patient: bool,
 }
 
 /// What is waited for.
@@ -135,9 +138,12 @@ pub(crate) struct ShipArgs {
     /// Ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Wait until they are merged
+    /// Wait until they are merged; a merge that no factory can do ends the wait after a minute
     #[arg(long)]
     pub(crate) wait: bool,
+    /// With --wait: keep waiting for a merge that no factory can do
+    #[arg(long, requires = "wait")]
+    pub(crate) patient: bool,
 }
 
 /// What can be done with dead letters.

@@ -7,8 +7,8 @@ use clap::Args;
 use domain::{Capability, FactoryId};
 
 use crate::cli::GlobalArgs;
+use crate::compose::ParentWatch;
 use crate::config::Overrides;
-use crate::fleet::Lifeline;
 
 /// Arguments of `serve`.
 #[derive(Debug, Clone, Default, Args)]
@@ -42,8 +42,8 @@ pub(crate) struct ServeArgs {
 
 impl ServeArgs {
     /// Whether it ends with whoever started it.
-    pub(crate) fn lifeline(&self) -> Lifeline {
-        if self.until_stdin_closes { Lifeline::Stdin } else { Lifeline::None }
+    pub(crate) fn lifeline(&self) -> ParentWatch {
+        if self.until_stdin_closes { ParentWatch::Stdin } else { ParentWatch::None }
     }
 
     pub(super) fn overrides(&self) -> Overrides {
@@ -103,8 +103,8 @@ impl FactoryArgs {
     }
 
     /// Whether it ends with whoever started it.
-    pub(crate) fn lifeline(&self) -> Lifeline {
-        if self.until_stdin_closes { Lifeline::Stdin } else { Lifeline::None }
+    pub(crate) fn lifeline(&self) -> ParentWatch {
+        if self.until_stdin_closes { ParentWatch::Stdin } else { ParentWatch::None }
     }
 
     pub(super) fn overrides(&self) -> Overrides {

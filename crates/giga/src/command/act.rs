@@ -1,4 +1,4 @@
-//! `giga cancel`, `giga requeue` and `giga ship`: what people do to jobs.
+//! `giga cancel`, `giga requeue` and `giga ship`: actions on jobs.
 
 use domain::{JobId, StageName};
 use protocol::{Action, ActionRequest, Client, JobView};
@@ -17,7 +17,7 @@ pub(super) async fn cancel(context: &Context<'_>, args: CancelArgs) -> Result<()
     act(context, &client, &ids, Action::Cancel, &request).await.map(drop)
 }
 
-/// Sends jobs round again. One that asks is not sent on without an answer by mistake.
+/// Requeues jobs. One that asks a question is not requeued without an answer by mistake.
 pub(super) async fn requeue(context: &Context<'_>, args: RequeueArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
@@ -54,8 +54,9 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
         });
         return Ok(());
     }
-    // A merge that does not work out leaves the job at rest: to wait for `shipped` alone could take for ever.
-    let jobs = wait::watch(context, &client, &ids, Until::Rest, wait::Patience::Endless).await?;
+    // A failed merge leaves the job in `testing`: waiting for `shipped` alone could take for ever.
+    let policy = wait::UnplaceablePolicy::of(args.patient);
+    let jobs = wait::watch(context, &client, &ids, Until::Rest, policy).await?;
     wait::report(context, &jobs)?;
     match jobs.iter().find(|job| job.stage != StageName::Shipped) {
         None => Ok(()),

@@ -7,7 +7,7 @@ use crate::output::{Cell, Table, Tint, age};
 
 use super::Context;
 
-/// Lists what needs a person.
+/// Lists what needs an operator.
 pub(super) async fn alerts(context: &Context<'_>) -> Result<(), Failure> {
     let alerts: AlertList = context.client()?.get("/alerts").await?;
     if context.out.is_json() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::{EventKind, JobEvent, Timestamp};
 use protocol::JobView;
 
-use crate::config::Span;
+use crate::config::HumanDuration;
 
 /// An attempt that failed, and when the next one begins.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl<'t> Backoff<'t> {
         Some(Self { attempts: job.attempts, message: job.message.as_deref(), until })
     }
 
-    /// As an event tells it.
+    /// From an event.
     pub(crate) fn of_event(event: &'t JobEvent) -> Option<Self> {
         let data = Some(&event.data).filter(|_| event.kind == EventKind::AttemptFailed)?;
         Some(Self {
@@ -35,13 +35,16 @@ impl<'t> Backoff<'t> {
         })
     }
 
-    /// What happened, and how long it takes from `now` until it goes on.
+    /// What happened, and the time from `now` to the retry.
     pub(crate) fn sentence(&self, place: &str, now: Timestamp) -> String {
         let message = self.message.map_or_else(String::new, |message| format!(": {message}"));
-        // To the second, and never too early.
+        format!("attempt {} failed{place}{message}; next try in {}", self.attempts, self.left(now))
+    }
+
+    /// How long it takes until the next attempt: to the second, rounded up.
+    pub(crate) fn left(&self, now: Timestamp) -> HumanDuration {
         let left = self.until.since(now).as_millis().div_ceil(1_000);
-        let left = Span(Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)));
-        format!("attempt {} failed{place}{message}; next try in {left}", self.attempts)
+        HumanDuration(Duration::from_secs(u64::try_from(left).unwrap_or(u64::MAX)))
     }
 }
 

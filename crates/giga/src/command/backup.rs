@@ -11,20 +11,20 @@ use domain::{Backup as _, BackupSummary, Timestamp};
 use protocol::{Client, SUMMARY_HEADER};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use store::{DirectoryLogs, Postgres, PostgresOptions, PostgresUrl, Tenancy};
+use store::{DirectoryLogs, Exclusivity, PostgresOptions, PostgresStore, PostgresUrl};
 
 use crate::cli::BackupArgs;
 use crate::failure::Failure;
 
 use super::Context;
-use super::whereabouts::{Whereabouts, find};
+use super::store_location::{StoreLocation, find};
 
 /// How often progress is shown: a second or so of a fast network.
 const SHOWN_EVERY: u64 = 64 * 1024 * 1024;
 
 /// What was written, for programs.
 #[derive(Serialize)]
-struct Taken<'t> {
+struct BackupReport<'t> {
     file: String,
     #[serde(flatten)]
     summary: &'t BackupSummary,
@@ -45,12 +45,12 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
     // What an earlier try left is of no use.
     let _ = std::fs::remove_file(&part);
     let taken = match find(context).await? {
-        Whereabouts::Running(client) => fetch(context, &client, &part).await,
-        Whereabouts::File(database) => {
+        StoreLocation::Running(client) => fetch(context, &client, &part).await,
+        StoreLocation::File(database) => {
             let copied = copy(database, part.clone(), context.now()).await;
             with_evidence(context, copied, &part).await
         }
-        Whereabouts::Server(url) => with_evidence(context, copy_from(context, &url, &part).await, &part).await,
+        StoreLocation::Server(url) => with_evidence(context, copy_from(context, &url, &part).await, &part).await,
     };
     let summary = match taken {
         Ok(summary) => summary,
@@ -64,7 +64,7 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
     show(context, &file, &summary)
 }
 
-/// Looks at a backup, whatever its size, off the thread that runs everything else.
+/// Verifies a backup of any size, on a blocking thread.
 pub(super) async fn inspect(file: &Path) -> Result<BackupSummary, Failure> {
     if !file.exists() {
         return Err(Failure::not_found(format!("there is no file {}", file.display())).hint("`giga backup` writes one"));
@@ -83,7 +83,7 @@ async fn copy(database: PathBuf, to: PathBuf, now: Timestamp) -> Result<BackupSu
     }
 }
 
-/// Adds what backs runs, from the logs in the data folder.
+/// Adds the evidence of runs, from the logs in the data directory.
 async fn with_evidence(
     context: &Context<'_>,
     copied: Result<BackupSummary, Failure>,
@@ -95,15 +95,15 @@ async fn with_evidence(
     Ok(packed.context("the copy broke off")?.map_err(anyhow::Error::new)?)
 }
 
-/// The logs in the data folder; nothing is printed into them from here.
+/// The logs in the data directory; this process writes nothing to them.
 pub(super) fn logs(context: &Context<'_>) -> DirectoryLogs {
     DirectoryLogs::new(context.config.data.logs(), u64::MAX)
 }
 
-/// Copies a database, whoever works on it: that changes nothing in it.
+/// Copies a database, even one that is in use: that changes nothing in it.
 async fn copy_from(context: &Context<'_>, url: &PostgresUrl, to: &Path) -> Result<BackupSummary, Failure> {
-    let options = PostgresOptions { tenancy: Tenancy::Guest, ..PostgresOptions::default() };
-    let postgres = Postgres::open(url, options, Arc::clone(&context.clock)).await.map_err(anyhow::Error::new)?;
+    let options = PostgresOptions { tenancy: Exclusivity::Guest, ..PostgresOptions::default() };
+    let postgres = PostgresStore::open(url, options, Arc::clone(&context.clock)).await.map_err(anyhow::Error::new)?;
     let copied = postgres.back_up(to, context.now()).await;
     postgres.close().await.map_err(anyhow::Error::new)?;
     Ok(copied.map_err(anyhow::Error::new)?)
@@ -155,7 +155,7 @@ fn put_in_place(part: &Path, file: &Path) -> std::io::Result<()> {
 
 fn show(context: &Context<'_>, file: &Path, summary: &BackupSummary) -> Result<(), Failure> {
     if context.out.is_json() {
-        return context.out.document(&Taken { file: file.display().to_string(), summary });
+        return context.out.document(&BackupReport { file: file.display().to_string(), summary });
     }
     context.out.note(&describe(summary));
     context.out.note(&format!("sha256 {}", summary.sha256));

@@ -9,7 +9,7 @@ use crate::output::{Cell, Table, Tint, age, clean};
 use super::query::Query;
 use super::{Context, job_id};
 
-/// A list that is read by a person.
+/// A list for users.
 const SHOWN_MAX: &str = "200";
 
 /// Lists dead-lettered jobs, or dismisses some.

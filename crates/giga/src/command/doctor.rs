@@ -9,9 +9,11 @@ mod state;
 mod store;
 mod tools;
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
-use crate::config::{Config, Listed};
+use crate::config::{Config, ListedSetting};
 use crate::failure::Failure;
 use crate::output::{Cell, Output, Table, Tint};
 
@@ -20,7 +22,7 @@ use check::{Check, Verdict};
 #[derive(Serialize)]
 struct Findings {
     checks: Vec<Check>,
-    settings: Vec<Listed>,
+    settings: Vec<ListedSetting>,
 }
 
 /// Checks this machine; fails if anything is broken.
@@ -64,7 +66,17 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.push(agents::confinement(&config.factory));
     checks.extend(agents::opened(&config.factory));
     checks.extend(tools::capabilities(&config).await);
-    Findings { checks, settings: config.listing }
+    let in_use = state::in_use(&config);
+    Findings { checks, settings: listed(config.listing, &in_use) }
+}
+
+/// The settings, with the state directories that are in use where no setting names one.
+fn listed(mut settings: Vec<ListedSetting>, in_use: &[PathBuf]) -> Vec<ListedSetting> {
+    for setting in settings.iter_mut().filter(|setting| setting.key == "factory.state" && !in_use.is_empty()) {
+        let states: Vec<String> = in_use.iter().map(|state| state.display().to_string()).collect();
+        setting.value = states.join(", ");
+    }
+    settings
 }
 
 fn program() -> Check {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Actor, Bookmark, EventKind, Generation, JobEvent, JobId, Position, StageName};
+use domain::{EventCursor, EventKind, Generation, JobEvent, JobId, Position, StageName};
 use protocol::{Client, EventList, ProgressEvent};
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use crate::cli::EventsArgs;
 use crate::failure::Failure;
 use crate::output::{Tint, clean};
 
-use super::follow::{Follower, News};
+use super::follow::{EventFollower, StreamMessage};
 use super::query::Query;
 use super::titles::Titles;
-use super::{Context, doing, job_id};
+use super::{Context, activity, job_id};
 
 /// The last events may be about jobs that we may not see: a replay is also over when nothing has come for this long.
 const REPLAY_SILENCE: Duration = Duration::from_secs(1);
@@ -45,13 +45,13 @@ pub(super) async fn events(context: &Context<'_>, args: EventsArgs) -> Result<()
 }
 
 async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<(), Failure> {
-    let mut stream = Follower::open(context, client, path, None).await?;
+    let mut stream = EventFollower::open(context, client, path, None).await?;
     let mut titles = Titles::new(client);
     loop {
         match stream.next().await? {
-            News::Happened { json, event } => show(context, &mut titles, &json, event.as_deref()).await?,
-            News::Doing(news) => show_doing(context, &mut titles, &news).await?,
-            News::Reset => context.out.note("reset: events may be missing here"),
+            StreamMessage::Happened { json, event } => show(context, &mut titles, &json, event.as_deref()).await?,
+            StreamMessage::Doing(news) => show_doing(context, &mut titles, &news).await?,
+            StreamMessage::Reset => context.out.note("reset: events may be missing here"),
         }
     }
 }
@@ -59,19 +59,19 @@ async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<
 async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usize) -> Result<(), Failure> {
     let end = log_end(client, &path).await?;
     let position = end.position.0.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
-    let begin = Bookmark { position: Position(position), ..end };
-    let mut stream = Follower::open(context, client, path, Some(begin.to_string())).await?;
+    let begin = EventCursor { position: Position(position), ..end };
+    let mut stream = EventFollower::open(context, client, path, Some(begin.to_string())).await?;
     let mut titles = Titles::new(client);
     let mut is_empty = true;
     while place(stream.position()).position < end.position {
         let Ok(news) = tokio::time::timeout(REPLAY_SILENCE, stream.next()).await else { break };
         match news? {
-            News::Happened { json, event } => {
+            StreamMessage::Happened { json, event } => {
                 is_empty = false;
                 show(context, &mut titles, &json, event.as_deref()).await?;
             }
-            News::Doing(_) => {}
-            News::Reset => break,
+            StreamMessage::Doing(_) => {}
+            StreamMessage::Reset => break,
         }
     }
     if is_empty {
@@ -80,15 +80,15 @@ async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usi
     Ok(())
 }
 
-/// Where the log ends now: a stream says so when it opens.
-async fn log_end(client: &Client, path: &str) -> Result<Bookmark, Failure> {
+/// The end of the log: a stream sends it when it opens.
+async fn log_end(client: &Client, path: &str) -> Result<EventCursor, Failure> {
     let mut stream = client.events(path, None).await?;
     let hello = stream.next().await?;
     Ok(place(hello.and_then(|hello| hello.id).as_deref()))
 }
 
-fn place(id: Option<&str>) -> Bookmark {
-    let start = Bookmark { generation: Generation(0), position: Position(0) };
+fn place(id: Option<&str>) -> EventCursor {
+    let start = EventCursor { generation: Generation(0), position: Position(0) };
     id.and_then(|id| id.parse().ok()).unwrap_or(start)
 }
 
@@ -130,15 +130,14 @@ async fn show_doing(context: &Context<'_>, titles: &mut Titles<'_>, news: &Progr
         return context.out.document(news);
     }
     let stage = context.out.palette().paint(&format!("{:<11}", StageName::Building.as_str()), Tint::Faint);
-    let words = clean(&doing::line(&news.progress));
+    let words = clean(&activity::line(&news.progress));
     let label = clean(&titles.label(news.job_id).await);
     context.out.line(&format!("{}  {label}  {stage}  {words}", context.now()))
 }
 
 fn line(context: &Context<'_>, event: &JobEvent, label: &str) -> String {
     let stage = context.out.palette().paint(&format!("{:<11}", event.stage.as_str()), tint(event.kind));
-    let words = format!("{} by {}", kind_name(event.kind), actor(&event.by));
-    format!("{}  {}  {stage}  {}", event.at, clean(label), clean(&words))
+    format!("{}  {}  {stage}  {}", event.at, clean(label), clean(&event.sentence()))
 }
 
 fn tint(kind: EventKind) -> Tint {
@@ -158,19 +157,4 @@ fn tint(kind: EventKind) -> Tint {
         | EventKind::QuotaHit => Tint::Warn,
         _ => Tint::Faint,
     }
-}
-
-/// Who did it, in a word.
-pub(super) fn actor(by: &Actor) -> String {
-    match by {
-        Actor::Person(name) => name.clone(),
-        Actor::Factory(factory) => format!("`{factory}`"),
-        Actor::Coordinator => "the coordinator".to_owned(),
-    }
-}
-
-/// What happened, as people read it: the word in JSON without its underscores.
-pub(super) fn kind_name(kind: EventKind) -> String {
-    let word = serde_json::to_value(kind).ok();
-    word.as_ref().and_then(Value::as_str).unwrap_or("something").replace('_', " ")
 }

@@ -1,18 +1,18 @@
 //! `giga explain`
 
 use domain::StageName;
-use protocol::Explained;
+use protocol::JobExplanation;
 
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
 use super::{Context, forecast, job_id, status, wait};
 
-/// Says why a job is where it is.
+/// Explains the stage and the placement of a job.
 pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failure> {
     let client = context.client()?;
     let id = job_id::find(&client, id).await?;
-    let explained: Explained = client.get(&format!("/jobs/{id}/explain")).await?;
+    let explained: JobExplanation = client.get(&format!("/jobs/{id}/explain")).await?;
     let out = context.out;
     if out.is_json() {
         return out.document(&explained);

@@ -1,7 +1,7 @@
 //! `giga factories`
 
 use domain::{EngineHealth, FactoryId};
-use protocol::{CredentialList, Drain, FactoryList, FactoryView, Presence, Pruned, ResumeCredential};
+use protocol::{CredentialList, DrainRequest, FactoryList, FactoryView, Presence, PruneResponse, ResumeCredential};
 
 use crate::cli::FactoriesArgs;
 use crate::failure::Failure;
@@ -12,15 +12,15 @@ use super::Context;
 /// Lists factories, or takes one out of service.
 pub(super) async fn factories(context: &Context<'_>, args: FactoriesArgs) -> Result<(), Failure> {
     match args {
-        FactoriesArgs { drain: Some(factory), .. } => drain(context, &factory, Drain { draining: true }).await,
-        FactoriesArgs { resume: Some(factory), .. } => drain(context, &factory, Drain { draining: false }).await,
+        FactoriesArgs { drain: Some(factory), .. } => drain(context, &factory, DrainRequest { draining: true }).await,
+        FactoriesArgs { resume: Some(factory), .. } => drain(context, &factory, DrainRequest { draining: false }).await,
         FactoriesArgs { prune: true, .. } => prune(context).await,
         FactoriesArgs { reopen: Some(login), .. } => reopen(context, login).await,
         FactoriesArgs { .. } => list(context).await,
     }
 }
 
-async fn drain(context: &Context<'_>, factory: &FactoryId, drain: Drain) -> Result<(), Failure> {
+async fn drain(context: &Context<'_>, factory: &FactoryId, drain: DrainRequest) -> Result<(), Failure> {
     let view: FactoryView = context.client()?.post(&format!("/factories/{factory}/drain"), &drain).await?;
     if context.out.is_json() {
         return context.out.document(&view);
@@ -40,7 +40,7 @@ async fn drain(context: &Context<'_>, factory: &FactoryId, drain: Drain) -> Resu
 }
 
 async fn prune(context: &Context<'_>) -> Result<(), Failure> {
-    let pruned: Pruned = context.client()?.post("/factories/prune", &serde_json::json!({})).await?;
+    let pruned: PruneResponse = context.client()?.post("/factories/prune", &serde_json::json!({})).await?;
     if context.out.is_json() {
         return context.out.document(&pruned);
     }
@@ -97,7 +97,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says how a credential is resumed that gets no work until a person resumes it. Where it cannot be read the table has to do.
+/// Prints how to resume a credential that is suspended until an operator resumes it. If it cannot be read, only the table is printed.
 async fn resume_hints(context: &Context<'_>) {
     let Ok(client) = context.client() else { return };
     let Ok(known) = client.get::<CredentialList>("/credentials").await else { return };
@@ -125,7 +125,7 @@ fn engines(factory: &FactoryView) -> Cell {
             (None, _, Some(until)) => format!("resets at {}", until.to_the_minute()),
             (None, _, None) => return format!("{}{version}", engine.name),
         };
-        // Whoever wants it to go on earlier has to name the login.
+        // To resume it earlier, the user has to name the credential.
         let login = engine.credential.as_ref().map_or_else(String::new, |login| format!("; login {login}"));
         format!("{}{version} ({why}{login})", engine.name)
     };

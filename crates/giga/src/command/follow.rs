@@ -19,7 +19,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// What a stream brings.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum StreamMessage {
     /// Something happened.
     Happened {
         /// As it was written down.
@@ -27,14 +27,14 @@ pub(super) enum News {
         /// As we understand it; `None` when it is newer than we are.
         event: Option<Box<JobEvent>>,
     },
-    /// An agent does something else. Whoever does not care misses nothing.
+    /// An agent's progress. It can be ignored.
     Doing(Box<ProgressEvent>),
     /// Something may have been missed: read the state afresh.
     Reset,
 }
 
 /// A reader of a stream.
-pub(super) struct Follower<'c> {
+pub(super) struct EventFollower<'c> {
     context: &'c Context<'c>,
     client: &'c Client,
     path: String,
@@ -43,8 +43,8 @@ pub(super) struct Follower<'c> {
     pause: Duration,
 }
 
-impl<'c> Follower<'c> {
-    /// Opens a stream behind `after`, or from now on. That much must work; what is lost later is found again.
+impl<'c> EventFollower<'c> {
+    /// Opens a stream behind `after`, or from now on. The first connection must succeed; a later loss is recovered.
     pub(super) async fn open(
         context: &'c Context<'c>,
         client: &'c Client,
@@ -56,11 +56,11 @@ impl<'c> Follower<'c> {
     }
 
     /// The next news.
-    pub(super) async fn next(&mut self) -> Result<News, Failure> {
+    pub(super) async fn next(&mut self) -> Result<StreamMessage, Failure> {
         loop {
             let Some(stream) = &mut self.stream else {
                 self.reopen().await?;
-                return Ok(News::Reset);
+                return Ok(StreamMessage::Reset);
             };
             match stream.next().await {
                 Ok(Some(event)) => {
@@ -81,17 +81,19 @@ impl<'c> Follower<'c> {
         self.after.as_deref()
     }
 
-    fn understood(&mut self, event: SseEvent) -> Option<News> {
+    fn understood(&mut self, event: SseEvent) -> Option<StreamMessage> {
         self.after = event.id.or_else(|| self.after.take());
         match event.event.as_str() {
             "hello" => return None,
-            "reset" => return Some(News::Reset),
-            "progress" => return serde_json::from_str(&event.data).ok().map(|news| News::Doing(Box::new(news))),
+            "reset" => return Some(StreamMessage::Reset),
+            "progress" => {
+                return serde_json::from_str(&event.data).ok().map(|news| StreamMessage::Doing(Box::new(news)));
+            }
             _ => {}
         }
         let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
         let event = JobEvent::deserialize(&json).ok().map(Box::new);
-        Some(News::Happened { json, event })
+        Some(StreamMessage::Happened { json, event })
     }
 
     fn lost(&mut self, why: &str) {

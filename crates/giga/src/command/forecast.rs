@@ -1,24 +1,24 @@
-//! Where a job can run, said in words and as a table.
+//! Where a job can run, as a sentence and as a table.
 
-use scheduler::{Answer, Explanation, FactoryFit};
+use scheduler::{ExplainedOutcome, Explanation, FactoryFit};
 
 use crate::output::{Cell, Table, Tint, clean};
 
 /// Where it can run, or what is missing and the remedy, in one line.
 pub(super) fn sentence(forecast: &Explanation) -> String {
     match &forecast.answer {
-        Answer::Goes { .. } => clean(&forecast.text),
-        Answer::Waits { unplaceable: true, .. } => format!("nobody can run it: {}", clean(&forecast.text)),
-        Answer::Waits { .. } => format!("waits: {}", clean(&forecast.text)),
+        ExplainedOutcome::Goes { .. } => clean(&forecast.text),
+        ExplainedOutcome::Waits { unplaceable: true, .. } => format!("nobody can run it: {}", clean(&forecast.text)),
+        ExplainedOutcome::Waits { .. } => format!("waits: {}", clean(&forecast.text)),
     }
 }
 
-/// Whether somebody has to act before it can run.
+/// Whether an operator has to act before it can run.
 pub(crate) fn is_stuck(forecast: &Explanation) -> bool {
-    matches!(forecast.answer, Answer::Waits { unplaceable: true, .. })
+    matches!(forecast.answer, ExplainedOutcome::Waits { unplaceable: true, .. })
 }
 
-/// Every factory with what speaks for and against it, the best first.
+/// Every factory with its score or why it is not eligible, the best first.
 pub(super) fn table(forecast: &Explanation) -> Table {
     let mut fits: Vec<&FactoryFit> = forecast.factories.iter().collect();
     fits.sort_by_key(|fit| (fit.rank.unwrap_or(u32::MAX), &fit.factory));

@@ -8,17 +8,17 @@ use factory::{GcItem, GcReport};
 use serde::Serialize;
 
 use crate::cli::GcArgs;
+use crate::compose;
 use crate::failure::Failure;
-use crate::fleet;
 use crate::output::{Cell, Table, Tint, size};
 
 use super::Context;
 
 use summary::groups;
 
-/// What a clean-up of one factory's folder did.
+/// The result of a clean-up of one factory's directory.
 #[derive(Serialize)]
-struct Cleaned {
+struct GcSummary {
     state: PathBuf,
     #[serde(flatten)]
     report: GcReport,
@@ -27,11 +27,11 @@ struct Cleaned {
 /// Cleans up after every factory of this machine.
 pub(super) async fn gc(context: &Context<'_>, args: &GcArgs) -> Result<(), Failure> {
     let mut cleaned = Vec::new();
-    for (state, gc) in fleet::clean_ups(&context.config, || context.client())? {
+    for (state, gc) in compose::clean_ups(&context.config, || context.client())? {
         let report = if args.dry_run { gc.dry_run().await } else { gc.run().await };
         let report = report
             .map_err(|error| anyhow::Error::from(error).context(format!("cannot clean up {}", state.display())))?;
-        cleaned.push(Cleaned { state, report });
+        cleaned.push(GcSummary { state, report });
     }
     if context.out.is_json() {
         return context.out.document(&cleaned);
@@ -42,7 +42,7 @@ pub(super) async fn gc(context: &Context<'_>, args: &GcArgs) -> Result<(), Failu
     cleaned.iter().try_for_each(|one| show(context, one))
 }
 
-fn show(context: &Context<'_>, cleaned: &Cleaned) -> Result<(), Failure> {
+fn show(context: &Context<'_>, cleaned: &GcSummary) -> Result<(), Failure> {
     let (out, report) = (context.out, &cleaned.report);
     let is_cut = !out.is_verbose() && summarize(context, report)?;
     if out.is_verbose() {
@@ -60,7 +60,7 @@ fn show(context: &Context<'_>, cleaned: &Cleaned) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What went, and how that is said.
+/// What was removed, and its description.
 fn gone(report: &GcReport) -> (&'static str, Tint) {
     if report.dry_run { ("would go", Tint::Warn) } else { ("gone", Tint::Good) }
 }

@@ -6,13 +6,13 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::Clock;
-use factory::{Bench, Launcher, Login, Presence, Prices, presences};
+use factory::{EngineContext, Launcher, LoginState, Presence, Prices, presences};
 
+use crate::compose::station_settings;
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::fleet::station_settings;
 use crate::output::Output;
 
 use project::Project;
@@ -51,7 +51,7 @@ enum EngineState {
     NotReady(String),
 }
 
-/// Writes a configuration and a job that fit the repository of the working directory; what is there already stays.
+/// Writes a configuration and a job that fit the repository of the working directory; existing files are not changed.
 pub(super) fn init(out: &Output) -> Result<(), Failure> {
     let directory = std::env::current_dir()?;
     let project = project::find(&directory);
@@ -102,7 +102,7 @@ pub(super) fn init(out: &Output) -> Result<(), Failure> {
 fn engines() -> Result<Vec<(String, EngineState)>, Failure> {
     let config = Config::without_file()?;
     let clock = Arc::new(SystemClock::new()) as Arc<dyn Clock>;
-    let bench = Bench {
+    let bench = EngineContext {
         launcher: Launcher::unguarded(Arc::clone(&clock)),
         clock,
         sessions: config.factory.state.value.join("sessions"),
@@ -113,8 +113,8 @@ fn engines() -> Result<Vec<(String, EngineState)>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let found = runtime.block_on(presences(&config.factory.engines.value, &bench)).unwrap_or_default();
     let state = |presence| match presence {
-        Presence::Ready { login: Login::SignedIn | Login::Unknown, .. } => Some(EngineState::SignedIn),
-        Presence::Ready { login: Login::SignedOut { why } | Login::Unreadable { why }, .. } => {
+        Presence::Ready { login: LoginState::SignedIn | LoginState::Unknown, .. } => Some(EngineState::SignedIn),
+        Presence::Ready { login: LoginState::SignedOut { why } | LoginState::Unreadable { why }, .. } => {
             Some(EngineState::NotReady(why))
         }
         Presence::Missing { .. } => None,
@@ -133,7 +133,7 @@ fn configuration(project: Option<&Project>, directory: &std::path::Path, engines
     };
     let remote = project.remote.as_deref().map_or_else(
         || "It has no remote: the results are branches in this clone.".to_owned(),
-        |remote| format!("Its remote is {}", domain::printable(remote)),
+        |remote| format!("Its remote is {}", domain::escape_for_terminal(remote)),
     );
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     let setup = project.checks.setup.map_or_else(String::new, |setup| format!("setup = [{}]\n", quoted(setup)));
@@ -180,7 +180,7 @@ fn findings(project: Option<&Project>, engines: &[(String, EngineState)]) -> Str
             let remote = project
                 .remote
                 .as_deref()
-                .map_or_else(String::new, |remote| format!(" ({})", domain::printable(remote)));
+                .map_or_else(String::new, |remote| format!(" ({})", domain::escape_for_terminal(remote)));
             lines.push(format!("repository  {}{remote}, base branch {}", project.name, project.base));
             lines.push(match (project.checks.test, project.checks.missing) {
                 (Some(test), None) => format!("tests       {test}"),

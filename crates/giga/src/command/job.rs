@@ -1,13 +1,13 @@
 //! `giga job`: everything about one job on a page.
 
-use domain::{JobEvent, Run, RunOutcome, Spent, StageName, Timestamp};
+use domain::{JobEvent, Run, RunOutcome, StageName, Timestamp, TotalSpend};
 use protocol::{JobDetail, JobView};
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::{Table, Tint, age, clean, clock_time, span};
 
-use super::{Context, doing, events, job_id, status, wait};
+use super::{Context, activity, events, job_id, status, wait};
 
 /// The latest events, as many as fit below the facts.
 const EVENTS_SHOWN: usize = 10;
@@ -56,7 +56,10 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         false => sha.to_string(),
     });
     let spent = spent(&job.spent);
-    let counts = format!("runs {}, failed attempts {}, lost leases {}{spent}", job.runs, job.attempts, job.lost_leases);
+    let counts = format!(
+        "runs {}, failures counted for retry {}, lost leases {}{spent}",
+        job.runs, job.attempts, job.lost_leases
+    );
     let rows = [
         ("id", Some(format!("{} ({})", job.id.short(), job.id))),
         ("stage", Some(format!("{}{reason}{errand}{done}", status::stage_word(job)))),
@@ -71,7 +74,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("needs", some_list(&job.capabilities)),
         ("engines", some_list(&job.engines)),
         ("factory", job.holder_factory_id.as_ref().map(|id| format!("{id}{run}, epoch {}{until}", job.lease_epoch))),
-        ("doing", detail.progress.as_ref().map(doing::line)),
+        ("doing", detail.progress.as_ref().map(activity::line)),
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),
         ("pinned to", job.pin.as_ref().map(ToString::to_string)),
         ("commit", commit),
@@ -95,8 +98,8 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join(", "))
 }
 
-/// What is known to be spent; what is not known is said, and never taken for nothing.
-fn spent(spent: &Spent) -> String {
+/// The known cost; an unknown cost is shown as such, and never as zero.
+fn spent(spent: &TotalSpend) -> String {
     let known = spent.cost_usd.map_or_else(String::new, |usd| format!(", {} spent", domain::dollars(usd)));
     match spent.runs_without_cost {
         0 => known,
@@ -148,14 +151,9 @@ pub(super) fn outcome(outcome: Option<RunOutcome>) -> String {
 }
 
 fn events_table(context: &Context<'_>, happened: &[JobEvent]) -> Result<(), Failure> {
-    let mut table = Table::new(&["TIME (UTC)", "EVENT", "STAGE", "BY"], "BY");
+    let mut table = Table::new(&["TIME (UTC)", "STAGE", "EVENT"], "EVENT");
     for event in happened.iter().skip(happened.len().saturating_sub(EVENTS_SHOWN)) {
-        table.row(vec![
-            clock_time(event.at).into(),
-            events::kind_name(event.kind).into(),
-            event.stage.as_str().into(),
-            events::actor(&event.by).into(),
-        ]);
+        table.row(vec![clock_time(event.at).into(), event.stage.as_str().into(), event.sentence().into()]);
     }
     context.out.line("")?;
     context.out.table(&table)

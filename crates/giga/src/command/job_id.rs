@@ -93,7 +93,7 @@ impl Jobs<'_> {
 }
 
 fn suffix(text: &str) -> Result<String, Failure> {
-    let shown = domain::printable(text);
+    let shown = domain::escape_for_terminal(text);
     let suffix = text.to_ascii_lowercase();
     if suffix.len() > 36 || !suffix.chars().all(|c| c.is_ascii_hexdigit() || c == '-') {
         return Err(Failure::usage(format!("`{shown}` is not the id of a job"))

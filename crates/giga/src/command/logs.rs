@@ -11,7 +11,7 @@ use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Scrubber;
 
-use super::follow::{Follower, News};
+use super::follow::{EventFollower, StreamMessage};
 use super::query::Query;
 use super::wait::{read, read_behind, rests};
 use super::{Context, job_id};
@@ -77,11 +77,11 @@ struct Reader<'c> {
 }
 
 impl Reader<'_> {
-    /// One run after the other, until the job rests.
+    /// One run after the other, until the job finishes or needs attention.
     async fn follow_runs(&self) -> Result<(), Failure> {
         // Opened before the job is read: whatever happens afterwards is in it.
         let path = format!("/jobs/{}/events/stream", self.id);
-        let mut changes = Follower::open(self.context, self.client, path, None).await?;
+        let mut changes = EventFollower::open(self.context, self.client, path, None).await?;
         let mut shown = None;
         let mut job = read(self.client, self.id).await?;
         loop {
@@ -93,9 +93,13 @@ impl Reader<'_> {
                 return Ok(());
             } else {
                 job = match changes.next().await? {
-                    News::Happened { event: Some(event), .. } => read_behind(self.context, self.client, &event).await?,
-                    News::Happened { event: None, .. } | News::Reset => read(self.client, self.id).await?,
-                    News::Doing(_) => continue,
+                    StreamMessage::Happened { event: Some(event), .. } => {
+                        read_behind(self.context, self.client, &event).await?
+                    }
+                    StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => {
+                        read(self.client, self.id).await?
+                    }
+                    StreamMessage::Doing(_) => continue,
                 };
             }
         }
@@ -123,7 +127,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The run with an epoch. What it printed may be there although nobody knows the run any more.
+    /// The run with an epoch. Its output may exist although the run is no longer known.
     async fn under(&self, epoch: Epoch) -> Result<Log, Failure> {
         let runs = self.runs().await?;
         Ok(runs.iter().find(|run| run.epoch == epoch).map_or(Log { run: None, epoch }, Log::from))
@@ -133,7 +137,7 @@ impl Reader<'_> {
         Ok(self.client.runs(self.id).await?)
     }
 
-    /// The output of one run: what there is, or all until it ends. A quiet or lost stream goes on where it stopped.
+    /// The output of one run: what exists, or all until it ends. An idle or lost stream is resumed at its position.
     async fn print(&self, log: Log) -> Result<(), Failure> {
         let mut sheet = Sheet::new(self.context, self.args.raw, log);
         let mut stream = self.open(log.epoch, 0).await?;

@@ -1,6 +1,6 @@
 //! `giga mode`
 
-use domain::Flags;
+use domain::DispatchModes;
 
 use crate::cli::ModeArgs;
 use crate::config::Origin;
@@ -13,7 +13,7 @@ use super::Context;
 pub(super) async fn mode(context: &Context<'_>, args: ModeArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let product = &context.config.client.product;
-    // A product that is only where the environment says so must not turn a switch of the fleet into one of a product.
+    // A product that comes from the environment must not turn a switch of the fleet into one of a product.
     let named = product.value.as_ref().filter(|_| matches!(product.origin, Origin::Flag(_)));
     let flags = match (args.mode, args.follow) {
         (None, false) => client.flags().await?.0,
@@ -29,7 +29,7 @@ pub(super) async fn mode(context: &Context<'_>, args: ModeArgs) -> Result<(), Fa
     context.out.table(&table(&flags))
 }
 
-fn table(flags: &Flags) -> Table {
+fn table(flags: &DispatchModes) -> Table {
     let mut table = Table::new(&["PRODUCT", "MODE"], "PRODUCT");
     for (product, mode) in &flags.products {
         table.row(vec![product.as_str().into(), mode.as_str().into()]);

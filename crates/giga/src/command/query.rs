@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// A path, and what is asked of it.
+/// A path and its query parameters.
 #[derive(Debug, Clone)]
 pub(super) struct Query {
     path: String,
@@ -10,12 +10,12 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Nothing asked yet.
+    /// A path without parameters.
     pub(super) fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), separator: '?' }
     }
 
-    /// The same, with one more question.
+    /// The same, with one more parameter.
     pub(super) fn with(mut self, name: &str, value: impl AsRef<str>) -> Self {
         self.path.push(self.separator);
         self.separator = '&';

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use domain::{BackupSummary, Generation, Timestamp};
-use protocol::{Client, Health, REPLACE_EVERYTHING, Restored};
-use store::{BackupError, Postgres, PostgresOptions, PostgresUrl, Restoration};
+use protocol::{Client, Health, REPLACE_EVERYTHING, RestoreSummary};
+use store::{BackupError, PostgresOptions, PostgresStore, PostgresUrl, RestoreOutcome};
 use tokio::fs::File;
 
 use crate::cli::RestoreArgs;
+use crate::compose::stores;
 use crate::failure::{Exit, Failure};
-use crate::fleet::stores;
 
 use super::Context;
 use super::backup::{describe, inspect, logs};
-use super::whereabouts::{Whereabouts, find};
+use super::store_location::{StoreLocation, find};
 
 /// How often a coordinator that starts again is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -33,11 +33,11 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
         confirm(&whereabouts, &summary)?;
     }
     let restored = match whereabouts {
-        Whereabouts::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
-        Whereabouts::File(database) => {
+        StoreLocation::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
+        StoreLocation::File(database) => {
             with_evidence(context, &args.file, put_back(args.file.clone(), database, context.now())).await?
         }
-        Whereabouts::Server(url) => put_into(context, &args.file, &url).await?,
+        StoreLocation::Server(url) => put_into(context, &args.file, &url).await?,
     };
     if context.out.is_json() {
         return context.out.document(&restored);
@@ -50,13 +50,13 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
     context.out.line(&format!("restored {jobs}, generation {}", restored.generation))
 }
 
-/// Asks the person at the terminal; without one, nothing happens that was not said on the command line.
-fn confirm(whereabouts: &Whereabouts, summary: &BackupSummary) -> Result<(), Failure> {
+/// Asks the user at the terminal; without a terminal, only the command line can confirm.
+fn confirm(whereabouts: &StoreLocation, summary: &BackupSummary) -> Result<(), Failure> {
     let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
     let what = match whereabouts {
-        Whereabouts::Running(client) => format!("everything that the coordinator at {} knows", client.base()),
-        Whereabouts::File(database) => format!("{}", database.display()),
-        Whereabouts::Server(url) => format!("everything that the fleet keeps at {url}"),
+        StoreLocation::Running(client) => format!("everything that the coordinator at {} knows", client.base()),
+        StoreLocation::File(database) => format!("{}", database.display()),
+        StoreLocation::Server(url) => format!("everything that the fleet keeps at {url}"),
     };
     if !stdin.is_terminal() || !stderr.is_terminal() {
         return Err(Failure::usage(format!("this replaces {what}")).hint("say that you mean it with --yes"));
@@ -68,13 +68,13 @@ fn confirm(whereabouts: &Whereabouts, summary: &BackupSummary) -> Result<(), Fai
     if answer.trim() == "yes" { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
 }
 
-/// Puts what backs runs beside the logs in the data folder, then the store in its place: the other way round a failure
-/// between the two would leave a store without it. Alone it backs runs that nobody knows, and the next restore finds it.
+/// Restores the evidence of runs beside the logs in the data directory, then the store: in the other order a failure
+/// between the two would leave a store without it. On its own it is evidence of unknown runs, and the next restore finds it.
 async fn with_evidence(
     context: &Context<'_>,
     file: &Path,
-    restoring: impl Future<Output = Result<Restoration, BackupError>>,
-) -> Result<Restored, Failure> {
+    restoring: impl Future<Output = Result<RestoreOutcome, BackupError>>,
+) -> Result<RestoreSummary, Failure> {
     let (backup, logs) = (file.to_owned(), logs(context));
     let unpacking = tokio::task::spawn_blocking(move || store::unpack_evidence(&backup, &logs)).await;
     let unpacked = unpacking.context("the restore broke off")?.map_err(anyhow::Error::new)?;
@@ -89,14 +89,14 @@ async fn with_evidence(
     Ok(told(restored.map_err(anyhow::Error::new)?))
 }
 
-async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<Restoration, BackupError> {
+async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<RestoreOutcome, BackupError> {
     let restoring = tokio::task::spawn_blocking(move || store::restore_closed(&file, &database, now)).await;
     restoring.unwrap_or_else(|_| Err(BackupError::Unknown("the restore broke off".to_owned())))
 }
 
 /// Puts a backup into a database that no coordinator works on.
-async fn put_into(context: &Context<'_>, file: &Path, url: &PostgresUrl) -> Result<Restored, Failure> {
-    let opened = Postgres::open(url, PostgresOptions::default(), Arc::clone(&context.clock)).await;
+async fn put_into(context: &Context<'_>, file: &Path, url: &PostgresUrl) -> Result<RestoreSummary, Failure> {
+    let opened = PostgresStore::open(url, PostgresOptions::default(), Arc::clone(&context.clock)).await;
     let postgres = opened.map_err(anyhow::Error::new)?;
     let restored = with_evidence(context, file, async {
         let restored = postgres.restore(file, context.now()).await;
@@ -107,18 +107,18 @@ async fn put_into(context: &Context<'_>, file: &Path, url: &PostgresUrl) -> Resu
     restored
 }
 
-fn told(done: Restoration) -> Restored {
+fn told(done: RestoreOutcome) -> RestoreSummary {
     let kept = done.kept.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let notice = Restored::notice(&done.backup);
-    Restored { backup: done.backup, generation: done.generation, kept, notice }
+    let notice = RestoreSummary::notice(&done.backup);
+    RestoreSummary { backup: done.backup, generation: done.generation, kept, notice }
 }
 
 /// Sends the backup to a coordinator that runs, and waits until it runs on it.
-async fn send(context: &Context<'_>, client: &Client, file: &Path, len: u64) -> Result<Restored, Failure> {
+async fn send(context: &Context<'_>, client: &Client, file: &Path, len: u64) -> Result<RestoreSummary, Failure> {
     let open = File::open(file).await.with_context(|| format!("cannot read {}", file.display()))?;
     context.out.note(&format!("sending the backup to {}", client.base()));
     let path = format!("/restore?replace={REPLACE_EVERYTHING}");
-    let restored: Restored = client.upload(&path, "application/vnd.sqlite3", open, len).await?;
+    let restored: RestoreSummary = client.upload(&path, "application/vnd.sqlite3", open, len).await?;
     context.out.note("the coordinator starts again");
     wait_for(context, client, restored.generation).await?;
     Ok(restored)

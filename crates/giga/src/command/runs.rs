@@ -1,4 +1,4 @@
-//! `giga runs`: a job's runs, and what backs one of them [B4].
+//! `giga runs`: a job's runs, and the evidence of one of them [B4].
 
 use protocol::{JobDetail, RunEvidence, RunList};
 
@@ -8,10 +8,10 @@ use crate::output::{Tint, clean};
 
 use super::{Context, job, job_id};
 
-/// The end of a verify command's output: what tells why it failed is there.
+/// The end of a verify command's output, which usually holds the error.
 const OUTPUT_LINES_SHOWN: usize = 20;
 
-/// Lists a job's runs, or shows what backs one of them.
+/// Lists a job's runs, or shows the evidence of one of them.
 pub(super) async fn runs(context: &Context<'_>, args: RunsArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let id = job_id::find(&client, &args.id).await?;
@@ -51,7 +51,7 @@ pub(super) async fn runs(context: &Context<'_>, args: RunsArgs) -> Result<(), Fa
     Ok(())
 }
 
-/// Where to look for a change that nobody kept beside the run.
+/// Where to find a diff that is not stored with the run.
 fn without_a_change(evidence: &RunEvidence, job: &JobDetail) -> String {
     let saved = job.job.checkpoint.as_ref().filter(|saved| saved.epoch == evidence.epoch);
     saved.map_or_else(

@@ -1,4 +1,4 @@
-//! Where a job is and why, in a word and in a line.
+//! The stage of a job and its reason, as a word and as a line.
 
 use domain::{FailureReason, StageName};
 use protocol::JobView;
@@ -14,7 +14,7 @@ pub(crate) fn stage_word(job: &JobView) -> &'static str {
     }
 }
 
-/// Why a job is where it is, in one line; empty where there is nothing to say.
+/// The reason for a job's stage, in one line; empty if there is none.
 pub(crate) fn reason(job: &JobView) -> String {
     let message = clean(job.message.as_deref().unwrap_or_default());
     if let Some(failure) = &job.merge_failure {

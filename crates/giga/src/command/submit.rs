@@ -3,21 +3,21 @@
 mod source;
 
 use domain::StageName;
-use protocol::{Batch, BatchAnswer, BatchOutcome, Client, Submit, Submitted};
+use protocol::{BatchOutcome, BatchRequest, BatchResponse, Client, SubmitRequest, SubmitResponse};
 
 use crate::cli::{SubmitArgs, Until};
 use crate::failure::Failure;
 use crate::output::clean;
 
-use super::wait::Patience;
+use super::wait::UnplaceablePolicy;
 use super::{Context, forecast, status, wait};
 
-use source::{Checked, Source};
+use source::{CheckedManifests, Source};
 
 /// How many jobs a coordinator takes in one request.
 const BATCH_MAX: usize = 1_000;
 
-/// Submits jobs, or says where they could run.
+/// Submits jobs, or prints where they could run.
 pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<(), Failure> {
     if args.key.is_some() && args.files.len() > 1 {
         return Err(Failure::usage("--key names one job, and there are several files").hint("submit them one by one"));
@@ -51,14 +51,10 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
     if !args.wait {
         return Ok(());
     }
-    let jobs = wait::watch(context, &client, &ids, Until::Rest, patience(&args)).await?;
+    let jobs = wait::watch(context, &client, &ids, Until::Rest, UnplaceablePolicy::of(args.patient)).await?;
     wait::report(context, &jobs)?;
     wait::next_step(context, &jobs);
     Ok(())
-}
-
-fn patience(args: &SubmitArgs) -> Patience {
-    if args.patient { Patience::Endless } else { Patience::Limited }
 }
 
 async fn send(
@@ -66,13 +62,13 @@ async fn send(
     client: &Client,
     args: &SubmitArgs,
     source: &Source,
-) -> Result<Submitted, Failure> {
+) -> Result<SubmitResponse, Failure> {
     let path = if args.dry_run { "/jobs?dryRun=true" } else { "/jobs" };
     Ok(client.post(path, &request(context, args, source)).await?)
 }
 
-fn request(context: &Context<'_>, args: &SubmitArgs, source: &Source) -> Submit {
-    Submit {
+fn request(context: &Context<'_>, args: &SubmitArgs, source: &Source) -> SubmitRequest {
+    SubmitRequest {
         body_md: source.text.clone(),
         idempotency_key: args.key.clone(),
         product_id: context.config.client.product.value.clone(),
@@ -80,7 +76,7 @@ fn request(context: &Context<'_>, args: &SubmitArgs, source: &Source) -> Submit 
     }
 }
 
-fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &Submitted) -> Result<(), Failure> {
+fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &SubmitResponse) -> Result<(), Failure> {
     let (out, then) = (context.out, forecast::sentence(&submitted.forecast));
     let where_to = match (&submitted.job.waiting, forecast::is_stuck(&submitted.forecast)) {
         (Some(waiting), false) if submitted.job.stage == StageName::Blocked => clean(&waiting.text),
@@ -115,13 +111,13 @@ fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &S
     Ok(())
 }
 
-async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: Checked) -> Result<(), Failure> {
+async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: CheckedManifests) -> Result<(), Failure> {
     let client = context.client()?;
     let mut ids = Vec::new();
     let mut refused = 0;
     for sources in checked.good.chunks(BATCH_MAX) {
-        let batch = Batch { jobs: sources.iter().map(|source| request(context, args, source)).collect() };
-        let answer: BatchAnswer = client.post("/jobs/batch", &batch).await?;
+        let batch = BatchRequest { jobs: sources.iter().map(|source| request(context, args, source)).collect() };
+        let answer: BatchResponse = client.post("/jobs/batch", &batch).await?;
         ids.extend(answer.outcomes.iter().filter_map(|outcome| outcome.id));
         refused += answer.outcomes.iter().filter(|outcome| outcome.problem.is_some()).count();
         if context.out.is_json() {
@@ -133,7 +129,10 @@ async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: Checked
         }
     }
     if args.wait && !ids.is_empty() {
-        wait::report(context, &wait::watch(context, &client, &ids, Until::Rest, patience(args)).await?)?;
+        wait::report(
+            context,
+            &wait::watch(context, &client, &ids, Until::Rest, UnplaceablePolicy::of(args.patient)).await?,
+        )?;
     }
     let not_taken = refused + checked.bad.len();
     if not_taken == 0 {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use domain::{FactoryId, Grant, ProductId, TokenId};
+use domain::{FactoryId, ProductId, TokenId, TokenScope};
 use http::Method;
-use protocol::{NewToken, TokenList, TokenMade, TokenView};
+use protocol::{CreateTokenRequest, CreateTokenResponse, TokenList, TokenView};
 use serde::Serialize;
 
 use crate::cli::{RoleName, TokenCommand, TokenCreateArgs};
@@ -26,21 +26,21 @@ pub(super) async fn token(context: &Context<'_>, command: TokenCommand) -> Resul
 async fn create(context: &Context<'_>, args: TokenCreateArgs) -> Result<(), Failure> {
     let ttl_seconds = args.ttl.map(|ttl| ttl.0.as_secs());
     let (grant, default_name) = grant(&args);
-    let new = NewToken { name: args.name.unwrap_or(default_name), grant, ttl_seconds };
+    let new = CreateTokenRequest { name: args.name.unwrap_or(default_name), grant, ttl_seconds };
     let client = context.client()?;
-    let made: TokenMade = client.post("/tokens", &new).await?;
+    let made: CreateTokenResponse = client.post("/tokens", &new).await?;
     let out = context.out;
-    let joining = args.join.then(|| Joining::of(context, client.base(), args.factory.as_ref(), &made));
+    let joining = args.join.then(|| JoinCommand::of(context, client.base(), args.factory.as_ref(), &made));
     if out.is_json() {
         let command = joining.map(|joining| joining.command);
-        return out.document(&Created { made: &made, command });
+        return out.document(&CreatedToken { made: &made, command });
     }
     out.line(&made.secret)?;
     out.note(&format!("token {} for {}: the secret is shown this once", made.token.id, made.token.name));
     if let Some(at) = made.token.expires_at {
         out.note(&format!("it expires at {at}"));
     }
-    if let Some(Joining { command, remark }) = joining {
+    if let Some(JoinCommand { command, remark }) = joining {
         out.note(&format!("on the other machine, run:\n\n  {command}\n"));
         remark.iter().for_each(|remark| out.note(remark));
     }
@@ -48,23 +48,23 @@ async fn create(context: &Context<'_>, args: TokenCreateArgs) -> Result<(), Fail
 }
 
 #[derive(Serialize)]
-struct Created<'m> {
+struct CreatedToken<'m> {
     #[serde(flatten)]
-    made: &'m TokenMade,
+    made: &'m CreateTokenResponse,
     /// What enrols the factory, for a shell of the other machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<String>,
 }
 
-/// What a person does on the other machine.
-struct Joining {
+/// What the user runs on the other machine.
+struct JoinCommand {
     command: String,
-    /// What the command cannot say.
+    /// What the command line cannot contain.
     remark: Option<String>,
 }
 
-impl Joining {
-    fn of(context: &Context<'_>, base: &str, factory: Option<&FactoryId>, made: &TokenMade) -> Self {
+impl JoinCommand {
+    fn of(context: &Context<'_>, base: &str, factory: Option<&FactoryId>, made: &CreateTokenResponse) -> Self {
         let place = made.coordinator.clone().unwrap_or_default();
         // An address that this client reaches from elsewhere is good; of a coordinator on this machine its own word counts.
         let is_near = is_loopback(base);
@@ -88,16 +88,16 @@ impl Joining {
     }
 }
 
-fn grant(args: &TokenCreateArgs) -> (Grant, String) {
+fn grant(args: &TokenCreateArgs) -> (TokenScope, String) {
     let products: BTreeSet<ProductId> = args.products.iter().cloned().collect();
     match args.role {
-        Some(RoleName::Admin) => (Grant::Admin, "admin".to_owned()),
-        Some(RoleName::Operator) => (Grant::Operator { products }, "operator".to_owned()),
-        Some(RoleName::Viewer) => (Grant::Viewer { products }, "viewer".to_owned()),
+        Some(RoleName::Admin) => (TokenScope::Admin, "admin".to_owned()),
+        Some(RoleName::Operator) => (TokenScope::Operator { products }, "operator".to_owned()),
+        Some(RoleName::Viewer) => (TokenScope::Viewer { products }, "viewer".to_owned()),
         None => {
             let name = args.factory.as_ref().map_or_else(|| "join".to_owned(), |factory| format!("join {factory}"));
             let capabilities = args.capabilities.iter().cloned().collect();
-            (Grant::Join { factory: args.factory.clone(), products, capabilities }, name)
+            (TokenScope::Join { factory: args.factory.clone(), products, capabilities }, name)
         }
     }
 }
@@ -125,12 +125,14 @@ fn allows(token: &TokenView) -> String {
         if names.is_empty() { "all products".to_owned() } else { names.join(" ") }
     };
     match &token.grant {
-        Grant::Admin => "admin".to_owned(),
-        Grant::Operator { products } => format!("operator of {}", of(products)),
-        Grant::Viewer { products } => format!("viewer of {}", of(products)),
-        Grant::Factory { factory, products, .. } => format!("factory {factory} for {}", of(products)),
-        Grant::Join { factory: Some(factory), products, .. } => format!("enrol {factory} once for {}", of(products)),
-        Grant::Join { factory: None, products, .. } => format!("enrol a factory once for {}", of(products)),
+        TokenScope::Admin => "admin".to_owned(),
+        TokenScope::Operator { products } => format!("operator of {}", of(products)),
+        TokenScope::Viewer { products } => format!("viewer of {}", of(products)),
+        TokenScope::Factory { factory, products, .. } => format!("factory {factory} for {}", of(products)),
+        TokenScope::Join { factory: Some(factory), products, .. } => {
+            format!("enrol {factory} once for {}", of(products))
+        }
+        TokenScope::Join { factory: None, products, .. } => format!("enrol a factory once for {}", of(products)),
     }
 }
 

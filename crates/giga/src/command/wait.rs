@@ -11,30 +11,31 @@ use domain::{EventKind, JobEvent, JobId, StageName};
 use protocol::{Client, JobDetail, JobView};
 
 use crate::cli::{Until, WaitArgs};
-use crate::config::Span;
+use crate::config::HumanDuration;
 use crate::failure::{Exit, Failure};
 use crate::output::clean;
 
-use super::follow::{Follower, News};
+use super::follow::{EventFollower, StreamMessage};
 use super::{Context, job_id, status};
 
-pub(super) use progress::Patience;
 use progress::Progress;
+pub(super) use progress::UnplaceablePolicy;
 
 /// The pause before a job that is older than its news is read again.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until jobs have come to rest, and fails if one of them did or asks for a person.
+/// Waits until jobs finish or need attention, and fails if one of them failed or needs an operator.
 pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, Patience::Endless)).await?;
+    let policy = UnplaceablePolicy::of(args.patient);
+    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, policy)).await?;
     report(context, &watched)?;
     next_step(context, &watched);
     Ok(())
 }
 
-/// Says how what is done is merged, where nobody else does that.
+/// Prints how to merge a finished job that is not shipped automatically.
 pub(super) fn next_step(context: &Context<'_>, jobs: &[JobView]) {
     let is_ready = |job: &&JobView| {
         let is_at_rest = job.stage == StageName::Testing && job.errand.is_none();
@@ -60,31 +61,35 @@ pub(super) async fn watch(
     client: &Client,
     ids: &[JobId],
     until: Until,
-    patience: Patience,
+    patience: UnplaceablePolicy,
 ) -> Result<Vec<JobView>, Failure> {
     let path = match ids {
         [id] => format!("/jobs/{id}/events/stream"),
         _ => "/events/stream".to_owned(),
     };
     // The stream first: whatever happens after the jobs were read is in it.
-    let mut stream = Follower::open(context, client, path, None).await?;
+    let mut stream = EventFollower::open(context, client, path, None).await?;
     let mut jobs = read_all(client, ids).await?;
     let mut progress = Progress::new(context, ids.len(), patience);
     jobs.values().for_each(|job| progress.found(job));
-    while !jobs.values().all(|job| is_over(job, until)) {
-        match progress.until(client, stream.next()).await? {
-            News::Happened { event: Some(event), .. } => {
+    loop {
+        let open: Vec<JobId> = jobs.values().filter(|job| !is_over(job, until)).map(|job| job.id).collect();
+        if open.is_empty() {
+            break;
+        }
+        match progress.until(client, &open, stream.next()).await? {
+            StreamMessage::Happened { event: Some(event), .. } => {
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
-                // Somebody may have answered or sent on what was at rest.
+                // A job that had stopped may have been answered or requeued.
                 let is_stopping = matches!(event.kind, EventKind::Asked | EventKind::DependencyFailed);
                 if may_rest(event.stage) || is_stopping || rests(known) || needs_person(known) {
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
-            News::Doing(news) if jobs.contains_key(&news.job_id) => progress.is_doing(&news),
-            News::Doing(_) => {}
-            News::Happened { event: None, .. } | News::Reset => {
+            StreamMessage::Doing(news) if jobs.contains_key(&news.job_id) => progress.is_doing(&news),
+            StreamMessage::Doing(_) => {}
+            StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => {
                 jobs = read_all(client, ids).await?;
                 jobs.values().for_each(|job| progress.found(job));
             }
@@ -95,7 +100,7 @@ pub(super) async fn watch(
 
 /// The outcome of a future, unless it takes too long.
 pub(super) async fn within<T>(
-    limit: Option<Span>,
+    limit: Option<HumanDuration>,
     ids: &[JobId],
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
@@ -112,7 +117,7 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Says where the jobs are; an error if one of them failed, or asks what only a person can answer.
+/// Prints the stages of the jobs; returns an error if one of them failed, or needs an operator.
 pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Failure> {
     for job in jobs {
         if context.out.is_json() {
@@ -144,7 +149,7 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
     }
 }
 
-/// Whether a job failed, or does not go on unless a person acts. Work that is done and can be shipped is neither.
+/// Whether a job failed, or needs an operator to continue. Finished work that can be shipped is neither.
 fn needs_person(job: &JobView) -> bool {
     has_failed(job) || asks(job) || job.failed_dependency.is_some() || status::is_merge_given_up(job)
 }
@@ -168,12 +173,12 @@ fn remedy(job: &JobView) -> String {
     }
 }
 
-/// How a person answers a job's question.
+/// How an operator answers a job's question.
 pub(super) fn answering(id: impl Display) -> String {
     format!("`giga requeue {id} -m \"…\"` answers it and lets it go on")
 }
 
-/// What a person can do with a job that failed.
+/// What an operator can do with a job that failed.
 pub(super) fn after_failure(id: impl Display) -> String {
     format!("`giga logs {id}` shows what it did, `giga requeue {id}` tries it again")
 }
@@ -197,7 +202,7 @@ fn has_failed(job: &JobView) -> bool {
     matches!(job.stage, StageName::Failed | StageName::DeadLetter)
 }
 
-/// Whether a job is parked on a question to a person.
+/// Whether a job is blocked on a question.
 pub(crate) fn asks(job: &JobView) -> bool {
     job.stage == StageName::Blocked && job.question.is_some()
 }
@@ -213,7 +218,7 @@ fn is_over(job: &JobView, until: Until) -> bool {
     }
 }
 
-/// Whether nothing happens to a job any more unless a person acts.
+/// Whether a job has finished or waits for an operator.
 pub(crate) fn rests(job: &JobView) -> bool {
     job.stage.is_terminal() || asks(job) || (may_rest(job.stage) && job.errand.is_none())
 }
@@ -230,7 +235,7 @@ async fn read_all(client: &Client, ids: &[JobId]) -> Result<BTreeMap<JobId, JobV
     Ok(jobs)
 }
 
-/// A job as it is after an event. News can overtake what a coordinator answers from; to believe an answer that is older
+/// A job as it is after an event. An event can arrive before the coordinator's reads include it; to accept a response that is older
 /// than the last event would be to wait for ever for the next.
 pub(super) async fn read_behind(context: &Context<'_>, client: &Client, event: &JobEvent) -> Result<JobView, Failure> {
     loop {

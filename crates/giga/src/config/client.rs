@@ -10,11 +10,11 @@ use crate::failure::Failure;
 use super::data::DataDir;
 use super::file;
 use super::overrides::Overrides;
-use super::resolver::{Ask, Resolver};
+use super::resolver::{Resolver, SettingSource};
 use super::secret::Secret;
 use super::setting::{Origin, Setting};
 
-/// Where a coordinator is when nobody says otherwise.
+/// The default address of a coordinator.
 const API: &str = "http://127.0.0.1:7878";
 
 /// How clients reach the coordinator.
@@ -49,11 +49,11 @@ pub(super) struct Listener {
 pub(crate) enum TokenSource {
     /// Here.
     Given(Secret),
-    /// In a file that somebody named.
+    /// In a file that the configuration names.
     File(PathBuf),
     /// In the file that a coordinator on this machine leaves for its user.
     Beside(PathBuf),
-    /// Nobody said.
+    /// Not configured.
     Nowhere,
 }
 
@@ -66,11 +66,14 @@ impl ClientConfig {
         listener: Option<&Listener>,
     ) -> Result<Self, Failure> {
         let file::Client { api, token, token_file, product, ca } = file;
-        let ask = Ask::new("client.api").flag("--api", flags.api.clone()).env(&["GIGA_API", "AQ_FLEET_API"]).file(api);
+        let ask = SettingSource::new("client.api")
+            .flag("--api", flags.api.clone())
+            .env(&["GIGA_API", "AQ_FLEET_API"])
+            .file(api);
         let found = resolver.find(ask)?;
-        let running = Running::on(data);
+        let running = RunningCoordinator::on(data);
         let of_folder = of_named_folder(data, flags, running.as_ref());
-        // What is set for every day is for another fleet than the one whose folder is named now, its token too.
+        // Permanent settings, the token too, belong to another fleet than the one whose directory the command line names.
         let is_another = of_folder.is_some() && found.is_some();
         let is_elsewhere = found.is_some() && of_folder.is_none();
         let is_named = is_named_folder(data, flags);
@@ -92,7 +95,7 @@ impl ClientConfig {
             token = Setting { value: TokenSource::Beside(path.clone()), origin: Origin::Beside(path) };
         }
         resolver.list("client.token", token.value.shown(), &token.origin);
-        let product = Ask::new("client.product")
+        let product = SettingSource::new("client.product")
             .flag("--product", flags.product.clone())
             .env(&["GIGA_PRODUCT", "AQ_PRODUCT_ID"])
             .file(product);
@@ -101,7 +104,7 @@ impl ClientConfig {
             Some(pin) if is_fingerprint(pin.get_ref()) => Some(pin),
             path => resolver.placed(path),
         };
-        let ca = resolver.optional(Ask::new("client.ca").env(&["GIGA_CA"]).file(ca))?;
+        let ca = resolver.optional(SettingSource::new("client.ca").env(&["GIGA_CA"]).file(ca))?;
         Ok(Self { api, token, product, ca, pinned, stopped })
     }
 }
@@ -124,18 +127,18 @@ fn is_named_folder(data: &DataDir, flags: &Overrides) -> bool {
     matches!(data.origin(), Origin::Flag(_)) && flags.api.is_none()
 }
 
-/// The coordinator of the folder that the command line names, whatever is set for every day.
-fn of_named_folder(data: &DataDir, flags: &Overrides, running: Option<&Running>) -> Option<Setting<String>> {
+/// The coordinator of the directory that the command line names, whatever the permanent settings are.
+fn of_named_folder(data: &DataDir, flags: &Overrides, running: Option<&RunningCoordinator>) -> Option<Setting<String>> {
     running.filter(|_| is_named_folder(data, flags)).map(|running| running.api.clone())
 }
 
 /// The coordinator that runs on a data directory, as it wrote itself down.
-struct Running {
+struct RunningCoordinator {
     api: Setting<String>,
     certificate: Option<[u8; 32]>,
 }
 
-impl Running {
+impl RunningCoordinator {
     /// The first line is the address, the second the fingerprint of the certificate, if there is one.
     fn on(data: &DataDir) -> Option<Self> {
         let path = data.endpoint();
@@ -171,10 +174,10 @@ fn token_source(
     token_file: Option<toml::Spanned<PathBuf>>,
     default: impl FnOnce() -> TokenSource,
 ) -> Result<Setting<TokenSource>, Failure> {
-    let given = Ask::new("client.token").flag("--token", flags.token.clone()).env(&["GIGA_TOKEN"]);
-    let named = Ask::new("client.token_file").env(&["GIGA_TOKEN_FILE"]);
-    let given_in_file = Ask::new("client.token").env(&["AQ_FLEET_TOKEN"]).file(token);
-    let named_in_file = Ask::new("client.token_file").file(resolver.placed(token_file));
+    let given = SettingSource::new("client.token").flag("--token", flags.token.clone()).env(&["GIGA_TOKEN"]);
+    let named = SettingSource::new("client.token_file").env(&["GIGA_TOKEN_FILE"]);
+    let given_in_file = SettingSource::new("client.token").env(&["AQ_FLEET_TOKEN"]).file(token);
+    let named_in_file = SettingSource::new("client.token_file").file(resolver.placed(token_file));
     let places = [
         resolver.find(given)?.map(|found| found.map(TokenSource::Given)),
         resolver.find(named)?.map(|found| found.map(TokenSource::File)),
@@ -186,7 +189,7 @@ fn token_source(
 }
 
 impl TokenSource {
-    /// The token; `None` when nobody said where it is, or the coordinator of this machine never ran.
+    /// The token; `None` when none is configured, or the coordinator of this machine never ran.
     pub(crate) fn read(&self) -> Result<Option<Secret>, Failure> {
         let (path, must_exist) = match self {
             Self::Given(secret) => return Ok(Some(secret.clone())),

@@ -3,19 +3,19 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use coordinator::{Settings, WindowPolicy};
+use coordinator::{QuotaWindowPolicy, Settings};
 use domain::RetryPolicy;
 
 use crate::failure::Failure;
 
+use super::duration::HumanDuration;
 use super::file;
 use super::overrides::Overrides;
-use super::resolver::{Ask, Resolver};
+use super::resolver::{Resolver, SettingSource};
 use super::setting::Setting;
-use super::span::Span;
 use super::store::StoreChoice;
 
-/// Where a coordinator listens when nobody says otherwise.
+/// The default listen address of a coordinator.
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7878);
 
 /// What a checkout and a build need at the very least.
@@ -32,22 +32,22 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) tls_cert: Setting<Option<PathBuf>>,
     /// The certificate's key, in PEM.
     pub(crate) tls_key: Setting<Option<PathBuf>>,
-    /// Whether a proxy in front of it speaks TLS.
+    /// Whether a proxy in front of it terminates TLS.
     pub(crate) behind_proxy: Setting<bool>,
     /// Names that clients may call it by.
     pub(crate) hosts: Setting<Vec<String>>,
     /// How long a lease lasts without renewal.
-    pub(crate) lease_ttl: Setting<Span>,
+    pub(crate) lease_ttl: Setting<HumanDuration>,
     /// How often a factory renews.
-    pub(crate) renew_every: Setting<Span>,
+    pub(crate) renew_every: Setting<HumanDuration>,
     /// How long a factory may be silent.
-    pub(crate) stale_after: Setting<Span>,
+    pub(crate) stale_after: Setting<HumanDuration>,
     /// How long a factory has to accept an offer.
-    pub(crate) accept_within: Setting<Span>,
+    pub(crate) accept_within: Setting<HumanDuration>,
     /// How long a factory has for a promotion or a merge.
-    pub(crate) errand_within: Setting<Span>,
-    /// How often an open pull request is looked at.
-    pub(crate) look_every: Setting<Span>,
+    pub(crate) errand_within: Setting<HumanDuration>,
+    /// How often an open pull request is polled.
+    pub(crate) look_every: Setting<HumanDuration>,
     /// How often a pull request may send its job back.
     pub(crate) feedback_rounds_max: Setting<u32>,
     /// Rework rounds that merge conflicts may start.
@@ -55,28 +55,28 @@ pub(crate) struct CoordinatorConfig {
     /// A file with what GitHub signs its messages with.
     pub(crate) github_webhook_secret_file: Setting<Option<PathBuf>>,
     /// How long a job waits before that is worth an alert.
-    pub(crate) starving_after: Setting<Span>,
+    pub(crate) starving_after: Setting<HumanDuration>,
     /// How often memory is compared with the store while there is open work.
-    pub(crate) sweep_every: Setting<Span>,
+    pub(crate) sweep_every: Setting<HumanDuration>,
     /// How long a rotated token keeps working.
-    pub(crate) token_overlap: Setting<Span>,
+    pub(crate) token_overlap: Setting<HumanDuration>,
     /// Free space below which a factory gets no new work, in MiB.
     pub(crate) disk_free_min_mib: Setting<u32>,
-    /// Whether an engine's login gets work again by itself when its usage window resets.
+    /// Whether an engine's credential gets work again automatically when its usage window resets.
     pub(crate) quota_resume: Setting<bool>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
 
-/// `[coordinator.retry]`: what follows failures, where a manifest says nothing.
+/// `[coordinator.retry]`: the retry policy of manifests that set none.
 #[derive(Debug)]
 pub(crate) struct RetryConfig {
     /// Attempts in all.
     pub(crate) attempts_max: Setting<u32>,
     /// The first pause.
-    pub(crate) backoff: Setting<Span>,
+    pub(crate) backoff: Setting<HumanDuration>,
     /// The longest pause.
-    pub(crate) backoff_max: Setting<Span>,
+    pub(crate) backoff_max: Setting<HumanDuration>,
     /// Leases that a job may lose.
     pub(crate) lost_leases_max: Setting<u32>,
     /// Offers that may expire.
@@ -90,47 +90,56 @@ impl CoordinatorConfig {
         file: file::Coordinator,
     ) -> Result<Self, Failure> {
         let default = Settings::default();
-        let cert = Ask::new("coordinator.tls_cert")
+        let cert = SettingSource::new("coordinator.tls_cert")
             .flag("--tls-cert", flags.tls_cert.clone())
             .env(&["GIGA_TLS_CERT"])
             .file(resolver.placed(file.tls_cert));
-        let key = Ask::new("coordinator.tls_key")
+        let key = SettingSource::new("coordinator.tls_key")
             .flag("--tls-key", flags.tls_key.clone())
             .env(&["GIGA_TLS_KEY"])
             .file(resolver.placed(file.tls_key));
         let store = flags.store.as_deref().map(str::parse).transpose();
         let store = store.map_err(|why| Failure::usage(format!("--store: {why}")))?;
-        let store = Ask::new("coordinator.store").flag("--store", store).env(&["GIGA_STORE"]).file(file.store);
+        let store =
+            SettingSource::new("coordinator.store").flag("--store", store).env(&["GIGA_STORE"]).file(file.store);
         let listen = listen(flags, file.listen);
-        let proxy = Ask::new("coordinator.behind_proxy")
+        let proxy = SettingSource::new("coordinator.behind_proxy")
             .flag("--behind-proxy", flags.behind_proxy)
             .env(&["GIGA_BEHIND_PROXY"])
             .file(file.behind_proxy);
-        let hosts =
-            Ask::new("coordinator.hosts").flag("--host", flags.hosts.clone()).env(&["GIGA_HOSTS"]).file(file.hosts);
-        let lease_ttl = Ask::new("coordinator.lease_ttl").env(&["GIGA_LEASE_TTL"]).file(file.lease_ttl);
-        let renew_every = Ask::new("coordinator.renew_every")
+        let hosts = SettingSource::new("coordinator.hosts")
+            .flag("--host", flags.hosts.clone())
+            .env(&["GIGA_HOSTS"])
+            .file(file.hosts);
+        let lease_ttl = SettingSource::new("coordinator.lease_ttl").env(&["GIGA_LEASE_TTL"]).file(file.lease_ttl);
+        let renew_every = SettingSource::new("coordinator.renew_every")
             .env(&["GIGA_RENEW_EVERY", "AQ_FLEET_LEASE_RENEW_SEC"])
             .file(file.renew_every);
-        let stale_after = Ask::new("coordinator.stale_after").env(&["GIGA_STALE_AFTER"]).file(file.stale_after);
-        let accept_within = Ask::new("coordinator.accept_within").env(&["GIGA_ACCEPT_WITHIN"]).file(file.accept_within);
-        let errand_within = Ask::new("coordinator.errand_within").env(&["GIGA_ERRAND_WITHIN"]).file(file.errand_within);
-        let look_every = Ask::new("coordinator.look_every").env(&["GIGA_LOOK_EVERY"]).file(file.look_every);
-        let rounds = Ask::new("coordinator.feedback_rounds_max")
+        let stale_after =
+            SettingSource::new("coordinator.stale_after").env(&["GIGA_STALE_AFTER"]).file(file.stale_after);
+        let accept_within =
+            SettingSource::new("coordinator.accept_within").env(&["GIGA_ACCEPT_WITHIN"]).file(file.accept_within);
+        let errand_within =
+            SettingSource::new("coordinator.errand_within").env(&["GIGA_ERRAND_WITHIN"]).file(file.errand_within);
+        let look_every = SettingSource::new("coordinator.look_every").env(&["GIGA_LOOK_EVERY"]).file(file.look_every);
+        let rounds = SettingSource::new("coordinator.feedback_rounds_max")
             .env(&["GIGA_FEEDBACK_ROUNDS_MAX"])
             .file(file.feedback_rounds_max);
-        let conflicts = Ask::new("coordinator.conflict_rounds_max")
+        let conflicts = SettingSource::new("coordinator.conflict_rounds_max")
             .env(&["GIGA_CONFLICT_ROUNDS_MAX"])
             .file(file.conflict_rounds_max);
-        let webhook = Ask::new("coordinator.github_webhook_secret_file")
+        let webhook = SettingSource::new("coordinator.github_webhook_secret_file")
             .env(&["GIGA_GITHUB_WEBHOOK_SECRET_FILE"])
             .file(resolver.placed(file.github_webhook_secret_file));
-        let starving = Ask::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
-        let sweep = Ask::new("coordinator.sweep_every").env(&["GIGA_SWEEP_EVERY"]).file(file.sweep_every);
-        let overlap = Ask::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
-        let disk_free =
-            Ask::new("coordinator.disk_free_min_mib").env(&["GIGA_DISK_FREE_MIN_MIB"]).file(file.disk_free_min_mib);
-        let resume = Ask::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
+        let starving =
+            SettingSource::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
+        let sweep = SettingSource::new("coordinator.sweep_every").env(&["GIGA_SWEEP_EVERY"]).file(file.sweep_every);
+        let overlap =
+            SettingSource::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
+        let disk_free = SettingSource::new("coordinator.disk_free_min_mib")
+            .env(&["GIGA_DISK_FREE_MIN_MIB"])
+            .file(file.disk_free_min_mib);
+        let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
         Ok(Self {
             store: resolver.setting(store, || StoreChoice::Sqlite)?,
             listen: resolver.setting(listen, || LISTEN)?,
@@ -138,25 +147,25 @@ impl CoordinatorConfig {
             tls_key: resolver.optional(key)?,
             behind_proxy: resolver.setting(proxy, || false)?,
             hosts: resolver.setting(hosts, Vec::new)?,
-            lease_ttl: resolver.setting(lease_ttl, || Span(default.lease_ttl))?,
-            renew_every: resolver.setting(renew_every, || Span(default.renew_every))?,
-            stale_after: resolver.setting(stale_after, || Span(default.stale_after))?,
-            accept_within: resolver.setting(accept_within, || Span(default.accept_within))?,
-            errand_within: resolver.setting(errand_within, || Span(default.errand_within))?,
-            look_every: resolver.setting(look_every, || Span(default.look_every))?,
+            lease_ttl: resolver.setting(lease_ttl, || HumanDuration(default.lease_ttl))?,
+            renew_every: resolver.setting(renew_every, || HumanDuration(default.renew_every))?,
+            stale_after: resolver.setting(stale_after, || HumanDuration(default.stale_after))?,
+            accept_within: resolver.setting(accept_within, || HumanDuration(default.accept_within))?,
+            errand_within: resolver.setting(errand_within, || HumanDuration(default.errand_within))?,
+            look_every: resolver.setting(look_every, || HumanDuration(default.look_every))?,
             feedback_rounds_max: resolver.setting(rounds, || default.feedback_rounds_max)?,
             conflict_rounds_max: resolver.setting(conflicts, || default.conflict_rounds_max)?,
             github_webhook_secret_file: resolver.optional(webhook)?,
-            starving_after: resolver.setting(starving, || Span(default.starving_after))?,
-            sweep_every: resolver.setting(sweep, || Span(default.sweep_every))?,
-            token_overlap: resolver.setting(overlap, || Span(default.token_overlap))?,
+            starving_after: resolver.setting(starving, || HumanDuration(default.starving_after))?,
+            sweep_every: resolver.setting(sweep, || HumanDuration(default.sweep_every))?,
+            token_overlap: resolver.setting(overlap, || HumanDuration(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
             quota_resume: resolver.setting(resume, || default.windows.reopen)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
 
-    /// What a coordinator is told.
+    /// The options of a coordinator.
     pub(crate) fn settings(&self) -> Settings {
         let retry = RetryPolicy {
             attempts_max: self.retry.attempts_max.value,
@@ -179,28 +188,28 @@ impl CoordinatorConfig {
             token_overlap: self.token_overlap.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             retry,
-            windows: WindowPolicy { reopen: self.quota_resume.value, ..WindowPolicy::default() },
+            windows: QuotaWindowPolicy { reopen: self.quota_resume.value, ..QuotaWindowPolicy::default() },
             ..Settings::default()
         }
     }
 }
 
 /// Where a coordinator listens.
-pub(super) fn listen(flags: &Overrides, file: Option<toml::Spanned<SocketAddr>>) -> Ask<SocketAddr> {
-    Ask::new("coordinator.listen").flag("--listen", flags.listen).env(&["GIGA_LISTEN"]).file(file)
+pub(super) fn listen(flags: &Overrides, file: Option<toml::Spanned<SocketAddr>>) -> SettingSource<SocketAddr> {
+    SettingSource::new("coordinator.listen").flag("--listen", flags.listen).env(&["GIGA_LISTEN"]).file(file)
 }
 
 impl RetryConfig {
     fn resolve(resolver: &mut Resolver, file: file::Retry, default: &RetryPolicy) -> Result<Self, Failure> {
-        let attempts = Ask::new("coordinator.retry.attempts_max").file(file.attempts_max);
-        let backoff = Ask::new("coordinator.retry.backoff").file(file.backoff);
-        let backoff_max = Ask::new("coordinator.retry.backoff_max").file(file.backoff_max);
-        let lost = Ask::new("coordinator.retry.lost_leases_max").file(file.lost_leases_max);
-        let unaccepted = Ask::new("coordinator.retry.unaccepted_max").file(file.unaccepted_max);
+        let attempts = SettingSource::new("coordinator.retry.attempts_max").file(file.attempts_max);
+        let backoff = SettingSource::new("coordinator.retry.backoff").file(file.backoff);
+        let backoff_max = SettingSource::new("coordinator.retry.backoff_max").file(file.backoff_max);
+        let lost = SettingSource::new("coordinator.retry.lost_leases_max").file(file.lost_leases_max);
+        let unaccepted = SettingSource::new("coordinator.retry.unaccepted_max").file(file.unaccepted_max);
         Ok(Self {
             attempts_max: resolver.setting(attempts, || default.attempts_max)?,
-            backoff: resolver.setting(backoff, || Span(default.backoff))?,
-            backoff_max: resolver.setting(backoff_max, || Span(default.backoff_max))?,
+            backoff: resolver.setting(backoff, || HumanDuration(default.backoff))?,
+            backoff_max: resolver.setting(backoff_max, || HumanDuration(default.backoff_max))?,
             lost_leases_max: resolver.setting(lost, || default.lost_leases_max)?,
             unaccepted_max: resolver.setting(unaccepted, || default.unaccepted_max)?,
         })

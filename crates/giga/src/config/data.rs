@@ -1,10 +1,10 @@
-//! The data folder: what lies where.
+//! The data directory and its layout.
 
 use std::path::{Path, PathBuf};
 
 use super::setting::{Origin, Setting};
 
-/// The data folder of a coordinator and its clients on this machine.
+/// The data directory of a coordinator and its clients on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct DataDir(Setting<PathBuf>);
 
@@ -13,12 +13,12 @@ impl DataDir {
         Self(folder)
     }
 
-    /// The folder itself.
+    /// The directory itself.
     pub(crate) fn path(&self) -> &Path {
         &self.0.value
     }
 
-    /// Who chose the folder.
+    /// The source of the setting.
     pub(crate) fn origin(&self) -> &Origin {
         &self.0.origin
     }
@@ -28,7 +28,7 @@ impl DataDir {
         self.path().join("fleet.db")
     }
 
-    /// What engines printed, and what backs their runs.
+    /// The output of engines, and the evidence of their runs.
     pub(crate) fn logs(&self) -> PathBuf {
         self.path().join("logs")
     }
@@ -38,12 +38,12 @@ impl DataDir {
         self.path().join("admin.token")
     }
 
-    /// The address of the coordinator that runs on this folder.
+    /// The address of the coordinator that runs on this directory.
     pub(crate) fn endpoint(&self) -> PathBuf {
         self.path().join("endpoint")
     }
 
-    /// Where a factory keeps its state unless it is told otherwise.
+    /// The default state directory of a factory.
     pub(crate) fn factory_state(&self) -> PathBuf {
         self.path().join("factory")
     }

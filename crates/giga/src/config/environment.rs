@@ -1,4 +1,4 @@
-//! The environment as far as it concerns us, and the folders of the platform that follow from it.
+//! The environment variables that we read, and the platform's directories that follow from them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,17 +34,17 @@ impl Environment {
         self.0.keys().map(String::as_str)
     }
 
-    /// The home folder.
+    /// The home directory.
     pub(crate) fn home(&self) -> Option<&Path> {
         self.get("HOME").map(Path::new)
     }
 
-    /// The platform's folder for our configuration.
+    /// The platform's directory for our configuration.
     pub(crate) fn config_folder(&self) -> Option<PathBuf> {
         self.folder("XDG_CONFIG_HOME", ".config")
     }
 
-    /// The platform's folder for our data.
+    /// The platform's directory for our data.
     pub(crate) fn data_folder(&self) -> PathBuf {
         self.folder("XDG_DATA_HOME", ".local/share").unwrap_or_else(|| SERVICE_DATA.into())
     }

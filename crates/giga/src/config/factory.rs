@@ -6,26 +6,27 @@ use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
 use factory::{
-    Confine, EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
+    EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
+    SandboxMode,
 };
 
 use crate::failure::Failure;
 
 use super::data::DataDir;
+use super::duration::HumanDuration;
 use super::file;
 use super::housekeeping::HousekeepingConfig;
 use super::limits;
 use super::overrides::Overrides;
 use super::polling::PollingConfig;
-use super::resolver::{Ask, Resolver};
-use super::setting::{Setting, Shown};
-use super::span::Span;
+use super::resolver::{Resolver, SettingSource};
+use super::setting::{DisplayedValue, Setting};
 
 /// Two agents at a time is what an ordinary laptop bears beside its owner.
 const SEATS: u32 = 2;
 
 /// What a crash may cost: five minutes of an agent's work.
-const CHECKPOINT_EVERY: Span = Span(Duration::from_mins(5));
+const CHECKPOINT_EVERY: HumanDuration = HumanDuration(Duration::from_mins(5));
 
 /// The dearest that a seat can be.
 const COST_MAX: u8 = 100;
@@ -46,7 +47,7 @@ pub(crate) struct FactoryConfig {
     pub(crate) cost: Setting<u8>,
     /// Where mirrors, worktrees and records are kept.
     pub(crate) state: Setting<PathBuf>,
-    /// A folder whose repositories are offered.
+    /// A directory whose repositories are offered.
     pub(crate) repo_base: Setting<Option<PathBuf>>,
     /// The base branch of repositories found there.
     pub(crate) default_base: Setting<BranchName>,
@@ -59,20 +60,20 @@ pub(crate) struct FactoryConfig {
     /// Tools that it looks for beside those that it always does.
     pub(crate) tools: Setting<BTreeMap<String, Vec<String>>>,
     /// How often work in progress is saved.
-    pub(crate) checkpoint_every: Setting<Span>,
-    /// How it asks for work by itself.
+    pub(crate) checkpoint_every: Setting<HumanDuration>,
+    /// How it polls for work.
     pub(crate) polling: PollingConfig,
     /// How it keeps its disk in order.
     pub(crate) housekeeping: HousekeepingConfig,
     /// The account that its programs run under.
     pub(crate) run_as: Setting<Option<String>>,
     /// Whether the kernel keeps its programs from its own files.
-    pub(crate) confine: Setting<Confine>,
+    pub(crate) confine: Setting<SandboxMode>,
     /// What they are kept from beyond these.
     pub(crate) hide: Setting<Vec<PathBuf>>,
-    /// What they can read although it is in the home of whoever runs the factory.
+    /// What they can read although it is in the home of the account that runs the factory.
     pub(crate) read: Setting<Vec<PathBuf>>,
-    /// What they can write to beyond their run's own folders.
+    /// What they can write to beyond their run's own directories.
     pub(crate) write: Setting<Vec<PathBuf>>,
     /// Engines that it offers, beside those that it finds.
     pub(crate) engines: Setting<BTreeMap<EngineName, EngineConfig>>,
@@ -99,36 +100,39 @@ impl FactoryConfig {
         file: file::Factory,
         data: &DataDir,
     ) -> Result<Self, Failure> {
-        let name = Ask::new("factory.name")
+        let name = SettingSource::new("factory.name")
             .flag("--name", flags.factory_name.clone())
             .env(&["GIGA_FACTORY_NAME"])
             .file(file.name);
-        let seats = Ask::new("factory.seats").flag("--seats", flags.seats).env(&["GIGA_SEATS"]).file(file.seats);
-        let state = Ask::new("factory.state")
+        let seats =
+            SettingSource::new("factory.seats").flag("--seats", flags.seats).env(&["GIGA_SEATS"]).file(file.seats);
+        let state = SettingSource::new("factory.state")
             .flag("--state", flags.state.clone())
             .env(&["GIGA_STATE"])
             .file(resolver.placed(file.state));
-        let repo_base = Ask::new("factory.repo_base")
+        let repo_base = SettingSource::new("factory.repo_base")
             .flag("--repo-base", flags.repo_base.clone())
             .env(&["GIGA_REPO_BASE", "AQ_FLEET_REPO_BASE"])
             .file(resolver.placed(file.repo_base));
-        let capabilities = Ask::new("factory.capabilities")
+        let capabilities = SettingSource::new("factory.capabilities")
             .flag("--capability", flags.capabilities.clone())
             .env(&["GIGA_CAPABILITIES"])
             .file(file.capabilities);
         let checkpoint =
-            Ask::new("factory.checkpoint_every").env(&["GIGA_CHECKPOINT_EVERY"]).file(file.checkpoint_every);
-        let default_base = Ask::new("factory.default_base").env(&["GIGA_DEFAULT_BASE"]).file(file.default_base);
-        let ref_prefix = Ask::new("factory.ref_prefix").env(&["GIGA_REF_PREFIX"]).file(file.ref_prefix);
-        let delete_branch = Ask::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
+            SettingSource::new("factory.checkpoint_every").env(&["GIGA_CHECKPOINT_EVERY"]).file(file.checkpoint_every);
+        let default_base =
+            SettingSource::new("factory.default_base").env(&["GIGA_DEFAULT_BASE"]).file(file.default_base);
+        let ref_prefix = SettingSource::new("factory.ref_prefix").env(&["GIGA_REF_PREFIX"]).file(file.ref_prefix);
+        let delete_branch =
+            SettingSource::new("factory.delete_branch").env(&["GIGA_DELETE_BRANCH"]).file(file.delete_branch);
         let polling = file::Polling { route: file.route, gate: file.gate, poll_every: file.poll_every };
         let housekeeping = file::Housekeeping {
             gc_every: file.gc_every,
             gc_retention: file.gc_retention,
             disk_floor_mib: file.disk_floor_mib,
         };
-        let run_as = Ask::new("factory.run_as").env(&["GIGA_RUN_AS"]).file(file.run_as);
-        let confine = Ask::new("factory.confine").env(&["GIGA_CONFINE"]).file(file.confine);
+        let run_as = SettingSource::new("factory.run_as").env(&["GIGA_RUN_AS"]).file(file.run_as);
+        let confine = SettingSource::new("factory.confine").env(&["GIGA_CONFINE"]).file(file.confine);
         let placed = |paths: Option<Vec<toml::Spanned<PathBuf>>>| {
             let placed = paths?.into_iter().filter_map(|path| resolver.placed(Some(path)));
             Some(placed.map(toml::Spanned::into_inner).collect::<Vec<PathBuf>>())
@@ -161,13 +165,13 @@ impl FactoryConfig {
             polling: PollingConfig::resolve(resolver, polling)?,
             housekeeping: HousekeepingConfig::resolve(resolver, housekeeping)?,
             run_as: resolver.optional(run_as)?,
-            confine: resolver.setting(confine, Confine::default)?,
-            hide: resolver.table("factory.hide", hide, Shown::shown),
-            read: resolver.table("factory.read", read, Shown::shown),
-            write: resolver.table("factory.write", write, Shown::shown),
-            engines: resolver.table("factory.engines", engines, Shown::shown),
-            prices: resolver.table("factory.prices", file.prices, Shown::shown),
-            repos: resolver.table("factory.repos", repos, Shown::shown),
+            confine: resolver.setting(confine, SandboxMode::default)?,
+            hide: resolver.table("factory.hide", hide, DisplayedValue::shown),
+            read: resolver.table("factory.read", read, DisplayedValue::shown),
+            write: resolver.table("factory.write", write, DisplayedValue::shown),
+            engines: resolver.table("factory.engines", engines, DisplayedValue::shown),
+            prices: resolver.table("factory.prices", file.prices, DisplayedValue::shown),
+            repos: resolver.table("factory.repos", repos, DisplayedValue::shown),
             environment: resolver.table("factory.environment", file.environment, what_programs_find),
             git: resolver.table("factory.git", file.git, how_git_reaches_remotes),
             forge: resolver.table("factory.forge", file.forge, which_forge),
@@ -177,12 +181,12 @@ impl FactoryConfig {
     }
 }
 
-/// Tools by the names that jobs can ask for them by.
+/// Tools by the names of their capabilities.
 fn tools(
     resolver: &mut Resolver,
     file: Option<BTreeMap<String, Vec<String>>>,
 ) -> Result<Setting<BTreeMap<String, Vec<String>>>, Failure> {
-    let tools = resolver.table("factory.tools", file, Shown::shown);
+    let tools = resolver.table("factory.tools", file, DisplayedValue::shown);
     for name in tools.value.keys() {
         let token: Result<Capability, _> = format!("has:{name}").parse();
         token.map_err(|error| Failure::usage(format!("{}: factory.tools: {error}", tools.origin)))?;
@@ -191,7 +195,7 @@ fn tools(
 }
 
 fn cost(resolver: &mut Resolver, file: Option<toml::Spanned<u8>>) -> Result<Setting<u8>, Failure> {
-    let cost = resolver.setting(Ask::new("factory.cost").env(&["GIGA_COST"]).file(file), || 0)?;
+    let cost = resolver.setting(SettingSource::new("factory.cost").env(&["GIGA_COST"]).file(file), || 0)?;
     if cost.value > COST_MAX {
         return Err(Failure::usage(format!("{}: {} is not a cost: write 0 to {COST_MAX}", cost.origin, cost.value)));
     }
@@ -249,7 +253,7 @@ fn machine_name() -> FactoryId {
     }
 }
 
-/// Where no file says it, a program does.
+/// Without a file, a program provides it.
 fn asked_machine_name() -> Option<String> {
     let answer = std::process::Command::new("hostname").output().ok()?;
     String::from_utf8(answer.stdout).ok()

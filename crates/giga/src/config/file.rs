@@ -10,15 +10,15 @@ use toml::Spanned;
 
 use crate::failure::Failure;
 
+use super::duration::HumanDuration;
 use super::environment::Environment;
 use super::log::LogFormat;
 use super::secret::Secret;
 use super::size::Size;
-use super::span::Span;
 use super::store::StoreChoice;
 use super::toml_errors;
 
-/// The name of the file, wherever it lies.
+/// The name of the configuration file.
 const NAME: &str = "giga.toml";
 
 /// The configuration file, read.
@@ -61,18 +61,18 @@ pub(super) struct Coordinator {
     pub(super) tls_key: Option<Spanned<PathBuf>>,
     pub(super) behind_proxy: Option<Spanned<bool>>,
     pub(super) hosts: Option<Spanned<Vec<String>>>,
-    pub(super) lease_ttl: Option<Spanned<Span>>,
-    pub(super) renew_every: Option<Spanned<Span>>,
-    pub(super) stale_after: Option<Spanned<Span>>,
-    pub(super) accept_within: Option<Spanned<Span>>,
-    pub(super) errand_within: Option<Spanned<Span>>,
-    pub(super) look_every: Option<Spanned<Span>>,
+    pub(super) lease_ttl: Option<Spanned<HumanDuration>>,
+    pub(super) renew_every: Option<Spanned<HumanDuration>>,
+    pub(super) stale_after: Option<Spanned<HumanDuration>>,
+    pub(super) accept_within: Option<Spanned<HumanDuration>>,
+    pub(super) errand_within: Option<Spanned<HumanDuration>>,
+    pub(super) look_every: Option<Spanned<HumanDuration>>,
     pub(super) feedback_rounds_max: Option<Spanned<u32>>,
     pub(super) conflict_rounds_max: Option<Spanned<u32>>,
     pub(super) github_webhook_secret_file: Option<Spanned<PathBuf>>,
-    pub(super) starving_after: Option<Spanned<Span>>,
-    pub(super) sweep_every: Option<Spanned<Span>>,
-    pub(super) token_overlap: Option<Spanned<Span>>,
+    pub(super) starving_after: Option<Spanned<HumanDuration>>,
+    pub(super) sweep_every: Option<Spanned<HumanDuration>>,
+    pub(super) token_overlap: Option<Spanned<HumanDuration>>,
     pub(super) disk_free_min_mib: Option<Spanned<u32>>,
     pub(super) quota_resume: Option<Spanned<bool>>,
     pub(super) retry: Retry,
@@ -83,8 +83,8 @@ pub(super) struct Coordinator {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Retry {
     pub(super) attempts_max: Option<Spanned<u32>>,
-    pub(super) backoff: Option<Spanned<Span>>,
-    pub(super) backoff_max: Option<Spanned<Span>>,
+    pub(super) backoff: Option<Spanned<HumanDuration>>,
+    pub(super) backoff_max: Option<Spanned<HumanDuration>>,
     pub(super) lost_leases_max: Option<Spanned<u32>>,
     pub(super) unaccepted_max: Option<Spanned<u32>>,
 }
@@ -104,15 +104,15 @@ pub(super) struct Factory {
     pub(super) delete_branch: Option<Spanned<bool>>,
     pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
     pub(super) tools: Option<BTreeMap<String, Vec<String>>>,
-    pub(super) checkpoint_every: Option<Spanned<Span>>,
+    pub(super) checkpoint_every: Option<Spanned<HumanDuration>>,
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,
-    pub(super) poll_every: Option<Spanned<Span>>,
-    pub(super) gc_every: Option<Spanned<Span>>,
-    pub(super) gc_retention: Option<Spanned<Span>>,
+    pub(super) poll_every: Option<Spanned<HumanDuration>>,
+    pub(super) gc_every: Option<Spanned<HumanDuration>>,
+    pub(super) gc_retention: Option<Spanned<HumanDuration>>,
     pub(super) disk_floor_mib: Option<Spanned<u32>>,
     pub(super) run_as: Option<Spanned<String>>,
-    pub(super) confine: Option<Spanned<factory::Confine>>,
+    pub(super) confine: Option<Spanned<factory::SandboxMode>>,
     pub(super) hide: Option<Vec<Spanned<PathBuf>>>,
     pub(super) read: Option<Vec<Spanned<PathBuf>>>,
     pub(super) write: Option<Vec<Spanned<PathBuf>>>,
@@ -130,18 +130,18 @@ pub(super) struct Factory {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Limits {
-    pub(super) wall: Option<Spanned<Span>>,
-    pub(super) idle: Option<Spanned<Span>>,
-    pub(super) tool_idle: Option<Spanned<Span>>,
-    pub(super) grace: Option<Spanned<Span>>,
-    pub(super) verify: Option<Spanned<Span>>,
+    pub(super) wall: Option<Spanned<HumanDuration>>,
+    pub(super) idle: Option<Spanned<HumanDuration>>,
+    pub(super) tool_idle: Option<Spanned<HumanDuration>>,
+    pub(super) grace: Option<Spanned<HumanDuration>>,
+    pub(super) verify: Option<Spanned<HumanDuration>>,
     pub(super) disk: Option<Spanned<Size>>,
     pub(super) disk_free: Option<Spanned<Size>>,
-    pub(super) disk_every: Option<Spanned<Span>>,
+    pub(super) disk_every: Option<Spanned<HumanDuration>>,
     pub(super) output: Option<Spanned<Size>>,
-    pub(super) git_local: Option<Spanned<Span>>,
-    pub(super) git_network: Option<Spanned<Span>>,
-    pub(super) remote_away: Option<Spanned<Span>>,
+    pub(super) git_local: Option<Spanned<HumanDuration>>,
+    pub(super) git_network: Option<Spanned<HumanDuration>>,
+    pub(super) remote_away: Option<Spanned<HumanDuration>>,
     pub(super) engine_wall_ms: Option<Spanned<u64>>,
     pub(super) engine_idle_ms: Option<Spanned<u64>>,
     pub(super) grace_ms: Option<Spanned<u64>>,
@@ -159,14 +159,14 @@ pub(super) struct Limits {
 pub(super) struct Polling {
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,
-    pub(super) poll_every: Option<Spanned<Span>>,
+    pub(super) poll_every: Option<Spanned<HumanDuration>>,
 }
 
 /// The part of `[factory]` that is about its disk.
 #[derive(Debug, Default)]
 pub(super) struct Housekeeping {
-    pub(super) gc_every: Option<Spanned<Span>>,
-    pub(super) gc_retention: Option<Spanned<Span>>,
+    pub(super) gc_every: Option<Spanned<HumanDuration>>,
+    pub(super) gc_retention: Option<Spanned<HumanDuration>>,
     pub(super) disk_floor_mib: Option<Spanned<u32>>,
 }
 
@@ -179,7 +179,7 @@ pub(super) struct Log {
 }
 
 impl File {
-    /// The file that was asked for, or the first there is: in the working directory, in the configuration directory.
+    /// The file that was named, or the first that exists: in the working directory, in the configuration directory.
     pub(super) fn find(asked: Option<&Path>, environment: &Environment) -> Result<Self, Failure> {
         if let Some(path) = asked {
             return Self::read(path)?.ok_or_else(|| {

@@ -6,10 +6,10 @@ use factory::Housekeeping;
 
 use crate::failure::Failure;
 
+use super::duration::HumanDuration;
 use super::file;
-use super::resolver::{Ask, Resolver};
+use super::resolver::{Resolver, SettingSource};
 use super::setting::Setting;
-use super::span::Span;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -17,9 +17,9 @@ const MIB: u64 = 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct HousekeepingConfig {
     /// How often it cleans up; never when zero.
-    gc_every: Setting<Span>,
+    gc_every: Setting<HumanDuration>,
     /// How long what failed or was fenced is kept.
-    gc_retention: Setting<Span>,
+    gc_retention: Setting<HumanDuration>,
     /// With less free space it takes nothing new.
     disk_floor_mib: Setting<u32>,
 }
@@ -27,13 +27,14 @@ pub(crate) struct HousekeepingConfig {
 impl HousekeepingConfig {
     pub(super) fn resolve(resolver: &mut Resolver, file: file::Housekeeping) -> Result<Self, Failure> {
         let usual = Housekeeping::default();
-        let every = Ask::new("factory.gc_every").env(&["GIGA_GC_EVERY"]).file(file.gc_every);
-        let retention = Ask::new("factory.gc_retention").env(&["GIGA_GC_RETENTION"]).file(file.gc_retention);
-        let floor = Ask::new("factory.disk_floor_mib").env(&["GIGA_DISK_FLOOR_MIB"]).file(file.disk_floor_mib);
+        let every = SettingSource::new("factory.gc_every").env(&["GIGA_GC_EVERY"]).file(file.gc_every);
+        let retention = SettingSource::new("factory.gc_retention").env(&["GIGA_GC_RETENTION"]).file(file.gc_retention);
+        let floor =
+            SettingSource::new("factory.disk_floor_mib").env(&["GIGA_DISK_FLOOR_MIB"]).file(file.disk_floor_mib);
         let floor_mib = u32::try_from(usual.disk_floor_bytes / MIB).unwrap_or(u32::MAX);
         Ok(Self {
-            gc_every: resolver.setting(every, || Span(usual.every.unwrap_or_default()))?,
-            gc_retention: resolver.setting(retention, || Span(usual.retention))?,
+            gc_every: resolver.setting(every, || HumanDuration(usual.every.unwrap_or_default()))?,
+            gc_retention: resolver.setting(retention, || HumanDuration(usual.retention))?,
             disk_floor_mib: resolver.setting(floor, || floor_mib)?,
         })
     }

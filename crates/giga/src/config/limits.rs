@@ -7,11 +7,11 @@ use toml::Spanned;
 
 use crate::failure::Failure;
 
+use super::duration::HumanDuration;
 use super::file;
-use super::resolver::{Ask, FromVariable, Resolver};
-use super::setting::{Setting, Shown};
+use super::resolver::{FromVariable, Resolver, SettingSource};
+use super::setting::{DisplayedValue, Setting};
 use super::size::Size;
-use super::span::Span;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -67,7 +67,7 @@ struct Limit {
 /// What nothing at all would mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Zero {
-    /// Something that somebody may want.
+    /// A value that a user may want.
     Fine,
     /// That no run ever gets anywhere.
     Refused,
@@ -78,11 +78,11 @@ impl Limit {
     fn span(
         &self,
         resolver: &mut Resolver,
-        new: Option<Spanned<Span>>,
+        new: Option<Spanned<HumanDuration>>,
         old: Option<Spanned<u64>>,
         usual_ms: u64,
     ) -> Result<u64, Failure> {
-        let written = |ms: u64| Span(Duration::from_millis(ms));
+        let written = |ms: u64| HumanDuration(Duration::from_millis(ms));
         let setting = self.setting(resolver, new, old.map(|old| respelled(old, written)), written(usual_ms))?;
         let span_ms = u64::try_from(setting.value.0.as_millis()).unwrap_or(u64::MAX);
         self.sound(&setting, span_ms)
@@ -112,7 +112,7 @@ impl Limit {
         Ok(self.bytes(resolver, new, old, written(usual_mib))?.div_ceil(MIB))
     }
 
-    fn setting<T: FromVariable + Shown>(
+    fn setting<T: FromVariable + DisplayedValue>(
         &self,
         resolver: &mut Resolver,
         new: Option<Spanned<T>>,
@@ -127,7 +127,7 @@ impl Limit {
             }
             (new, old) => new.or(old),
         };
-        resolver.setting(Ask::new(self.key).file(file), || usual)
+        resolver.setting(SettingSource::new(self.key).file(file), || usual)
     }
 
     fn sound<T>(&self, setting: &Setting<T>, value: u64) -> Result<u64, Failure> {

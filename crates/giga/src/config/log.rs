@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::failure::Failure;
 
 use super::file;
-use super::resolver::{Ask, Resolver};
-use super::setting::{Setting, Shown};
+use super::resolver::{Resolver, SettingSource};
+use super::setting::{DisplayedValue, Setting};
 
 /// What is logged, and how.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub(crate) enum LogFormat {
 
 impl LogConfig {
     pub(super) fn resolve(resolver: &mut Resolver, file: file::Log) -> Result<Self, Failure> {
-        let format = Ask::new("log.format").env(&["GIGA_LOG_FORMAT"]).file(file.format);
-        let level = Ask::new("log.level").env(&["GIGA_LOG"]).file(file.level);
+        let format = SettingSource::new("log.format").env(&["GIGA_LOG_FORMAT"]).file(file.format);
+        let level = SettingSource::new("log.level").env(&["GIGA_LOG"]).file(file.level);
         Ok(Self {
             format: resolver.setting(format, || LogFormat::Pretty)?,
             level: resolver.setting(level, || "info".to_owned())?,
@@ -47,12 +47,12 @@ impl FromStr for LogFormat {
         match text {
             "pretty" => Ok(Self::Pretty),
             "json" => Ok(Self::Json),
-            other => Err(format!("`{}` is neither `pretty` nor `json`", domain::printable(other))),
+            other => Err(format!("`{}` is neither `pretty` nor `json`", domain::escape_for_terminal(other))),
         }
     }
 }
 
-impl Shown for LogFormat {
+impl DisplayedValue for LogFormat {
     fn shown(&self) -> String {
         match self {
             Self::Pretty => "pretty".to_owned(),

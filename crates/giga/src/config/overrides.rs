@@ -1,4 +1,4 @@
-//! What the flags say.
+//! Settings from command line flags.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub(crate) struct Overrides {
 }
 
 impl Overrides {
-    /// These and what the global flags say.
+    /// These and the global flags.
     pub(super) fn with_global(self, global: &GlobalArgs) -> Result<Self, Failure> {
         let product = global.product.as_deref().map(str::parse).transpose();
         Ok(Self {

@@ -1,4 +1,4 @@
-//! How a factory asks for work by itself: part of `[factory]`, with the names that older scripts use.
+//! How a factory polls for work: part of `[factory]`, with the names that older scripts use.
 
 use std::time::Duration;
 
@@ -6,45 +6,46 @@ use factory::{PollWhen, Polling};
 
 use crate::failure::Failure;
 
+use super::duration::HumanDuration;
 use super::file;
-use super::resolver::{Ask, Resolver};
+use super::resolver::{Resolver, SettingSource};
 use super::setting::Setting;
-use super::span::Span;
 
-/// More often than this a fleet does nothing but ask.
+/// The shortest poll interval that is accepted.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// More seldom than this nobody would call it polling.
+/// The longest poll interval that is accepted.
 const EVERY_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// How a factory asks for work by itself.
+/// How a factory polls for work.
 #[derive(Debug)]
 pub(crate) struct PollingConfig {
-    /// Whether it works for a coordinator, and not for a folder.
+    /// Whether it works for a coordinator, and not for a folder queue.
     pub(crate) fleet: Setting<bool>,
     /// Whether it follows the configured mode; otherwise it polls whatever that is.
     pub(crate) route: Setting<bool>,
-    /// Whether it asks if the queue has moved before it polls.
+    /// Whether it polls the queue version before it claims.
     pub(crate) gate: Setting<bool>,
     /// The pause between two askings.
-    pub(crate) every: Setting<Span>,
+    pub(crate) every: Setting<HumanDuration>,
 }
 
 impl PollingConfig {
     pub(super) fn resolve(resolver: &mut Resolver, file: file::Polling) -> Result<Self, Failure> {
-        let fleet = Ask::new("factory.fleet").env(&["AQ_FLEET"]);
-        let route = Ask::new("factory.route").env(&["GIGA_ROUTE", "AQ_FLEET_ROUTE"]).file(file.route);
-        let gate = Ask::new("factory.gate").env(&["GIGA_GATE", "AQ_FLEET_GATE"]).file(file.gate);
-        let every = Ask::new("factory.poll_every").env(&["GIGA_POLL_EVERY", "POLL_SECONDS"]).file(file.poll_every);
+        let fleet = SettingSource::new("factory.fleet").env(&["AQ_FLEET"]);
+        let route = SettingSource::new("factory.route").env(&["GIGA_ROUTE", "AQ_FLEET_ROUTE"]).file(file.route);
+        let gate = SettingSource::new("factory.gate").env(&["GIGA_GATE", "AQ_FLEET_GATE"]).file(file.gate);
+        let every =
+            SettingSource::new("factory.poll_every").env(&["GIGA_POLL_EVERY", "POLL_SECONDS"]).file(file.poll_every);
         Ok(Self {
             fleet: resolver.setting(fleet, || true)?,
             route: resolver.setting(route, || true)?,
             gate: resolver.setting(gate, || false)?,
-            every: resolver.setting(every, || Span(Polling::default().every))?,
+            every: resolver.setting(every, || HumanDuration(Polling::default().every))?,
         })
     }
 
-    /// What the factory is told, and a sentence about each setting that cannot be as it is [T7].
+    /// The factory's options, and a message about each setting that had to be adjusted [T7].
     pub(crate) fn reconciled(&self) -> (Polling, Vec<String>) {
         let mut warnings = Vec::new();
         if !self.fleet.value {
@@ -54,7 +55,7 @@ impl PollingConfig {
         let asked = self.every.value.0;
         let every = asked.clamp(EVERY_MIN, EVERY_MAX);
         if every != asked {
-            let (origin, asked, every) = (&self.every.origin, self.every.value, Span(every));
+            let (origin, asked, every) = (&self.every.origin, self.every.value, HumanDuration(every));
             warnings.push(format!("{origin}: asking for work every {asked} is out of bounds: every {every}"));
         }
         let when = if self.route.value { PollWhen::Told } else { PollWhen::Always };

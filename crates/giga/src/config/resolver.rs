@@ -1,4 +1,4 @@
-//! Takes each setting from the first place that has it, and keeps the list of what came from where.
+//! Takes each setting from the first source that has it, and records the sources.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use std::str::FromStr;
 use toml::Spanned;
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
+use crate::suggest::suggest;
 
-use super::Stranger;
+use super::UnknownVariable;
 use super::environment::Environment;
 use super::file::line_at;
-use super::setting::{Listed, Origin, Setting, Shown};
+use super::setting::{DisplayedValue, ListedSetting, Origin, Setting};
 
 /// Variables that are read elsewhere, or that a factory sets for its engines.
 const ELSEWHERE: [&str; 6] = ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_JOB_ID", "GIGA_EPOCH", "GIGA_ATTEMPT"];
 
 /// Where one setting may come from, and its name.
-pub(super) struct Ask<T> {
+pub(super) struct SettingSource<T> {
     key: &'static str,
     flag: Option<(&'static str, T)>,
     variables: &'static [&'static str],
     file: Option<Spanned<T>>,
 }
 
-impl<T> Ask<T> {
+impl<T> SettingSource<T> {
     pub(super) fn new(key: &'static str) -> Self {
         Self { key, flag: None, variables: &[], file: None }
     }
@@ -57,7 +57,7 @@ pub(super) struct Resolver {
     environment: Environment,
     path: Option<PathBuf>,
     text: String,
-    listing: Vec<Listed>,
+    listing: Vec<ListedSetting>,
     variables: Vec<&'static str>,
 }
 
@@ -71,9 +71,9 @@ impl Resolver {
     }
 
     /// A setting that always has a value.
-    pub(super) fn setting<T: FromVariable + Shown>(
+    pub(super) fn setting<T: FromVariable + DisplayedValue>(
         &mut self,
-        ask: Ask<T>,
+        ask: SettingSource<T>,
         default: impl FnOnce() -> T,
     ) -> Result<Setting<T>, Failure> {
         let key = ask.key;
@@ -83,7 +83,10 @@ impl Resolver {
     }
 
     /// A setting that may be absent.
-    pub(super) fn optional<T: FromVariable + Shown>(&mut self, ask: Ask<T>) -> Result<Setting<Option<T>>, Failure> {
+    pub(super) fn optional<T: FromVariable + DisplayedValue>(
+        &mut self,
+        ask: SettingSource<T>,
+    ) -> Result<Setting<Option<T>>, Failure> {
         let key = ask.key;
         let setting = match self.find(ask)? {
             Some(Setting { value, origin }) => Setting { value: Some(value), origin },
@@ -107,7 +110,7 @@ impl Resolver {
     }
 
     /// The first place that has a value. Not listed yet.
-    pub(super) fn find<T: FromVariable>(&mut self, ask: Ask<T>) -> Result<Option<Setting<T>>, Failure> {
+    pub(super) fn find<T: FromVariable>(&mut self, ask: SettingSource<T>) -> Result<Option<Setting<T>>, Failure> {
         self.variables.extend(ask.variables);
         if let Some((name, value)) = ask.flag {
             return Ok(Some(Setting { value, origin: Origin::Flag(name) }));
@@ -132,24 +135,24 @@ impl Resolver {
 
     /// Remembers a setting for people.
     pub(super) fn list(&mut self, key: &'static str, value: String, origin: &Origin) {
-        self.listing.push(Listed { key, value, origin: origin.to_string() });
+        self.listing.push(ListedSetting { key, value, origin: origin.to_string() });
     }
 
-    /// A path from the file as seen from the file's folder, with `~` for the home folder.
+    /// A path from the file, relative to the file's directory, with `~` for the home directory.
     pub(super) fn placed(&self, path: Option<Spanned<PathBuf>>) -> Option<Spanned<PathBuf>> {
         let path = path?;
         let (span, path) = (path.span(), path.into_inner());
         Some(Spanned::new(span, self.seen_from_file(&path)))
     }
 
-    /// A program from the file: a name is looked for on the PATH, a path is seen from the file's folder.
+    /// A program from the file: a name is searched on the PATH, a path is relative to the file's directory.
     pub(super) fn placed_program(&self, program: &mut String) {
         if program.contains('/') {
             *program = self.absolute(Path::new(&*program)).to_string_lossy().into_owned();
         }
     }
 
-    /// A repository's address from the file: a path is seen from the file's folder, everything else is as it is.
+    /// A repository's address from the file: a path is relative to the file's directory, everything else is unchanged.
     pub(super) fn placed_repository(&self, url: &mut String) {
         let is_path =
             ["./", "../", "~/"].iter().any(|prefix| url.starts_with(prefix)) || matches!(url.as_str(), "." | "..");
@@ -171,18 +174,19 @@ impl Resolver {
         }
     }
 
-    /// The list of all settings, and the variables that nobody asked for.
-    pub(super) fn finish(self) -> (Vec<Listed>, Vec<Stranger>) {
+    /// The list of all settings, and the unknown variables.
+    pub(super) fn finish(self) -> (Vec<ListedSetting>, Vec<UnknownVariable>) {
         let ours = self.variables.iter().copied().filter(|name| name.starts_with("GIGA_"));
         let strangers =
             self.environment.names().filter(|name| name.starts_with("GIGA_") && !self.variables.contains(name));
-        let strangers =
-            strangers.map(|name| Stranger { name: name.to_owned(), meant: nearest(name, ours.clone()) }).collect();
+        let strangers = strangers
+            .map(|name| UnknownVariable { name: name.to_owned(), meant: suggest(name, ours.clone()) })
+            .collect();
         (self.listing, strangers)
     }
 }
 
-/// A number in a variable whose name says its unit, as one with a unit.
+/// A number in a variable whose name includes the unit, with that unit.
 fn in_units(name: &str, text: &str) -> String {
     if name.ends_with("_SEC") || name.ends_with("_SECONDS") { format!("{text}s") } else { text.to_owned() }
 }
@@ -208,10 +212,10 @@ from_variable!(
     u32,
     std::net::SocketAddr,
     super::size::Size,
-    super::span::Span,
+    super::duration::HumanDuration,
     super::log::LogFormat,
     super::store::StoreChoice,
-    factory::Confine,
+    factory::SandboxMode,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,
@@ -235,7 +239,7 @@ impl FromVariable for bool {
         match text.trim() {
             "1" | "true" | "yes" | "on" => Ok(true),
             "0" | "false" | "no" | "off" => Ok(false),
-            other => Err(format!("`{}` is neither `true` nor `false`", domain::printable(other))),
+            other => Err(format!("`{}` is neither `true` nor `false`", domain::escape_for_terminal(other))),
         }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) enum Origin {
         /// The line, counted from 1; a table may be spread over several.
         line: Option<usize>,
     },
-    /// A file that a running coordinator left in the data folder.
+    /// A file that a running coordinator wrote to the data directory.
     Beside(PathBuf),
     /// It follows from another setting.
     Derived {
@@ -46,13 +46,13 @@ pub(crate) enum Origin {
         /// Where that came from.
         origin: Box<Origin>,
     },
-    /// Nobody set it.
+    /// It is not set.
     Default,
 }
 
 /// A setting for people.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Listed {
+pub(crate) struct ListedSetting {
     /// Its name in the file.
     pub(crate) key: &'static str,
     /// What it is; of a secret only its kind.
@@ -62,7 +62,7 @@ pub(crate) struct Listed {
 }
 
 /// A value as the listing shows it.
-pub(crate) trait Shown {
+pub(crate) trait DisplayedValue {
     /// The text; never a secret.
     fn shown(&self) -> String;
 }
@@ -82,7 +82,7 @@ impl fmt::Display for Origin {
 
 macro_rules! shown_as_display {
     ($($kind:ty),*) => {
-        $(impl Shown for $kind {
+        $(impl DisplayedValue for $kind {
             fn shown(&self) -> String {
                 self.to_string()
             }
@@ -96,7 +96,7 @@ shown_as_display!(
     u8,
     u32,
     SocketAddr,
-    factory::Confine,
+    factory::SandboxMode,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,
@@ -105,40 +105,40 @@ shown_as_display!(
     domain::RepoName
 );
 
-impl Shown for PathBuf {
+impl DisplayedValue for PathBuf {
     fn shown(&self) -> String {
         Path::display(self).to_string()
     }
 }
 
-impl Shown for Secret {
+impl DisplayedValue for Secret {
     fn shown(&self) -> String {
         self.kind()
     }
 }
 
-impl<T: Shown> Shown for Option<T> {
+impl<T: DisplayedValue> DisplayedValue for Option<T> {
     fn shown(&self) -> String {
-        self.as_ref().map_or_else(|| "-".to_owned(), Shown::shown)
+        self.as_ref().map_or_else(|| "-".to_owned(), DisplayedValue::shown)
     }
 }
 
-impl<T: Shown> Shown for Vec<T> {
+impl<T: DisplayedValue> DisplayedValue for Vec<T> {
     fn shown(&self) -> String {
         if self.is_empty() {
             return "-".to_owned();
         }
-        self.iter().map(Shown::shown).collect::<Vec<_>>().join(", ")
+        self.iter().map(DisplayedValue::shown).collect::<Vec<_>>().join(", ")
     }
 }
 
-impl<K: Shown, V> Shown for BTreeMap<K, V> {
+impl<K: DisplayedValue, V> DisplayedValue for BTreeMap<K, V> {
     fn shown(&self) -> String {
         self.keys().collect::<Vec<_>>().shown()
     }
 }
 
-impl<T: Shown> Shown for &T {
+impl<T: DisplayedValue> DisplayedValue for &T {
     fn shown(&self) -> String {
         (**self).shown()
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use super::setting::Shown;
+use super::setting::DisplayedValue;
 
 /// Units, the largest first.
 const UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
@@ -22,7 +22,7 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let shown = domain::printable(text);
+        let shown = domain::escape_for_terminal(text);
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(format!("`{shown}` has no unit: write `{shown}MiB` or `{shown}GiB`"));
         }
@@ -60,7 +60,7 @@ impl fmt::Display for Size {
     }
 }
 
-impl Shown for Size {
+impl DisplayedValue for Size {
     fn shown(&self) -> String {
         self.to_string()
     }

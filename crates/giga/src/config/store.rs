@@ -5,13 +5,13 @@ use std::str::FromStr;
 use serde::Deserialize;
 use store::PostgresUrl;
 
-use super::setting::Shown;
+use super::setting::DisplayedValue;
 
 /// Where a coordinator keeps what it must not forget: `sqlite`, or `postgres://…`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum StoreChoice {
-    /// A file in the data folder.
+    /// A file in the data directory.
     Sqlite,
     /// A database on a server.
     Postgres(Box<PostgresUrl>),
@@ -20,7 +20,7 @@ pub(crate) enum StoreChoice {
 impl FromStr for StoreChoice {
     type Err = String;
 
-    /// What is wrong is told without repeating it: it may hold a password.
+    /// The error does not repeat the value: it may hold a password.
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "sqlite" => Ok(Self::Sqlite),
@@ -41,7 +41,7 @@ impl TryFrom<String> for StoreChoice {
     }
 }
 
-impl Shown for StoreChoice {
+impl DisplayedValue for StoreChoice {
     fn shown(&self) -> String {
         match self {
             Self::Sqlite => "sqlite".to_owned(),

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, Error};
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
+use crate::suggest::suggest;
 
 use super::file::line_at;
 
@@ -21,7 +21,7 @@ struct Finding {
     hint: Option<String>,
 }
 
-/// Reads the file as `T`, or says all that is wrong with it.
+/// Reads the file as `T`, or returns all its errors.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
     let (_, broken) = DeTable::parse_recoverable(text);
     if !broken.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, F
     }
 }
 
-/// A reader stops at the first value that it cannot use: that one is blanked out, and the rest is read again.
+/// A reader stops at the first value that it cannot use: that one is blanked out, and the file is read again.
 fn all_findings<T: DeserializeOwned>(path: &Path, text: &str, first: Error) -> Vec<Finding> {
     let mut rest = text.to_owned();
     let mut findings = Vec::new();
@@ -103,8 +103,8 @@ fn finding(path: &Path, text: &str, error: &Error) -> Finding {
     let mut words = rest.split('`').step_by(2);
     let unknown = words.next().unwrap_or_default();
     let known: Vec<&str> = words.collect();
-    let what = format!("unknown key `{}`", domain::printable(unknown));
-    let hint = match nearest(unknown, known.iter().copied()) {
+    let what = format!("unknown key `{}`", domain::escape_for_terminal(unknown));
+    let hint = match suggest(unknown, known.iter().copied()) {
         Some(meant) => Some(format!("did you mean `{meant}`?")),
         None if known.is_empty() => None,
         None => Some(format!("known keys here: {}", known.join(", "))),

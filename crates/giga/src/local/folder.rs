@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Folder {
-    /// Waits for a seat, for other jobs or for a person.
+    /// Waits for a seat, for other jobs or for an operator.
     Inbox,
     /// An agent is at work.
     Building,
-    /// People look at the work.
+    /// Reviewers check the work.
     Review,
     /// The work may ship.
     Testing,

@@ -1,22 +1,22 @@
-//! When `--once` is over, and what it came to.
+//! When `--once` ends, and its outcome.
 
 use std::time::Duration;
 
 use domain::{JobId, StageName};
-use protocol::{Explained, FactoryList, JobDetail, JobView};
+use protocol::{FactoryList, JobDetail, JobExplanation, JobView};
 
 use super::folder::Folder;
-use super::keeper::{Keeper, Kept, Until};
+use super::sync::{QueueSync, SyncEnd, Until};
 use crate::command::{asks, is_stuck, rests};
 use crate::failure::Failure;
 
-/// How long folders or jobs that cannot be read, and records that cannot be written, are tried again: an editor, a backup or a full queue is over by then.
+/// How long folders or jobs that cannot be read, and records that cannot be written, are retried: an editor, a backup or a full queue is done by then.
 const BLIND_MAX: Duration = Duration::from_secs(10);
 
 const LATER: &str = "nothing is lost: what waits goes on at the next start, once this is mended";
 
-impl Keeper<'_> {
-    /// Whether everything that was here or came has ended, as far as it can without a person.
+impl QueueSync<'_> {
+    /// Whether all jobs of this process have ended, as far as they can without an operator.
     pub(super) async fn is_over(&mut self) -> bool {
         if self.is_taking || self.is_submitting() || self.unreadable.is_some() || !self.reads_all().await {
             return false;
@@ -30,7 +30,7 @@ impl Keeper<'_> {
                 && job.target_factory_id.is_none()
                 && job.not_before.is_none_or(|at| at <= self.now())
         };
-        // What runs, was offered or comes back by itself may still set the others free.
+        // A job that runs, was offered or will be retried may still unblock the others.
         if !open.iter().all(waits) || !self.is_factory_here().await {
             return false;
         }
@@ -42,7 +42,7 @@ impl Keeper<'_> {
         true
     }
 
-    /// Reads what could not be read before: a job that nobody has seen may be anywhere.
+    /// Reads jobs that could not be read before: the stage of such a job is unknown.
     async fn reads_all(&mut self) -> bool {
         let stale: Vec<JobId> = self.session.intersection(&self.stale).copied().collect();
         for id in self.unread().into_iter().chain(stale) {
@@ -55,7 +55,7 @@ impl Keeper<'_> {
         self.session.iter().filter(|id| !self.jobs.contains_key(id)).copied().collect()
     }
 
-    /// Asks for one of the jobs that run: nobody else would notice that the store has no answers any more.
+    /// Reads one of the running jobs: otherwise a store that has stopped answering would go unnoticed.
     pub(super) async fn look_at_the_store(&mut self) {
         let at_work = self.unfinished().map(|job| job.id).next();
         if let (Until::AllEnded, Some(id)) = (self.terms.until, at_work) {
@@ -63,7 +63,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// An error once the store has had no answer for too long, unless somebody waits for more than an end.
+    /// Returns an error once the store has not answered for too long, in `--once` mode only.
     pub(super) fn bear_silence(&self) -> Result<(), Failure> {
         match self.line().given_up().filter(|_| self.terms.until == Until::AllEnded) {
             Some(why) => Err(Failure::failed(why).hint(LATER)),
@@ -88,7 +88,7 @@ impl Keeper<'_> {
         Err(Failure::failed(format!("{why}; gave up after {} s", BLIND_MAX.as_secs())).hint(LATER))
     }
 
-    /// Why a waiting job goes on waiting unless a person acts, given that nothing else is under way; `None` if it does not.
+    /// Why a waiting job needs an operator, given that no other job is in progress; `None` if it does not.
     async fn waits_for_ever(&self, job: &JobView) -> Option<String> {
         let path = format!("/jobs/{}", job.id);
         match job.stage {
@@ -101,14 +101,14 @@ impl Keeper<'_> {
                 waits.then(|| format!("for {}", names.join(", ")))
             }
             _ => {
-                let explained: Explained = self.line().get(&format!("{path}/explain")).await.ok()?;
+                let explained: JobExplanation = self.line().get(&format!("{path}/explain")).await.ok()?;
                 let is_stuck = explained.job.stage == StageName::Queued && is_stuck(&explained.now);
                 is_stuck.then(|| format!("nobody can run it: {}", explained.summary))
             }
         }
     }
 
-    /// The jobs that have not come to rest.
+    /// The jobs that have not finished.
     fn unfinished(&self) -> impl Iterator<Item = &JobView> {
         self.session.iter().filter_map(|id| self.jobs.get(id)).filter(|job| !rests(job))
     }
@@ -118,8 +118,8 @@ impl Keeper<'_> {
         fleet.is_ok_and(|fleet| fleet.items.iter().any(|factory| factory.connected))
     }
 
-    /// What it came to: an error that names what did not get through.
-    pub(crate) fn verdict(&self, kept: Kept) -> Result<(), Failure> {
+    /// The outcome: an error that lists the files that did not succeed.
+    pub(crate) fn verdict(&self, kept: SyncEnd) -> Result<(), Failure> {
         let name = |id: &JobId| self.name_of(*id).unwrap_or_default().to_owned();
         let mut bad: Vec<String> = self.refused.iter().map(|(name, why)| format!("{name}: not a job: {why}")).collect();
         for id in &self.session {
@@ -147,7 +147,7 @@ impl Keeper<'_> {
             }
         }
         let all = self.session.len() + self.refused.len();
-        if bad.is_empty() && kept == Kept::UntilStopped {
+        if bad.is_empty() && kept == SyncEnd::UntilStopped {
             return Err(Failure::failed("stopped before everything had ended")
                 .hint("what waits goes on at the next start of giga local"));
         }
@@ -187,7 +187,7 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use ambient::ManualClock;
+    use clock::ManualClock;
     use domain::Timestamp;
     use protocol::{Client, Endpoint, Trust};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -197,22 +197,22 @@ mod tests {
 
     use super::*;
     use crate::cli::GlobalArgs;
-    use crate::local::{Queue, Terms};
+    use crate::local::{Queue, SyncOptions};
     use crate::output::Output;
 
     const JOB: &str = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 
     /// Keeps a queue until all has ended, with a coordinator at `base`.
-    fn keeper<'o>(root: &Path, base: String, clock: &ManualClock, out: &'o Output) -> Keeper<'o> {
+    fn keeper<'o>(root: &Path, base: String, clock: &ManualClock, out: &'o Output) -> QueueSync<'o> {
         let endpoint = Endpoint { base, token: String::new(), product: None, trust: Trust::Public };
-        let terms = Terms {
+        let terms = SyncOptions {
             records: root.join("files"),
             product: None,
             sweep_every: Duration::from_secs(1),
             until: Until::AllEnded,
         };
         let queue = Queue::open(root).unwrap();
-        Keeper::open(queue, terms, Client::new(endpoint).unwrap(), Arc::new(clock.clone()), out).unwrap()
+        QueueSync::open(queue, terms, Client::new(endpoint).unwrap(), Arc::new(clock.clone()), out).unwrap()
     }
 
     /// A coordinator whose store has no answer to anything.
@@ -270,7 +270,7 @@ mod tests {
         keeper.session.insert(JOB.parse().unwrap());
 
         assert!(!keeper.is_over().await);
-        assert!(keeper.verdict(Kept::UntilAllEnded).is_err());
+        assert!(keeper.verdict(SyncEnd::UntilAllEnded).is_err());
         assert!(keeper.bear_blindness().is_ok(), "at first it is tried again");
         clock.advance(BLIND_MAX);
         assert!(keeper.bear_blindness().is_err());
@@ -302,6 +302,6 @@ mod tests {
 
         let failure = kept.unwrap_err().to_string();
         assert!(failure.contains("does not answer") && failure.contains("the disk is full"), "{failure}");
-        assert!(keeper.verdict(Kept::UntilAllEnded).is_err());
+        assert!(keeper.verdict(SyncEnd::UntilAllEnded).is_err());
     }
 }

@@ -30,10 +30,10 @@ pub(crate) struct Queue {
     root: PathBuf,
 }
 
-/// What tells one state of a file from another without reading it.
+/// Metadata that distinguishes two states of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Stamp {
+pub(crate) struct FileStamp {
     inode: u64,
     len: u64,
     modified_s: i64,
@@ -44,7 +44,7 @@ pub(crate) struct Stamp {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(super) bytes: Vec<u8>,
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileStamp,
 }
 
 /// The names that are in each folder.
@@ -53,17 +53,17 @@ pub(crate) struct Names([BTreeSet<OsString>; 6]);
 
 /// What became of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Moved {
+pub(super) enum MoveOutcome {
     /// It is done.
     Done,
-    /// Something with this name is there already; nothing was moved.
+    /// A file with this name already exists; nothing was moved.
     Taken,
     /// There is nothing to move.
     Missing,
 }
 
 impl Queue {
-    /// The queue in this folder, made if it is not there.
+    /// The queue in this directory, which is created if missing.
     pub(crate) fn open(root: &Path) -> Result<Self, Failure> {
         for folder in Folder::ALL {
             let path = root.join(folder.as_str());
@@ -78,12 +78,12 @@ impl Queue {
         Ok(Self { root: root.to_owned() })
     }
 
-    /// The folder of the queue.
+    /// The directory of the queue.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folders that people touch.
+    /// The folders that users change.
     pub(crate) fn folders(&self) -> [PathBuf; 6] {
         Folder::ALL.map(|folder| self.root.join(folder.as_str()))
     }
@@ -99,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// What is in the folders now.
+    /// The current content of the folders.
     pub(super) fn names(&self) -> io::Result<Names> {
         let mut names = Names::default();
         for folder in Folder::ALL {
@@ -111,25 +111,25 @@ impl Queue {
     }
 
     /// Moves a file in one step. Nothing is ever replaced.
-    pub(super) fn shift(&self, from: (Folder, &str), to: (Folder, &str)) -> io::Result<Moved> {
+    pub(super) fn shift(&self, from: (Folder, &str), to: (Folder, &str)) -> io::Result<MoveOutcome> {
         let (old, new) = (self.path(from.0, from.1), self.path(to.0, to.1));
         match renameat_with(CWD, &old, CWD, &new, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(Moved::Done),
-            Err(Errno::EXIST) => Ok(Moved::Taken),
-            Err(Errno::NOENT) => Ok(Moved::Missing),
+            Ok(()) => Ok(MoveOutcome::Done),
+            Err(Errno::EXIST) => Ok(MoveOutcome::Taken),
+            Err(Errno::NOENT) => Ok(MoveOutcome::Missing),
             // A file system that cannot promise it.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if std::fs::symlink_metadata(&new).is_ok() => {
-                Ok(Moved::Taken)
+                Ok(MoveOutcome::Taken)
             }
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => std::fs::rename(&old, &new).map(|()| Moved::Done),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => std::fs::rename(&old, &new).map(|()| MoveOutcome::Done),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// What tells this state of a file from another; `None` if there is no ordinary file.
-    pub(super) fn stamp(&self, folder: Folder, name: &str) -> Option<Stamp> {
+    /// The metadata of this state of a file; `None` if there is no regular file.
+    pub(super) fn stamp(&self, folder: Folder, name: &str) -> Option<FileStamp> {
         let found = std::fs::symlink_metadata(self.path(folder, name)).ok()?;
-        found.is_file().then(|| Stamp::of(&found))
+        found.is_file().then(|| FileStamp::of(&found))
     }
 
     /// Reads an ordinary file, never through a link, never waiting for a pipe, never more than a manifest may have.
@@ -142,7 +142,7 @@ impl Queue {
         }
         let mut bytes = Vec::new();
         file.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(Content { bytes, stamp: Stamp::of(&found) })
+        Ok(Content { bytes, stamp: FileStamp::of(&found) })
     }
 
     /// Writes a file as a whole, in one step.
@@ -165,7 +165,7 @@ impl Names {
         Folder::ALL.into_iter().any(|folder| self.has(folder, name))
     }
 
-    /// What a folder has.
+    /// The names in a folder.
     pub(super) fn within(&self, folder: Folder) -> &BTreeSet<OsString> {
         &self.0[folder as usize]
     }
@@ -176,7 +176,7 @@ impl Names {
     }
 }
 
-impl Stamp {
+impl FileStamp {
     fn of(found: &std::fs::Metadata) -> Self {
         Self { inode: found.ino(), len: found.size(), modified_s: found.mtime(), modified_ns: found.mtime_nsec() }
     }
@@ -188,7 +188,7 @@ impl Stamp {
         Self { inode: 1, len, modified_s: seconds, modified_ns: millis * 1_000_000 }
     }
 
-    /// What no file looks like, so that the file is read before anything is made of it.
+    /// Metadata that matches no file, so that the file is read before it is used.
     pub(super) const UNKNOWN: Self = Self { inode: 0, len: 0, modified_s: 0, modified_ns: 0 };
 
     pub(super) fn is_empty(self) -> bool {
@@ -243,9 +243,9 @@ mod tests {
         queue.write(Folder::Inbox, "a.md", "new").unwrap();
         queue.write(Folder::Failed, "a.md", "old").unwrap();
 
-        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Failed, "a.md")).unwrap(), Moved::Taken);
-        assert_eq!(queue.shift((Folder::Inbox, "b.md"), (Folder::Failed, "b.md")).unwrap(), Moved::Missing);
-        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Shipped, "a.md")).unwrap(), Moved::Done);
+        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Failed, "a.md")).unwrap(), MoveOutcome::Taken);
+        assert_eq!(queue.shift((Folder::Inbox, "b.md"), (Folder::Failed, "b.md")).unwrap(), MoveOutcome::Missing);
+        assert_eq!(queue.shift((Folder::Inbox, "a.md"), (Folder::Shipped, "a.md")).unwrap(), MoveOutcome::Done);
 
         assert_eq!(queue.read(Folder::Failed, "a.md").unwrap().bytes, b"old");
         assert_eq!(queue.read(Folder::Shipped, "a.md").unwrap().bytes, b"new");

@@ -8,7 +8,7 @@ use domain::JobId;
 use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
-use super::queue::Stamp;
+use super::queue::FileStamp;
 
 /// What is known about one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,34 +38,34 @@ pub(super) struct Record {
     /// The hash of the manifest as it was submitted.
     pub(super) sha256: String,
     /// What the file looked like then.
-    pub(super) stamp: Stamp,
+    pub(super) stamp: FileStamp,
 }
 
-/// What the folder of records holds.
+/// The content of the directory of records.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LoadedRecords {
     /// What is known about each file.
     pub(super) whole: Vec<Record>,
     /// Jobs whose record cannot be read.
     pub(super) torn: Vec<JobId>,
 }
 
-/// The folder of records.
+/// The directory of records.
 #[derive(Debug)]
 pub(super) struct Records {
     folder: PathBuf,
 }
 
 impl Records {
-    /// The records in this folder, made if it is not there.
+    /// The records in this directory, which is created if missing.
     pub(super) fn open(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned() })
     }
 
     /// All records. One whose job was replaced by another's is over.
-    pub(super) fn list(&self) -> io::Result<Found> {
-        let mut found = Found::default();
+    pub(super) fn list(&self) -> io::Result<LoadedRecords> {
+        let mut found = LoadedRecords::default();
         for entry in std::fs::read_dir(&self.folder)? {
             let path = entry?.path();
             let job = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")?.parse::<JobId>().ok());
@@ -135,6 +135,6 @@ mod tests {
         let mut found = records.list().unwrap();
         found.torn.sort();
 
-        assert_eq!(found, Found { whole: vec![whole], torn: vec![cut.job, empty.job, foreign.job] });
+        assert_eq!(found, LoadedRecords { whole: vec![whole], torn: vec![cut.job, empty.job, foreign.job] });
     }
 }

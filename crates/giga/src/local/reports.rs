@@ -1,4 +1,4 @@
-//! What people find beside a file: why it is no job, or what became of it.
+//! The reports beside a file: why it is no job, or the outcome of its job.
 
 use std::fmt::Write;
 use std::io;
@@ -10,7 +10,7 @@ use super::folder::Folder;
 use super::queue::{NAME_BYTES_MAX, Queue, cut};
 use crate::output::{clean, clean_lines};
 
-/// The first line of everything that we write: a file without it is somebody else's, and stays as it is.
+/// The first line of every file that we write: a file without it is the user's, and is never changed.
 const MARK: &str = "<!-- written by giga local -->";
 
 const ERROR: &str = ".error.md";
@@ -24,38 +24,38 @@ pub(super) fn is_report(name: &str) -> bool {
     name.ends_with(ERROR) || name.ends_with(RESULT)
 }
 
-/// Says beside a file in `failed/` why it is no job.
+/// Writes a report beside a file in `failed/`: why it is no job.
 pub(super) fn write_error(queue: &Queue, name: &str, why: &str) -> io::Result<()> {
     let text = format!(
         "{MARK}\n# `{}` is not a job yet\n\n{}\n\n## What to do\n\nMend the file and move it back to `inbox/`. `giga \
          schema` prints what a manifest may hold, `giga submit --dry-run FILE` checks one.\n",
-        domain::printable(name),
+        domain::escape_for_terminal(name),
         clean_lines(why),
     );
     write(queue, Folder::Failed, &named(name, ERROR), &text)
 }
 
-/// What is wrong with a manifest, as a list.
+/// The errors of a manifest, as a list.
 pub(super) fn findings(findings: &[Finding]) -> String {
     findings.iter().map(|finding| format!("- {finding}")).collect::<Vec<_>>().join("\n")
 }
 
-/// What is wrong, where there is room for one line.
+/// The errors, in one line.
 pub(super) fn in_one_line(why: &str) -> String {
     why.lines().map(|line| line.strip_prefix("- ").unwrap_or(line)).collect::<Vec<_>>().join("; ")
 }
 
-/// Says beside a file what became of its job. Nothing while it waits or runs.
+/// Writes a report beside a file: the outcome of its job. Nothing while it waits or runs.
 pub(super) fn write_result(queue: &Queue, folder: Folder, name: &str, job: &JobView, runs: &[Run]) -> io::Result<()> {
     write(queue, folder, &named(name, RESULT), &result(queue, job, runs))
 }
 
-/// Whether something was said beside a file about its job.
+/// Whether a file has a report of its job beside it.
 pub(super) fn has_result(queue: &Queue, folder: Folder, name: &str) -> bool {
     queue.path(folder, named(name, RESULT)).exists()
 }
 
-/// Removes what was said beside a file that is no longer there.
+/// Removes the reports of a file that no longer exists.
 pub(super) fn remove(queue: &Queue, folder: Folder, name: &str) {
     for ending in [ERROR, RESULT] {
         let report = named(name, ending);

@@ -3,8 +3,8 @@
 
 use std::fmt::{self, Write};
 
-use ambient::SystemClock;
-use domain::{Clock, is_harmless};
+use clock::SystemClock;
+use domain::{Clock, is_terminal_safe};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -50,12 +50,12 @@ where
             for span in scope.from_root() {
                 to.write_str(span.name())?;
                 match span.extensions().get::<FormattedFields<N>>() {
-                    Some(fields) if !fields.is_empty() => write!(Harmless(&mut to), "{{{fields}}}: ")?,
+                    Some(fields) if !fields.is_empty() => write!(TerminalSafe(&mut to), "{{{fields}}}: ")?,
                     _ => to.write_str(": ")?,
                 }
             }
         }
-        let mut telling = Telling { to: &mut to, has_colours: self.has_colours, is_first: true, told: Ok(()) };
+        let mut telling = FieldWriter { to: &mut to, has_colours: self.has_colours, is_first: true, told: Ok(()) };
         event.record(&mut telling);
         telling.told?;
         to.write_char('\n')
@@ -63,14 +63,14 @@ where
 }
 
 /// Writes the message and the fields of an event.
-struct Telling<'a, W> {
+struct FieldWriter<'a, W> {
     to: &'a mut W,
     has_colours: bool,
     is_first: bool,
     told: fmt::Result,
 }
 
-impl<W: Write> Telling<'_, W> {
+impl<W: Write> FieldWriter<'_, W> {
     fn tell(&mut self, name: &str, value: &dyn fmt::Debug) -> fmt::Result {
         if !std::mem::replace(&mut self.is_first, false) {
             self.to.write_char(' ')?;
@@ -83,30 +83,30 @@ impl<W: Write> Telling<'_, W> {
                 self.to.write_char('=')?;
             }
         }
-        write!(Harmless(self.to), "{value:?}")
+        write!(TerminalSafe(self.to), "{value:?}")
     }
 }
 
-impl<W: Write> Visit for Telling<'_, W> {
+impl<W: Write> Visit for FieldWriter<'_, W> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // What another way of logging says about itself is not for the line.
+        // Metadata of the `log` adapter is not part of the line.
         if self.told.is_ok() && !field.name().starts_with("log.") {
             self.told = self.tell(field.name(), value);
         }
     }
 }
 
-/// Lets through what is harmless on a terminal and in a file of lines, and spells the rest.
-struct Harmless<'a, W>(&'a mut W);
+/// Passes characters that are safe on a terminal and in a line, and escapes all others.
+struct TerminalSafe<'a, W>(&'a mut W);
 
-impl<W: Write> Write for Harmless<'_, W> {
+impl<W: Write> Write for TerminalSafe<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         // Nearly every text is plain.
         if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return self.0.write_str(text);
         }
         for c in text.chars() {
-            match is_harmless(c) {
+            match is_terminal_safe(c) {
                 true => self.0.write_char(c)?,
                 false => write!(self.0, "{}", c.escape_default())?,
             }

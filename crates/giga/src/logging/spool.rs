@@ -12,11 +12,11 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Lines that come within this time are written together. The first after a pause goes out at once.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// When this much waits, nobody reads standard error: further lines are counted instead of kept. A stopped terminal must
+/// When this much is buffered, standard error has no reader: further lines are dropped and counted. A stopped terminal must
 /// not stop a fleet.
 const WAITING_LEN_MAX: usize = 4 * 1024 * 1024;
 
-/// How long the end of the process waits for somebody to read its last lines.
+/// How long the process waits at its end for its last lines to be read.
 const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// Where lines wait. Clones are the same.
@@ -72,7 +72,7 @@ impl Shared {
                     .extend_from_slice(format!("({lost} lines of this log were lost: nobody read them)\n").as_bytes()),
             }
             waiting.is_writing = true;
-            // Nobody is left to be told that standard error cannot be written to.
+            // There is no place left to report that standard error cannot be written to.
             let _ = MutexGuard::unlocked(&mut waiting, || to.write_all(&lines).and_then(|()| to.flush()));
             lines.clear();
             waiting.is_writing = false;
@@ -148,7 +148,7 @@ mod tests {
         assert!(written.len() < lines.len() / 10, "{} writes", written.len());
     }
 
-    /// A terminal that somebody has stopped.
+    /// A stopped terminal.
     struct Stopped(std::sync::mpsc::Receiver<()>, Terminal);
 
     impl Write for Stopped {

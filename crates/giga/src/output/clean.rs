@@ -49,7 +49,7 @@ impl Scrubber {
     /// What is left when nothing more arrives.
     pub(crate) fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.partial);
-        String::from_utf8_lossy(&rest).chars().filter(|c| domain::is_harmless(*c)).collect()
+        String::from_utf8_lossy(&rest).chars().filter(|c| domain::is_terminal_safe(*c)).collect()
     }
 
     fn take(&mut self, c: char, cleaned: &mut String) {
@@ -87,7 +87,7 @@ impl Scrubber {
         if std::mem::take(&mut self.returned) {
             cleaned.push('\n');
         }
-        if c == '\t' || domain::is_harmless(c) {
+        if c == '\t' || domain::is_terminal_safe(c) {
             cleaned.push(c);
         }
     }

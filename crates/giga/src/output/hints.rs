@@ -2,7 +2,7 @@
 
 use crate::cli::GlobalArgs;
 
-/// The global flags that say which fleet is meant.
+/// The global flags that select the fleet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FleetFlags {
     /// Which settings and data: every command of a fleet needs them.

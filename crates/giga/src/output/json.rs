@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 /// The same JSON with every character that could confuse a terminal as an escape.
 pub(super) fn harmless(json: &str) -> String {
-    if json.chars().all(domain::is_harmless) {
+    if json.chars().all(domain::is_terminal_safe) {
         return json.to_owned();
     }
     let mut safe = String::with_capacity(json.len());
     for c in json.chars() {
-        if domain::is_harmless(c) {
+        if domain::is_terminal_safe(c) {
             safe.push(c);
         } else {
             // Such characters stand in strings only, and all of them fit into four digits.

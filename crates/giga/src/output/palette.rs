@@ -1,4 +1,4 @@
-//! The few colours there are. They repeat what the words say, and never say anything alone.
+//! The colours. They only repeat what the text states.
 
 /// Whether there are colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,18 +14,18 @@ pub(crate) enum Palette {
 pub(crate) enum Tint {
     /// It went well.
     Good,
-    /// Somebody should look.
+    /// Needs attention.
     Warn,
     /// It went badly.
     Bad,
     /// A heading.
     Strong,
-    /// Less important than the rest.
+    /// Less important than other text.
     Faint,
 }
 
 impl Palette {
-    /// Whether the person at the terminal wants colours at all.
+    /// Whether the user wants colours at all.
     pub(crate) fn is_welcome() -> bool {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|kind| kind != "dumb")

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 
-/// Where the tools are. `None` where they are not: `scripts/with-api-tools` installs them, or says loudly that it cannot.
+/// Where the tools are. `None` if they are missing: `scripts/with-api-tools` installs them, or reports that it cannot.
 fn tools() -> Option<PathBuf> {
     let folder = std::env::var_os("GIGA_TEST_API_TOOLS").filter(|folder| folder != "skip");
     if folder.is_none() {
@@ -115,7 +115,7 @@ fn examine(coverage: Coverage, token: impl FnOnce(&Served) -> String) {
         // Wrong tokens are limited to a few a minute, which the server's own matrix of routes and scopes tests.
         .args(["--checks", "all", "--exclude-checks", "ignored_auth"])
         .args(["--phases", phases, "--max-examples", &examples, "--seed", "1"])
-        // Streams are held open; a restore replaces everything that the others look at.
+        // Streams are held open; a restore replaces everything that the others read.
         .args(["--exclude-path-regex", "(/events/stream|/inbox|/restore)$"])
         .args(["--exclude-name", "GET /api/fleet/jobs/{id}/logs"])
         .args(["--generation-database", "none", "--suppress-health-check", "all", "--no-color"])

@@ -91,7 +91,7 @@ fn memory_is_measured_with_stored_and_open_jobs() {
     let found = measured(&["memory", "--stored", "1000", "--open", "50", "--resident", "100"]);
 
     assert_eq!((figure(&found, "stored"), figure(&found, "open")), (1_000., 100.));
-    // The start was timed with fewer open jobs than the memory was read with, and says so.
+    // The start was timed with fewer open jobs than the memory was read with, and the report states it.
     assert_eq!((figure(&found, "start_open"), &found["start_ms"]), (50., &found["rows"][0]["start_ms"]));
     assert!(figure(&found, "rss_mb") > 1.0 && figure(&found, "start_ms") > 1.0, "{found}");
 }
@@ -114,7 +114,7 @@ fn a_benchmark_refuses_what_it_must_not_touch() {
     }
 }
 
-/// Whoever stops or spoils the benchmark.
+/// What stops or disturbs the benchmark.
 type Ending = fn(&Fleet, &Child);
 
 /// What a coordinator has of factories, tokens, modes, products and jobs that are not over.
@@ -127,7 +127,7 @@ fn all_of(fleet: &Fleet) -> [Value; 5] {
     [items(&["factories"]), tokens, mode, items(&["products"]), items(&open)]
 }
 
-/// Starts a benchmark on the fleet's coordinator, ends it once it `is_at_work`, and tells how it ended.
+/// Starts a benchmark on the fleet's coordinator, stops it once it `is_at_work`, and returns its outcome.
 fn ended(fleet: &Fleet, bench: &[&str], is_at_work: impl Fn() -> bool, ending: Ending) -> Option<i32> {
     let api = fleet.machine.read("data/endpoint");
     let args = [&["--api", api.trim(), "--quiet", "bench"], bench].concat();

@@ -1,4 +1,4 @@
-//! Something that answers as a coordinator would, with what the test tells it to say.
+//! A fake coordinator that returns the responses that a test sets.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -178,7 +178,7 @@ fn an_unreadable_token_kills_neither_a_start_nor_a_restore() {
     fleet.end(Signal::TERM);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let store = store::Sqlite::open(data(&fleet, "fleet.db"), store::Options::default()).unwrap();
+        let store = store::SqliteStore::open(data(&fleet, "fleet.db"), store::Options::default()).unwrap();
         let token = serde_json::json!({ "id": "far", "expiresAt": "+292277024-01-01T00:00:00Z" });
         store.put(Collection::Tokens, "0123abcd", Expected::Absent, Some(token)).await.unwrap();
         store.close().await.unwrap();

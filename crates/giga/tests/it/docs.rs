@@ -1,6 +1,6 @@
-//! Every shell command in the README and the how-tos is run, or says why it is not.
+//! Every shell command in the README and the how-tos is run, or marked with the reason why not.
 //!
-//! A fenced block with the language `sh` is run line by line in a scratch directory. A comment in front of it can say more:
+//! A fenced block with the language `sh` is run line by line in a scratch directory. A comment in front of it can set options:
 //! `<!-- test: repository -->` runs it in a repository where nothing runs yet, and `<!-- not tested: REASON -->` leaves it
 //! out. Long-lived commands go on until the end of their block; with the comment `until Ctrl-C` until they are ready.
 

@@ -96,9 +96,9 @@ fn what_keeps_agents_from_secrets_is_told_and_so_is_what_does_not() {
     assert_eq!(verdict(&off, "agents"), "warn", "{}", off.stdout);
     assert!(off.stdout.contains("not confined") && off.stdout.contains("`confine` is off"), "{}", off.stdout);
     let is_root = rustix::process::geteuid().is_root();
-    let expected = match factory::Confine::Auto.in_force() {
-        factory::Confinement::Kernel(means) if means.gap.is_none() && !is_root => "ok",
-        factory::Confinement::Kernel(_) | factory::Confinement::None(_) => "warn",
+    let expected = match factory::SandboxMode::Auto.in_force() {
+        factory::SandboxSummary::Kernel(means) if means.gap.is_none() && !is_root => "ok",
+        factory::SandboxSummary::Kernel(_) | factory::SandboxSummary::None(_) => "warn",
     };
     assert_eq!(off.stdout.contains("and root"), is_root, "{}", off.stdout);
     assert_eq!(verdict(&by_default, "agents"), expected, "{}", by_default.stdout);
@@ -141,7 +141,7 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
 }
 
-/// What doctor says on Linux about the login of whoever runs it, with a `claude` on the `PATH` and a file in `~/.claude`.
+/// What doctor reports on Linux about the user's credential, with a `claude` on the `PATH` and a file in `~/.claude`.
 #[cfg(target_os = "linux")]
 fn logins_with((file, text): (&str, &str), variables: &[(&str, &str)]) -> (Value, String) {
     let machine = Machine::new();
@@ -261,8 +261,21 @@ fn a_running_factory_is_found_by_doctor() {
             factory
         });
 
+        if is_up {
+            // Left from another coordinator, and not in use.
+            let left = fleet.machine.path().join("data/factory");
+            std::fs::create_dir_all(&left).unwrap();
+            std::fs::write(left.join("factory.token"), "giga_fac_x").unwrap();
+            std::fs::write(left.join("coordinator.url"), "https://other.example:7878").unwrap();
+        }
         let doctor = fleet.machine.giga(&["doctor", "--json"]);
 
+        let found: Value = serde_json::from_str(&doctor.stdout).unwrap();
+        let listed = found["settings"].as_array().unwrap().iter().find(|one| one["key"] == "factory.state").unwrap();
+        let used = listed["value"].as_str().unwrap();
+        assert!(used.ends_with(if is_up { "data/factories/here" } else { "data/factory" }), "{used}");
+        let checks = found["checks"].as_array().unwrap().iter().filter(|check| check["name"] == "factory coordinator");
+        assert!(checks.into_iter().all(|check| check["verdict"] == "ok"), "{}", doctor.stdout);
         let state = if is_up { "data/factories/here" } else { "data/factory" };
         assert!(doctor.stdout.contains("factory running, process "), "{}", doctor.stdout);
         assert!(doctor.stdout.contains(state), "{}", doctor.stdout);
@@ -287,7 +300,7 @@ fn program(machine: &Machine, name: &str, script: &str) {
 fn tools_are_probed_as_agents_would_run_them() {
     let machine = Machine::new();
     let home = machine.path().join("home");
-    // As pyenv, nvm and sdkman lay them out, without a variable that says where they are.
+    // As pyenv, nvm and sdkman lay them out, without a variable that names their directory.
     program(&machine, ".pyenv/shims/python3", "exec \"$PYENV_ROOT/versions/3.9/bin/python3\" \"$@\"");
     program(&machine, ".pyenv/versions/3.9/bin/python3", "echo Python 3.9.7");
     program(&machine, ".nvm/versions/node/v17/bin/node", "test -d \"$NVM_DIR/versions\" && echo v17.3.0");
@@ -312,7 +325,7 @@ fn tools_are_probed_as_agents_would_run_them() {
     for token in ["python:3.9", "node:17", "java:9"] {
         assert!(capabilities.contains(token), "{token}: {capabilities} {broken}");
     }
-    if let factory::Confinement::Kernel(_) = factory::Confine::Required.in_force() {
+    if let factory::SandboxSummary::Kernel(_) = factory::SandboxMode::Required.in_force() {
         assert!(!capabilities.contains("go:1.3"), "{capabilities}");
         assert!(broken.contains("`go` is not advertised") && broken.contains("ermission denied"), "{broken}");
         assert!(broken.contains("`read` under [factory]"), "{broken}");

@@ -43,7 +43,7 @@ fn waiting_goes_on_where_a_cut_stream_ended() {
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
     assert_eq!((ran.code, ran.stdout), (Some(0), format!("{SHORT}  testing      Tidy up\n")), "{}", ran.stderr);
-    assert!(ran.stderr.contains("12:00:05  building     started"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("12:00:05  building     engine started"), "{}", ran.stderr);
     let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
     assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
 }
@@ -95,7 +95,7 @@ fn a_question_ends_the_wait_and_is_shown_with_how_to_answer_it() {
     assert_eq!((ran.code, ran.stdout), (Some(1), format!("{SHORT}  blocked      Tidy up\n")), "{}", ran.stderr);
     let told = format!("error: job {SHORT} \"Tidy up\" asks: Which gate?\n");
     let answer = format!("`giga requeue {SHORT} -m \"…\"` answers it");
-    for text in ["blocked      asked: Which gate?", &told, &answer] {
+    for text in ["blocked      question: Which gate?", &told, &answer] {
         assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
     }
 }
@@ -127,7 +127,7 @@ fn an_attempt_that_failed_is_said_with_its_reason_and_the_next_try() {
 
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "30s", "--api", coordinator.api()], &TOKEN, "");
 
-    let said = "12:00:05  queued       attempt 1 failed: tests fail; next try in 30s\n";
+    let said = "12:00:05  queued       attempt 1 failed (verify_failed), requeued: tests fail; next try in 30s\n";
     assert!(ran.code == Some(0) && ran.stderr.contains(said), "{}", ran.stderr);
 }
 
@@ -152,7 +152,8 @@ fn while_nothing_happens_it_is_said_once_what_a_job_waits_for() {
     let (stream, explain) = (format!("GET /jobs/{ID}/events/stream"), format!("GET /jobs/{ID}/explain"));
     let summary = "claude/five_hour is used up until 2026-01-31 14:05 UTC";
     let shape = json!({"product": "default", "capabilities": [], "engines": []});
-    let answer = serde_json::to_value(scheduler::Answer::Goes { factory: "mac-1".parse().unwrap(), engine: None });
+    let answer =
+        serde_json::to_value(scheduler::ExplainedOutcome::Goes { factory: "mac-1".parse().unwrap(), engine: None });
     let now = json!({"shape": shape, "answer": answer.unwrap(), "text": "t", "weights": {}, "factories": []});
     let explained = json!({"job": job("Tidy up"), "summary": summary, "now": now});
     // The first stream is cut and the next ones are put off, which takes longer than it takes to ask.
@@ -171,6 +172,38 @@ fn while_nothing_happens_it_is_said_once_what_a_job_waits_for() {
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "60s", "--api", coordinator.api()], &TOKEN, "");
 
     let said = format!("queued       {summary}\n");
+    assert_eq!((ran.code, ran.stderr.matches(&said).count()), (Some(0), 1), "{}", ran.stderr);
+}
+
+#[test]
+fn a_merge_that_waits_for_a_factory_shows_the_reason() {
+    let coordinator = Coordinator::start();
+    let (stream, explain) = (format!("GET /jobs/{ID}/events/stream"), format!("GET /jobs/{ID}/explain"));
+    let text = "waits for a factory to ship: no live factory has `calc`; start one that has it";
+    let ships = json!({
+        "errand": "ship", "waiting": {"code": "no_factory_has_repo", "text": text, "unplaceable": true},
+    });
+    let shape = json!({"product": "default", "capabilities": [], "engines": []});
+    let answer = json!({"outcome": "waits", "why": {"code": "all_busy"}, "unplaceable": false});
+    let now = json!({"shape": shape, "answer": answer, "text": "t", "weights": {}, "factories": []});
+    let explained = json!({"job": detail("testing", &ships), "summary": text, "now": now});
+    // The next streams are put off, which takes longer than the pause before the first question.
+    coordinator.expect(&stream, Answer::stream(""));
+    for _ in 0..2 {
+        coordinator.expect(&stream, Answer::problem(503, "unavailable", "later"));
+    }
+    coordinator
+        .expect(&stream, Answer::stream(event(8, "shipped", "shipped")))
+        .expect(&explain, Answer::json(200, &explained))
+        .expect(&explain, Answer::json(200, &explained))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &ships)))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("testing", &ships)))
+        .expect(&format!("GET /jobs/{ID}"), Answer::json(200, &detail("shipped", &json!({"seq": 8}))));
+
+    let args = ["wait", ID, "--until", "shipped", "--timeout", "60s", "--api", coordinator.api()];
+    let ran = Machine::new().giga_with(&args, &TOKEN, "");
+
+    let said = format!("testing      {text}\n");
     assert_eq!((ran.code, ran.stderr.matches(&said).count()), (Some(0), 1), "{}", ran.stderr);
 }
 
@@ -294,8 +327,8 @@ fn a_replay_ends_where_the_log_ended() {
     let ran = Machine::new().giga_with(&["events", "--limit", "2", "--api", coordinator.api()], &TOKEN, "");
 
     let expected = format!(
-        "2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  queued       submitted by the coordinator\n\
-         2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  assigned     granted by the coordinator\n"
+        "2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  queued       submitted\n\
+         2026-01-31T12:00:05.000Z  {SHORT} \"Tidy up\"  assigned     lease granted\n"
     );
     assert_eq!((ran.code, ran.stdout, ran.stderr.as_str()), (Some(0), expected, ""));
 }
@@ -341,7 +374,12 @@ fn what_an_agent_does_is_told_while_waiting_and_a_stream_resumes_behind_the_last
 
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let told: Vec<&str> = ran.stderr.lines().filter_map(|line| Some(line.split_once("building     ")?.1)).collect();
-    assert_eq!(told, ["started", "Read README.md (1 tool call)", "Edit src/lib.rs (3 tool calls)"], "{}", ran.stderr);
+    assert_eq!(
+        told,
+        ["engine started", "Read README.md (1 tool call)", "Edit src/lib.rs (3 tool calls)"],
+        "{}",
+        ran.stderr
+    );
     let resumed = format!("GET /api/fleet/jobs/{ID}/events/stream after 7");
     assert!(coordinator.seen().contains(&resumed), "{:?}", coordinator.seen());
 }

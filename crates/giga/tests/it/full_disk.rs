@@ -22,7 +22,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Starts it; `is_full` from the beginning. `None` where no disk can be mounted, which is said.
+    /// Starts it; `is_full` from the beginning. `None` if no disk can be mounted, which is reported.
     fn start(is_full: bool) -> Option<Self> {
         let can_mount = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
         if !rustix::process::geteuid().is_root() || !can_mount.is_ok_and(|status| status.success()) {

@@ -1,4 +1,4 @@
-//! The binary on a machine of its own: an empty home, an empty folder, nothing in the environment.
+//! The binary on a machine of its own: an empty home, an empty directory, an empty environment.
 
 use std::io::Write;
 use std::path::Path;
@@ -46,7 +46,7 @@ impl Machine {
         self.command(args, &[]).spawn().unwrap()
     }
 
-    /// Starts a command that says everything into a file of the working directory.
+    /// Starts a command whose output goes to a file of the working directory.
     pub(crate) fn start_into(&self, log: &str, args: &[&str], variables: &[(&str, &str)]) -> Child {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.path().join(log)).unwrap();
         let mut command = self.command(args, variables);

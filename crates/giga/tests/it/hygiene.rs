@@ -21,7 +21,7 @@ pub(crate) fn job(title: &str) -> Value {
 }
 
 fn assert_harmless(text: &str) {
-    let found: Vec<char> = text.chars().filter(|c| *c != '\n' && !domain::is_harmless(*c)).collect();
+    let found: Vec<char> = text.chars().filter(|c| *c != '\n' && !domain::is_terminal_safe(*c)).collect();
     assert_eq!(found, Vec::<char>::new(), "{text:?}");
 }
 

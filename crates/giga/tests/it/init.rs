@@ -54,7 +54,7 @@ fn init_finds_the_repository_its_remote_and_its_tests() {
     let (settings, job) = (machine.read("here/giga.toml"), machine.read("here/job.md"));
     assert!(settings.contains("[factory.repos.notes]\nurl = \".\"\nbase = \"main\"\n"), "{settings}");
     assert!(job.contains("repo: notes\n") && job.contains("verify: [\"make test\"]\n"), "{job}");
-    // Where no engine is signed in, both say so.
+    // If no engine is signed in, both report it.
     let examined = String::from_utf8(doctor.stdout).unwrap();
     let is_signed_in = said.contains("engines     claude") || said.contains("engines     codex");
     let doctor_agrees = examined.contains("`claude` has one") || examined.contains("`codex` has one");

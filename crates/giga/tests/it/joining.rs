@@ -130,13 +130,12 @@ fn stopped(mut factory: Child) {
     factory.wait().unwrap();
 }
 
-/// The text of a check of `giga doctor` on a machine whose home is its directory.
-fn doctor(machine: &Machine) -> String {
-    let exe = env!("CARGO_BIN_EXE_giga");
-    let mut doctor = Command::new(exe);
-    doctor.args(["doctor", "--json"]).current_dir(machine.path()).env_clear().env("HOME", machine.path());
-    let ran = doctor.env("PATH", std::env::var("PATH").unwrap()).output().unwrap();
-    String::from_utf8(ran.stdout).unwrap()
+/// What a command prints on a machine whose home is its directory: standard output and standard error.
+fn at_home(machine: &Machine, args: &[&str]) -> (String, String) {
+    let mut giga = Command::new(env!("CARGO_BIN_EXE_giga"));
+    giga.args(args).current_dir(machine.path()).env_clear().env("HOME", machine.path());
+    let ran = giga.env("PATH", std::env::var("PATH").unwrap()).output().unwrap();
+    (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap())
 }
 
 #[test]
@@ -148,18 +147,44 @@ fn a_joined_factory_starts_again_without_its_settings() {
     let alerts = coordinator.machine.giga(&["alerts", "--json", "--data", "data"]).stdout;
 
     let again = connected(&coordinator, &mac, "GIGA_SEATS=3 giga factory");
-    let examined = doctor(&mac);
-    let elsewhere = pasted(&Machine::new(), "GIGA_SEATS=3 giga factory").wait().unwrap();
+    let examined = at_home(&mac, &["doctor", "--json"]).0;
+    let without_token = at_home(&mac, &["jobs"]).1;
+    let stranger = Machine::new();
+    let elsewhere = pasted(&stranger, "GIGA_SEATS=3 giga factory").wait().unwrap();
     stopped(again);
 
     assert!(listed.contains("\"presence\":\"stopped\"") && listed.contains("\"lastHeartbeatAt\":\""), "{listed}");
     assert!(alerts.contains("\"items\":[]"), "{alerts}");
     let log = mac.read("factory.log");
-    assert!(log.contains("`mac-2`"), "{log}");
+    assert!(log.contains("Factory `mac-2` stopped"), "{log}");
+    let endpoint = coordinator.machine.read("data/endpoint");
+    let (api, pin) = endpoint.trim().split_once('\n').unwrap();
+    let port = api.rsplit_once(':').unwrap().1;
+    let variables = format!("GIGA_API=https://localhost:{port} GIGA_CA={pin} and GIGA_TOKEN");
+    assert!(without_token.contains(&variables) && !without_token.contains("giga up"), "{without_token}");
+    let pastes = stranger.read("factory.log");
+    assert!(pastes.contains("paste the whole line"), "{pastes}");
     assert!(examined.contains("factory running, process "), "{examined}");
     assert!(!examined.contains("does not exist yet; `giga factory`") && !examined.contains("belongs to"), "{examined}");
     assert!(examined.contains("the factory of this machine works for https://"), "{examined}");
     assert!(!elsewhere.success());
+}
+
+#[test]
+fn a_name_that_is_taken_shows_the_command_for_a_token_of_that_name() {
+    let coordinator = Coordinator::start();
+    stopped(connected(&coordinator, &Machine::new(), &coordinator.join_command("mac-2")));
+    let ran = coordinator.machine.giga(&["token", "create", "--join", "--json", "--data", "data"]);
+    let made: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let unnamed = made["command"].as_str().unwrap().replace("giga factory", "giga factory --name mac-2");
+    let other = Machine::new();
+
+    let refused = pasted(&other, &unnamed).wait().unwrap();
+
+    let log = other.read("factory.log");
+    assert_eq!(refused.code(), Some(6), "{log}");
+    assert!(log.contains("there is a factory `mac-2` already"), "{log}");
+    assert!(log.contains("`giga token create --join --factory mac-2` on the coordinator's machine"), "{log}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `giga local`: a folder of files, real processes, and people who do what people do to files.
+//! `giga local`: a folder queue, real processes, and users who edit, move and delete files.
 
 mod asking;
 mod crashes;

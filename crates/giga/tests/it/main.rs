@@ -1,4 +1,4 @@
-//! Runs the real binary and looks at what it prints and how it ends.
+//! Runs the real binary and checks its output and exit code.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 

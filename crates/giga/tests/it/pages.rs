@@ -70,7 +70,8 @@ fn an_explanation_is_as_agreed() {
                "unfit": [{"code": "lacks", "capability": "has:xcode"}, {"code": "draining"}]}),
         json!({"factory": "mac-1", "eligible": true, "avoided": false, "score": score, "unfit": [], "rank": 1}),
     ];
-    let answer = serde_json::to_value(scheduler::Answer::Goes { factory: "mac-1".parse().unwrap(), engine: None });
+    let answer =
+        serde_json::to_value(scheduler::ExplainedOutcome::Goes { factory: "mac-1".parse().unwrap(), engine: None });
     let now =
         json!({"shape": shape, "answer": answer.unwrap(), "text": "goes to `mac-1`", "weights": {}, "factories": fits});
     let explained = json!({"job": job(), "summary": "runs on factory `mac-1`", "now": now});

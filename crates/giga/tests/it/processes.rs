@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The command lines that name this folder: whatever a test has started and not ended.
+/// The command lines that name this directory: processes that a test has started and not ended.
 pub(crate) fn naming(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().unwrap();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -17,7 +17,7 @@ pub(crate) fn naming(folder: &Path) -> Vec<String> {
     lines.filter(|line| line.contains(folder)).collect()
 }
 
-/// The numbers of this program's processes whose first word is `word` and whose command line names this folder.
+/// The ids of this program's processes whose first argument is `word` and whose command line names this directory.
 pub(crate) fn ours(folder: &Path, word: &str) -> Vec<Pid> {
     let folder = folder.to_str().unwrap();
     let is_ours = |line: &[u8]| {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, Timestamp};
+use fake_model_api::{Agent, FakeModelApi, Programs, Turn, Usage, expired_codex_login};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use standin::{Agent, Programs, StandIn, Turn, Usage, expired_codex_login};
 
 use crate::fleet::Fleet;
 use crate::processes;
@@ -16,17 +16,17 @@ use crate::processes;
 /// A used-up window is waited out, and the fleet takes up to half a minute longer than it lasts.
 const PATIENCE: Duration = Duration::from_secs(150);
 
-/// What the price table of the test says a million tokens cost: read, read from the cache, written.
+/// The test's prices of a million tokens: input, cached input, output.
 const PRICE: [f64; 3] = [2.0, 0.5, 10.0];
 
 /// A fleet whose one engine is a real program, and the model behind it.
 struct Shop {
     fleet: Fleet,
-    model: StandIn,
+    model: FakeModelApi,
 }
 
 impl Shop {
-    /// `more` is what else the engine's section says. `None` where the programs are not here, which is told.
+    /// `more` is added to the engine's section. `None` if the programs are not installed, which is reported.
     fn open(agent: Agent, more: &str, script: impl IntoIterator<Item = Turn>) -> Option<Self> {
         Self::running(&Programs::for_test()?, agent, more, script)
     }
@@ -43,9 +43,9 @@ impl Shop {
     fn with(
         programs: &Programs,
         script: impl IntoIterator<Item = Turn>,
-        engine: impl FnOnce(&Programs, &StandIn, &Path) -> String,
+        engine: impl FnOnce(&Programs, &FakeModelApi, &Path) -> String,
     ) -> Option<Self> {
-        let model = StandIn::start(script).unwrap();
+        let model = FakeModelApi::start(script).unwrap();
         let mut fleet = Fleet::new();
         let config = fleet.machine.read("giga.toml");
         let without_script = config.split("[factory.engines").next().unwrap();
@@ -126,8 +126,8 @@ impl Shop {
     }
 }
 
-/// A subscription's token: with an ordinary key the program does not look at the window.
-fn claude(programs: &Programs, model: &StandIn, more: &str) -> String {
+/// A subscription's token: with an API key the program does not check the usage window.
+fn claude(programs: &Programs, model: &FakeModelApi, more: &str) -> String {
     format!(
         "[factory.engines.claude]\nprogram = '{}'\n{more}\
          [factory.engines.claude.environment.set]\nANTHROPIC_BASE_URL = '{}'\n\
@@ -138,7 +138,7 @@ fn claude(programs: &Programs, model: &StandIn, more: &str) -> String {
     )
 }
 
-fn codex(programs: &Programs, model: &StandIn, more: &str) -> String {
+fn codex(programs: &Programs, model: &FakeModelApi, more: &str) -> String {
     let provider = format!(
         "{{ name = \"standin\", base_url = \"{}/v1\", env_key = \"CODEX_API_KEY\", wire_api = \"responses\", \
          request_max_retries = 0, stream_max_retries = 0 }}",
@@ -154,8 +154,8 @@ fn codex(programs: &Programs, model: &StandIn, more: &str) -> String {
     )
 }
 
-/// Codex with a subscription's login, which is in a folder of the operator's.
-fn signed_in_codex(programs: &Programs, model: &StandIn, operators: &Path) -> String {
+/// Codex with a subscription's credential in a directory of the operator.
+fn signed_in_codex(programs: &Programs, model: &FakeModelApi, operators: &Path) -> String {
     std::fs::create_dir(operators).unwrap();
     std::fs::write(operators.join("auth.json"), expired_codex_login().to_string()).unwrap();
     let url = model.url();
@@ -174,7 +174,7 @@ fn signed_in_codex(programs: &Programs, model: &StandIn, operators: &Path) -> St
     )
 }
 
-/// The files that hold a login of codex, wherever they are.
+/// The files that hold a credential of codex, wherever they are.
 fn logins_below(folder: &Path) -> Vec<PathBuf> {
     let found = Command::new("find").arg(folder).args(["-name", "*auth.json*"]).output().unwrap();
     String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()

@@ -10,13 +10,13 @@ use serde_json::Value;
 use crate::fleet::Fleet;
 use crate::{processes, repository};
 
-/// What nobody may find.
+/// The secrets that must not leak.
 const CANARY: &str = "canary-4f1d9c";
 
 /// An account that is on every machine and may do nothing.
 const NOBODY: &str = "nobody";
 
-/// Everything that a program can try to read: its own surroundings, all processes, and every folder up to the top.
+/// Everything that a program can try to read: its own environment, all processes, and every directory up to the root.
 const DUMP: &str = r#"
 {
     env
@@ -36,7 +36,7 @@ const DUMP: &str = r#"
 head -c 200000 dump
 "#;
 
-/// Says its own secret in one piece, in pieces, and in the middle of a long line.
+/// Prints its own secret in one piece, in pieces, and in the middle of a long line.
 const LEAK: &str = r#"
 echo "my key is $API_KEY"
 printf '%s' "$API_KEY" | cut -c 1-9 | tr -d '\n'; sleep 0.3; printf '%s\n' "$API_KEY" | cut -c 10-
@@ -44,7 +44,7 @@ head -c 20000 /dev/zero | tr '\0' x; echo "$API_KEY"
 echo done > out
 "#;
 
-/// Reads its own login, and what else is beside it, as far as it can.
+/// Reads its own credential, and the files beside it, as far as it can.
 const CLAUDE: &str = r#"#!/bin/sh
 if [ "$1" = --version ]; then echo '2.1.197 (Claude Code)'; exit; fi
 cat > /dev/null
@@ -53,12 +53,12 @@ echo renewed > "$CLAUDE_CONFIG_DIR/renewed"
 echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total_cost_usd":0,"result":"Done."}'
 "#;
 
-/// The operator's login to Claude Code.
+/// The operator's credential of Claude Code.
 fn claude_login() -> String {
     format!(r#"{{"claudeAiOauth":{{"accessToken":"claude-{CANARY}"}}}}"#)
 }
 
-/// Puts things where somebody would run or believe them later.
+/// Puts files where a later process would run or trust them.
 const PLANT: &str = r#"
 planted() { echo "$1" >> planted; }
 {
@@ -199,7 +199,7 @@ fn assert_nothing_was_found(house: &House, id: &str) {
 
 #[test]
 fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secret() {
-    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }
@@ -243,7 +243,7 @@ fn everything_in(folder: &std::path::Path) -> String {
 
 #[test]
 fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_verify_command_has_not_even_that() {
-    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }
@@ -259,7 +259,7 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
 
 #[test]
 fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
-    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }
@@ -280,7 +280,7 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
 
 #[test]
 fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
-    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }

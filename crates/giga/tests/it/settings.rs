@@ -1,4 +1,4 @@
-//! Where settings come from, as `giga doctor --json` tells it.
+//! The sources of settings, as `giga doctor --json` reports them.
 
 use serde_json::Value;
 

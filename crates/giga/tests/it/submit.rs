@@ -1,6 +1,6 @@
 //! `giga submit`
 
-use scheduler::{Answer, Explanation, Unplaced, Weights};
+use scheduler::{ExplainedOutcome, Explanation, Unplaced, Weights};
 use serde_json::{Value, json};
 
 use crate::coordinator::{self, Coordinator};
@@ -84,7 +84,7 @@ fn submitted() -> Value {
     let forecast = Explanation {
         shape,
         text: why.to_string(),
-        answer: Answer::Waits { why, unplaceable: true },
+        answer: ExplainedOutcome::Waits { why, unplaceable: true },
         weights: Weights::default(),
         factories: Vec::new(),
     };

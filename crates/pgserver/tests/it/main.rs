@@ -1,4 +1,4 @@
-//! A real server, in the states that tests put it in.
+//! Starts, stops and kills a real server.
 
 use std::net::TcpStream;
 
@@ -9,7 +9,7 @@ fn answers(server: &Server) -> bool {
 }
 
 #[test]
-fn a_server_stops_dies_and_comes_back_on_its_port() {
+fn a_stopped_or_killed_server_restarts_on_its_port() {
     let Some(mut server) = for_test(Flushes::None).unwrap() else { return };
     let url = server.url();
     let mut seen = vec![answers(&server)];
@@ -28,7 +28,7 @@ fn a_server_stops_dies_and_comes_back_on_its_port() {
 }
 
 #[test]
-fn servers_live_side_by_side_and_go_when_they_are_dropped() {
+fn servers_run_in_parallel_and_stop_when_dropped() {
     let (Some(one), Some(two)) = (for_test(Flushes::None).unwrap(), for_test(Flushes::Real).unwrap()) else { return };
     let port = one.port();
 

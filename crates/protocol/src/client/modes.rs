@@ -1,30 +1,30 @@
-//! The requests of those who ask for work, and of those who decide whether they have to.
+//! Requests for claims and dispatch modes.
 
 use bytes::Bytes;
-use domain::{Flags, Mode, ProductId};
+use domain::{DispatchModes, Mode, ProductId};
 use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use super::{Client, ClientError, REQUEST_TIME_MAX, unusable};
-use crate::claims::{Claim, Claimed, QueueNews};
-use crate::network::Answer;
+use crate::claims::{ClaimRequest, ClaimResponse, QueueVersion};
+use crate::http::ResponseBody;
 
-/// Two people who switch modes at once meet again a few times at most.
+/// Attempts to switch a mode when another operator changes it at the same time.
 const SWITCH_TRIES_MAX: u32 = 8;
 
 impl Client {
-    /// Asks for work.
-    pub async fn claim(&self, claim: &Claim) -> Result<Claimed, ClientError> {
+    /// Polls for work.
+    pub async fn claim(&self, claim: &ClaimRequest) -> Result<ClaimResponse, ClientError> {
         self.post("/claim", claim).await
     }
 
-    /// Asks what a claim would be given, and why not more. Nothing changes.
-    pub async fn claim_dry_run(&self, claim: &Claim) -> Result<Claimed, ClientError> {
+    /// Reports what a claim would get, and why not more. Changes nothing.
+    pub async fn claim_dry_run(&self, claim: &ClaimRequest) -> Result<ClaimResponse, ClientError> {
         self.post("/claim?dryRun=true", claim).await
     }
 
-    /// Whether the queue of these products, all when empty, has moved since `tag` was given.
-    pub async fn queue_state(&self, products: &[ProductId], tag: Option<&str>) -> Result<QueueNews, ClientError> {
+    /// Whether the queue of these products (all when empty) changed since `tag`.
+    pub async fn queue_state(&self, products: &[ProductId], tag: Option<&str>) -> Result<QueueVersion, ClientError> {
         let products: Vec<&str> = products.iter().map(ProductId::as_str).collect();
         let path = match products.as_slice() {
             [] => "/queue-state".to_owned(),
@@ -33,30 +33,34 @@ impl Client {
         let known = tag.map(|tag| (IF_NONE_MATCH, tag));
         let response = self.exchange(Method::GET, &path, known, Bytes::new()).await?;
         if response.status() == StatusCode::NOT_MODIFIED {
-            return Ok(QueueNews::Same);
+            return Ok(QueueVersion::Same);
         }
         let tag = tag_of(&response);
         let products = self.read_json(response).await?;
-        Ok(QueueNews::Moved { tag, products })
+        Ok(QueueVersion::Moved { tag, products })
     }
 
-    /// The modes in force, and the tag to change them under.
-    pub async fn flags(&self) -> Result<(Flags, String), ClientError> {
+    /// The current modes, with the tag for a conditional update.
+    pub async fn flags(&self) -> Result<(DispatchModes, String), ClientError> {
         let response = self.exchange(Method::GET, "/flags", None, Bytes::new()).await?;
         let tag = tag_of(&response);
         Ok((self.read_json(response).await?, tag))
     }
 
-    /// Changes the modes, if they are still those that `tag` was given with.
-    pub async fn set_flags(&self, flags: &Flags, tag: Option<&str>) -> Result<Flags, ClientError> {
+    /// Updates the modes, unless they changed since `tag`.
+    pub async fn set_flags(&self, flags: &DispatchModes, tag: Option<&str>) -> Result<DispatchModes, ClientError> {
         let body = serde_json::to_vec(flags).map_err(|error| unusable(error.to_string()))?;
         let known = tag.map(|tag| (IF_MATCH, tag));
         let response = self.exchange(Method::PUT, "/flags", known, body.into()).await?;
         self.read_json(response).await
     }
 
-    /// Switches one product, or all that have no mode of their own. `None` has a product follow the others again.
-    pub async fn set_mode(&self, product: Option<&ProductId>, mode: Option<Mode>) -> Result<Flags, ClientError> {
+    /// Sets the mode of one product, or the default mode. `None` removes the product's override.
+    pub async fn set_mode(
+        &self,
+        product: Option<&ProductId>,
+        mode: Option<Mode>,
+    ) -> Result<DispatchModes, ClientError> {
         let mut tries = 0;
         loop {
             let (mut flags, tag) = self.flags().await?;
@@ -78,7 +82,7 @@ impl Client {
         path: &str,
         condition: Option<(HeaderName, &str)>,
         body: Bytes,
-    ) -> Result<Response<Answer>, ClientError> {
+    ) -> Result<Response<ResponseBody>, ClientError> {
         let mut request = self.request(method, path, "application/json", body)?;
         if let Some((name, tag)) = condition
             && let Ok(value) = HeaderValue::from_str(tag)
@@ -91,7 +95,10 @@ impl Client {
         }
     }
 
-    async fn read_json<A: serde::de::DeserializeOwned>(&self, response: Response<Answer>) -> Result<A, ClientError> {
+    async fn read_json<A: serde::de::DeserializeOwned>(
+        &self,
+        response: Response<ResponseBody>,
+    ) -> Result<A, ClientError> {
         let answer = match tokio::time::timeout(REQUEST_TIME_MAX, self.read(response)).await {
             Ok(answer) => answer?,
             Err(_) => return Err(self.silent()),
@@ -105,6 +112,6 @@ impl Client {
     }
 }
 
-fn tag_of(response: &Response<Answer>) -> String {
+fn tag_of(response: &Response<ResponseBody>) -> String {
     response.headers().get(ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default().to_owned()
 }

@@ -1,42 +1,42 @@
-//! The lease on a job, and everything that its holder needs.
+//! Accepting a dispatch: the lease and the assignment.
 
 use domain::{
     BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, FactoryId, InstanceId,
-    JobId, MergeConflict, PreviousRun, ProductId, PullRequest, RepoName, Spec, Spent,
+    JobId, MergeConflict, PreviousRun, ProductId, PullRequest, RepoName, Spec, TotalSpend,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Takes a dispatch. The same nonce asks for the same answer again [I6].
+/// Accepts a dispatch. A repeated request with the same nonce gets the same answer [I6].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Accept {
+pub struct AcceptRequest {
     /// The job.
     pub job_id: JobId,
     /// The dispatch.
     pub dispatch_seq: DispatchSeq,
-    /// Random per attempt, kept on the factory's disk.
+    /// Random per attempt. The factory persists it.
     pub claim_nonce: ClaimNonce,
-    /// The process that will work on it.
+    /// The process that will do the work.
     pub instance: InstanceId,
-    /// Must be the token's own, when given.
+    /// Must match the token's factory, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
 }
 
-/// Declines a dispatch, so that the coordinator can offer the job elsewhere at once.
+/// Declines a dispatch, so that the coordinator offers the job to another factory at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Decline {
+pub struct DeclineRequest {
     /// The job.
     pub job_id: JobId,
     /// The dispatch.
     pub dispatch_seq: DispatchSeq,
     /// The process that declines.
     pub instance: InstanceId,
-    /// Why.
+    /// The reason.
     pub reason: DeclineReason,
-    /// More about it, for people.
+    /// Details for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -45,16 +45,16 @@ pub struct Decline {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeclineReason {
-    /// It has no seat for it now.
+    /// The factory has no free seat.
     Busy,
-    /// It is stopping or draining.
+    /// The factory is stopping or draining.
     Stopping,
-    /// Something on the factory is broken; the message says what.
+    /// An error on the factory; see the message.
     Fault,
 }
 
 impl DeclineReason {
-    /// The reason as it follows a factory's name.
+    /// The reason, phrased to follow a factory's name.
     pub fn text(self) -> &'static str {
         match self {
             Self::Busy => "has no free seat",
@@ -64,54 +64,55 @@ impl DeclineReason {
     }
 }
 
-/// The lease, and everything needed to work.
+/// The lease and the assignment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Accepted {
-    /// The fence: to be shown with every write.
+pub struct AcceptResponse {
+    /// The epoch of the lease, required with every write.
     pub lease_epoch: Epoch,
-    /// How long the lease lasts from before the request was sent, unless renewed.
+    /// Duration of the lease, measured from before the request was sent.
     pub lease_ttl_ms: u64,
-    /// What to do.
+    /// The assigned work.
     pub assignment: Assignment,
 }
 
-/// A job as its holder needs it.
+/// The work that a holder gets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
     /// The job.
     pub job_id: JobId,
-    /// Whose it is.
+    /// The product that owns the job.
     pub product_id: ProductId,
     /// The repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repo: Option<RepoName>,
-    /// The branch to start from; the repository's own default when absent.
+    /// The base branch; the repository's default branch when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
-    /// The engine whose seat it takes: the others may be resting. The factory chooses by itself only where this is absent, or where another has begun the conversation of a job that names no engine.
+    /// The engine whose seat the job uses; others may be unavailable. The factory chooses only if this is absent, or if
+    /// another engine started the session of a job that names no engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineName>,
-    /// How many attempts failed before.
+    /// Number of failed attempts.
     pub attempts: u32,
-    /// What earlier runs have cost: the job's budget is for all of them together.
-    #[serde(default, skip_serializing_if = "Spent::is_nothing")]
-    pub spent: Spent,
-    /// What the job asks for.
+    /// Cost of earlier runs: the job's budget covers all runs.
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
+    pub spent: TotalSpend,
+    /// The parsed manifest.
     pub spec: Spec,
     /// The manifest; empty for an errand.
     pub body_md: String,
     /// Saved work to resume from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// What has to be changed about the work that was completed before.
+    /// Changes to make to the completed work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<String>,
-    /// The question that an earlier run asked, and a person's answer.
+    /// The question of an earlier run, with the user's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The merge conflict that the work has to be reworked for.
+    /// The merge conflict to resolve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<MergeConflict>,
     /// An operator's message for this run.
@@ -120,13 +121,13 @@ pub struct Assignment {
     /// How the last run with an engine ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_run: Option<PreviousRun>,
-    /// The branch or merge to make instead of work.
+    /// The promotion or merge, if this is an errand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,
 }
 
 impl Assignment {
-    /// The engines to try, in order: the one whose seat the job takes, then those that the job names; any when empty.
+    /// The engines to try, in order: the one whose seat the job uses, then those that the job names; any when empty.
     pub fn engines(&self) -> Vec<EngineName> {
         let mut engines: Vec<EngineName> = self.engine.iter().cloned().collect();
         engines.extend(self.spec.engines.iter().filter(|named| self.engine.as_ref() != Some(named)).cloned());
@@ -134,27 +135,27 @@ impl Assignment {
     }
 }
 
-/// The right to move the pull request's branch, or to merge.
+/// The lease for a promotion or merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromoteOrder {
-    /// Which of the two.
+    /// Promotion or merge.
     pub kind: ErrandKind,
-    /// The fence for the report.
+    /// The epoch for the report.
     pub lease_epoch: Epoch,
     /// The recorded commit.
     pub sha: CommitSha,
-    /// Commits that the branch may show before.
+    /// Commits that the branch may point at before.
     pub acceptable: Vec<CommitSha>,
-    /// What the branch showed last, by what was reported; absent before the first promotion, when there may be no branch.
+    /// The last reported head of the branch; absent before the first promotion, when the branch may not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted: Option<CommitSha>,
-    /// The run whose ref holds the commit.
+    /// The epoch of the run whose ref points at the commit.
     pub run_epoch: Epoch,
-    /// The pull request, when there is one already.
+    /// The pull request, if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequest>,
-    /// The text for the pull request.
+    /// Text for the pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
 }

@@ -1,46 +1,47 @@
-//! Many operations of a worker in one request.
+//! Batches of worker operations.
 
 use domain::JobId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::accept::{Accept, Accepted, Decline};
+use super::accept::{AcceptRequest, AcceptResponse, DeclineRequest};
 use super::report::{
-    AskWork, CompleteWork, Completed, ErrandReport, FailWork, Failed, Patch, ReleaseWork, StageAnswer, StartWork,
+    CompletionReport, CompletionResponse, ErrandReport, FailureReport, FailureResponse, Patch, QuestionReport,
+    ReleaseReport, StageResponse, StartReport,
 };
 use crate::problem::Problem;
-use crate::quota::{QuotaAnswer, QuotaWork};
+use crate::quota::{QuotaReport, QuotaResponse};
 
-/// Many operations in one request.
+/// A batch of operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Work {
-    /// At most 1,000; done side by side, answered in order.
+pub struct WorkRequest {
+    /// At most 1,000. Executed concurrently, answered in order.
     pub operations: Vec<WorkOperation>,
 }
 
 /// One operation of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-// The fields are renamed variant by variant: the schema knows nothing of `rename_all_fields`.
-#[serde(rename_all = "camelCase", tag = "do")]
+// The fields are renamed per variant: the schema does not support `rename_all_fields`.
+#[serde(rename_all = "camelCase", tag = "op")]
 #[expect(missing_docs, reason = "each field is the request that the single route takes")]
 pub enum WorkOperation {
     /// `POST /accept`
     Accept {
         #[serde(flatten)]
-        request: Accept,
+        request: AcceptRequest,
     },
     /// `POST /decline`
     Decline {
         #[serde(flatten)]
-        request: Decline,
+        request: DeclineRequest,
     },
     /// `POST /jobs/:id/start`
     #[serde(rename_all = "camelCase")]
     Start {
         job_id: JobId,
         #[serde(flatten)]
-        request: StartWork,
+        request: StartReport,
     },
     /// `PATCH /jobs/:id` with a checkpoint
     #[serde(rename_all = "camelCase")]
@@ -54,7 +55,7 @@ pub enum WorkOperation {
     Complete {
         job_id: JobId,
         #[serde(flatten)]
-        request: CompleteWork,
+        request: CompletionReport,
     },
     /// `POST /jobs/:id/promote`
     #[serde(rename_all = "camelCase")]
@@ -68,64 +69,64 @@ pub enum WorkOperation {
     Fail {
         job_id: JobId,
         #[serde(flatten)]
-        request: FailWork,
+        request: FailureReport,
     },
     /// `POST /jobs/:id/quota`
     #[serde(rename_all = "camelCase")]
     Quota {
         job_id: JobId,
         #[serde(flatten)]
-        request: QuotaWork,
+        request: QuotaReport,
     },
     /// `POST /jobs/:id/ask`
     #[serde(rename_all = "camelCase")]
     Ask {
         job_id: JobId,
         #[serde(flatten)]
-        request: AskWork,
+        request: QuestionReport,
     },
     /// `POST /jobs/:id/lease/release`
     #[serde(rename_all = "camelCase")]
     Release {
         job_id: JobId,
         #[serde(flatten)]
-        request: ReleaseWork,
+        request: ReleaseReport,
     },
 }
 
 /// The answers, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WorkAnswer {
-    /// One for each operation.
+pub struct WorkResponse {
+    /// One result per operation.
     pub results: Vec<WorkResult>,
 }
 
-/// What became of one operation.
+/// The result of one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkResult {
-    /// The status that the single route would have answered with.
+    /// The HTTP status of the corresponding single route.
     pub status: u16,
-    /// Its answer.
+    /// The response body.
     #[serde(flatten)]
     pub outcome: WorkOutcome,
 }
 
-/// The answer of one operation.
+/// The response to one operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WorkOutcome {
     /// To `accept`.
-    Accepted(Box<Accepted>),
+    Accepted(Box<AcceptResponse>),
     /// To `decline`, `start`, `patch`, `promote`, `ask` and `release`.
-    Stage(StageAnswer),
+    Stage(StageResponse),
     /// To `complete`.
-    Completed(Completed),
+    Completed(CompletionResponse),
     /// To `fail`.
-    Failed(Failed),
+    Failed(FailureResponse),
     /// To `quota`.
-    Quota(QuotaAnswer),
-    /// It was refused.
+    Quota(QuotaResponse),
+    /// The operation was rejected.
     Problem(Box<Problem>),
 }

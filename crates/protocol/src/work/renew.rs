@@ -1,95 +1,95 @@
-//! How a process keeps what it holds, and what is asked of it meanwhile.
+//! Lease renewal, directives and the inbox.
 
-use domain::{Epoch, Flags, InstanceId, JobId, Message};
+use domain::{DispatchModes, Epoch, InstanceId, JobId, Message};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::feedback::LookOrder;
-use crate::progress::Holding;
+use crate::feedback::PollPullRequest;
+use crate::progress::HeldJobProgress;
 
-/// Renews everything that one process holds, in one call [§6.4].
+/// Renews all leases of one process in one call [§6.4].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Renew {
+pub struct RenewRequest {
     /// The process.
     pub instance: InstanceId,
-    /// What it holds. What it leaves out twice is taken from it.
-    pub held: Vec<Holding>,
-    /// How busy the machine is: 1 is all it can do.
+    /// The held jobs. A job omitted twice loses its lease.
+    pub held: Vec<HeldJobProgress>,
+    /// Load of the machine: 1 is full capacity.
     #[serde(default)]
     pub load: f64,
-    /// Free space where worktrees live.
+    /// Free disk space for worktrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_free_bytes: Option<u64>,
 }
 
-/// One job that a process holds.
+/// A held job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Held {
+pub struct HeldJob {
     /// The job.
     pub job_id: JobId,
-    /// The fence.
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
 }
 
 /// The answer to a renewal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Renewed {
-    /// How long the renewed leases last, from before the request was sent.
+pub struct RenewResponse {
+    /// Duration of the renewed leases, measured from before the request was sent.
     pub lease_ttl_ms: u64,
-    /// What the process no longer holds: to be stopped now.
-    pub lost: Vec<Held>,
-    /// What it should do.
+    /// Lost leases: the process must stop these runs now.
+    pub lost: Vec<HeldJob>,
+    /// Directives for the factory.
     pub directives: Vec<Directive>,
-    /// How work reaches the factory: what it has to ask for.
+    /// The dispatch modes: they decide which products the factory polls for.
     #[serde(default)]
-    pub modes: Flags,
+    pub modes: DispatchModes,
 }
 
-/// What a coordinator asks of a factory; also pushed through the inbox.
+/// A directive to a factory; also pushed through the inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", tag = "do")]
+#[serde(rename_all = "camelCase", tag = "op")]
 pub enum Directive {
-    /// Stop work on a job: an operator cancelled it, or it belongs to somebody else.
+    /// Stop a run: an operator cancelled the job, or another factory holds it.
     #[serde(rename_all = "camelCase")]
     Cancel {
         /// The job.
         job_id: JobId,
-        /// The epoch that is over.
+        /// The revoked epoch.
         lease_epoch: Epoch,
     },
-    /// Save the work and give the job back.
+    /// Save the work and release the job.
     #[serde(rename_all = "camelCase")]
     Preempt {
         /// The job.
         job_id: JobId,
-        /// The fence.
+        /// The epoch of the lease.
         lease_epoch: Epoch,
     },
-    /// Look at a job's pull request, and say what is there.
-    Look(LookOrder),
-    /// Take nothing new.
+    /// Poll a job's pull request and report its state.
+    Look(PollPullRequest),
+    /// Drain: accept no new jobs.
     Drain,
-    /// Take work again.
+    /// Resume: accept jobs again.
     Resume,
 }
 
-/// What comes through a factory's inbox.
+/// An event of a factory's inbox stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", tag = "event", content = "data")]
 pub enum InboxEvent {
     /// The stream is open.
     Hello {
-        /// How work reaches the factory: what it has to ask for.
+        /// The dispatch modes: they decide which products the factory polls for.
         #[serde(default)]
-        modes: Flags,
+        modes: DispatchModes,
     },
-    /// Work reaches the factory in other ways than before.
-    Modes(Flags),
-    /// A job is offered.
+    /// The dispatch modes changed.
+    Modes(DispatchModes),
+    /// An offer of a job.
     Dispatch(Message),
-    /// Something is asked.
+    /// A directive.
     Directive(Directive),
 }

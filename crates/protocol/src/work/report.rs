@@ -1,46 +1,46 @@
-//! What a holder says about its run, and what it hears.
+//! Reports of a holder about its run, and their answers.
 
 use domain::{
-    Again, Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, Insights, JobId, MergeConflict,
-    PullRequest, StageName, Timestamp,
+    Checkpoint, CommitSha, EngineName, Epoch, Evidence, FailureReason, JobId, MergeConflict, PullRequest, Retryability,
+    RunInsights, StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::accept::PromoteOrder;
 
-/// Says that the engine is up.
+/// Reports that the engine started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StartWork {
-    /// The fence.
+pub struct StartReport {
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
     /// The engine.
     pub engine: EngineName,
 }
 
-/// Says that the work is done, verified and pushed to the run's own ref.
+/// Reports that the work is completed, verified and pushed to the run's own ref.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CompleteWork {
-    /// The fence.
+pub struct CompletionReport {
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
-    /// The commit; none when the job has no repository or changed nothing.
+    /// The commit; absent if the job has no repository or no changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha: Option<CommitSha>,
-    /// What it cost and changed.
+    /// Cost and size of the change.
     #[serde(default)]
-    pub insights: Insights,
-    /// What backs it.
+    pub insights: RunInsights,
+    /// Results of the prepare and verify commands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
-    /// The engine's own ending.
+    /// The engine's final message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What the next run goes on from, should the work be sent back: the commit and the engine's session.
+    /// The checkpoint for a rework: the commit and the engine's session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// The text for the pull request, for whoever will open it.
+    /// Text for the pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_text: Option<String>,
 }
@@ -48,80 +48,80 @@ pub struct CompleteWork {
 /// The answer to a completion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Completed {
-    /// Where the job is now.
+pub struct CompletionResponse {
+    /// The job's stage.
     pub stage: StageName,
-    /// The right to move the branch.
+    /// The lease for the promotion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promote: Option<PromoteOrder>,
 }
 
-/// Says what became of a promotion or a merge.
+/// Reports the outcome of a promotion or merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrandReport {
-    /// The fence that came with the order.
+    /// The epoch of the order.
     pub lease_epoch: Epoch,
-    /// How it went.
+    /// The outcome.
     pub outcome: ErrandOutcome,
-    /// The pull request that is open for the branch.
+    /// The open pull request of the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequest>,
-    /// The shipped job whose merge changed the files in conflict last, if the base branch names it.
+    /// The shipped job whose merge last changed the files in conflict, if the base branch names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflicts_with: Option<JobId>,
 }
 
-/// How a promotion or a merge went.
+/// The outcome of a promotion or merge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", tag = "result")]
 pub enum ErrandOutcome {
-    /// It is done.
+    /// Success.
     Done,
-    /// It did not work; another try may.
+    /// A retryable failure.
     Failed {
-        /// Why.
+        /// The error.
         message: String,
     },
-    /// It cannot be done yet, through nobody's fault: checks are still running, or the forge wants to be left alone.
+    /// Postponed, not a failure: checks are still running, or the forge is rate-limiting.
     #[serde(rename_all = "camelCase")]
     PutOff {
-        /// What it waits for.
+        /// The obstacle.
         message: String,
-        /// How long to leave it.
+        /// Delay before the retry.
         retry_after_ms: u64,
     },
-    /// It cannot work: the branch was moved by somebody else, or the merge conflicts.
+    /// A failure that is not retryable: the branch was moved outside the fleet, or the merge conflicts.
     Impossible {
-        /// Why.
+        /// The error.
         message: String,
-        /// The conflict, if that is the reason.
+        /// The merge conflict, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conflict: Option<MergeConflict>,
     },
 }
 
-/// Says that the attempt failed.
+/// Reports a failed attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FailWork {
-    /// The fence.
+pub struct FailureReport {
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
-    /// Why.
+    /// The reason.
     pub reason: FailureReason,
-    /// Whether another attempt may end differently; if not, the job goes to a person at once.
-    #[serde(default, skip_serializing_if = "Again::is_worthwhile")]
-    pub again: Again,
-    /// In words.
+    /// Whether a retry may succeed; if not, the job fails at once.
+    #[serde(default, skip_serializing_if = "Retryability::is_worthwhile")]
+    pub again: Retryability,
+    /// Details for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Work saved on the way out.
+    /// Saved work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// What it cost.
+    /// Cost of the run.
     #[serde(default)]
-    pub insights: Insights,
-    /// What backs it: the command that failed.
+    pub insights: RunInsights,
+    /// Results of the commands, including the failed one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
     /// Whether the agent finished without changing any file.
@@ -129,57 +129,57 @@ pub struct FailWork {
     pub no_changes: bool,
 }
 
-/// The coordinator's answer to a failure: it alone decides what follows.
+/// The coordinator's retry decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Failed {
-    /// Where the job is now.
+pub struct FailureResponse {
+    /// The job's stage.
     pub stage: StageName,
     /// The end of the backoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
 }
 
-/// Parks a job on a question to a person [B6]. Lease and seat come free, and no attempt is counted.
+/// Blocks a job on a question [B6]. Frees lease and seat, and counts no attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct AskWork {
-    /// The fence.
+pub struct QuestionReport {
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
-    /// What the agent wants to know.
+    /// The agent's question.
     pub question: String,
-    /// Work saved on the way out.
+    /// Saved work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// What it cost until then.
+    /// Cost of the run.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
-/// Gives a job back.
+/// Releases a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ReleaseWork {
-    /// The fence.
+pub struct ReleaseReport {
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Work saved on the way out.
+    /// Saved work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// What it cost until then.
+    /// Cost of the run.
     #[serde(default)]
-    pub insights: Insights,
+    pub insights: RunInsights,
 }
 
-/// A fenced change of a job by its holder: to `building`, or saved work.
+/// A fenced change of a job by its holder: to `building`, or a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Patch {
-    /// The fence.
+    /// The epoch of the lease.
     pub lease_epoch: Epoch,
-    /// The stage to go to; `building` is the only one a holder can ask for in this way.
+    /// The new stage; a holder can only set `building`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<StageName>,
     /// The engine, with `building`.
@@ -190,20 +190,20 @@ pub struct Patch {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// Where a job is after a write.
+/// The job's state after a write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StageAnswer {
+pub struct StageResponse {
     /// The stage.
     pub stage: StageName,
-    /// The fence.
+    /// The current epoch.
     pub lease_epoch: Epoch,
 }
 
-/// The answer to a chunk of a log.
+/// The answer to a log chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct LogAppended {
-    /// Where the next chunk goes.
+pub struct AppendLogResponse {
+    /// Length of the log: the offset of the next chunk.
     pub length: u64,
 }

@@ -1,8 +1,8 @@
-//! Short names for long ones.
+//! Interning of names.
 
 use std::collections::BTreeMap;
 
-/// Gives a name a small number while it is in use. Decisions never depend on the number.
+/// Maps a name to a small number while it is in use. Decisions never depend on the number.
 #[derive(Debug, Clone)]
 pub(crate) struct Interner<T> {
     ids: BTreeMap<T, usize>,
@@ -17,12 +17,12 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Ord + Clone> Interner<T> {
-    /// The number of a name that is in use.
+    /// The number of a name in use.
     pub(crate) fn id(&self, name: &T) -> Option<usize> {
         self.ids.get(name).copied()
     }
 
-    /// The number of a name, in use once more.
+    /// The number of a name, with one more reference.
     pub(crate) fn take(&mut self, name: &T) -> usize {
         let id = match self.ids.get(name) {
             Some(id) => *id,
@@ -39,7 +39,7 @@ impl<T: Ord + Clone> Interner<T> {
         id
     }
 
-    /// The name is in use once less; its number is given to another when it is not in use any more.
+    /// Drops a reference. The number of an unused name is reused.
     pub(crate) fn give_back(&mut self, name: &T) {
         let Some(id) = self.id(name) else { return };
         self.uses[id] -= 1;

@@ -1,11 +1,13 @@
-//! Which of several factories gets a job.
+//! Selection among several factories.
 
-use scheduler::{FactoryState, PassedOver, Presence, Seat, Unfit, Waiting, claim, errand, explain, passed_over};
+use scheduler::{
+    FactoryState, Ineligible, Presence, Seat, SkippedJob, WaitingJob, claim, errand, explain, passed_over,
+};
 
 use crate::scenario::{Scenario, factory, id, job, name, shape_on, with_shape};
 
-/// The factory that the only job goes to.
-fn goes_to(factories: Vec<FactoryState>, waiting: Waiting) -> Option<String> {
+/// The factory selected for the only job.
+fn goes_to(factories: Vec<FactoryState>, waiting: WaitingJob) -> Option<String> {
     let scenario = Scenario { factories, jobs: vec![waiting], ..Scenario::default() };
     scenario.plan().placements.first().map(|placement| placement.factory.to_string())
 }
@@ -16,14 +18,14 @@ fn with_repo(mut state: FactoryState, repo: &str) -> FactoryState {
 }
 
 #[test]
-fn two_spellings_of_one_token_are_one_token() {
+fn two_spellings_of_a_capability_are_equal() {
     let mac = factory("f1", &["os:darwin"]);
 
     assert_eq!(goes_to(vec![mac], job(1, &["os:macos"])).as_deref(), Some("f1"));
 }
 
 #[test]
-fn what_few_have_is_kept_for_those_who_need_it() {
+fn rare_capabilities_are_kept_for_jobs_that_need_them() {
     let rare = || factory("a", &["os:linux", "gpu:l4"]);
     let plain = || vec![rare(), factory("b", &["os:linux"]), factory("c", &["os:linux"])];
 
@@ -33,7 +35,7 @@ fn what_few_have_is_kept_for_those_who_need_it() {
 }
 
 #[test]
-fn a_factory_that_has_the_repository_is_preferred_to_one_that_can_clone_it() {
+fn a_factory_with_the_repository_is_preferred_to_cloning() {
     let wants = with_shape(job(1, &[]), |shape| shape.repo = Some(name("notes")));
     let mut cloner = factory("a", &[]);
     cloner.factory.clones = true;
@@ -47,17 +49,17 @@ fn a_factory_that_has_the_repository_is_preferred_to_one_that_can_clone_it() {
 }
 
 #[test]
-fn a_factory_to_avoid_is_taken_only_if_nobody_else_will_do() {
-    let wary = || Waiting { avoid: Some(name("a")), ..job(1, &[]) };
+fn an_avoided_factory_is_the_last_resort() {
+    let wary = || WaitingJob { avoid: Some(name("a")), ..job(1, &[]) };
 
     assert_eq!(goes_to(vec![factory("a", &[]), factory("b", &[])], wary()).as_deref(), Some("b"));
     assert_eq!(goes_to(vec![factory("a", &[])], wary()).as_deref(), Some("a"));
 }
 
 #[test]
-fn a_factory_that_asks_is_not_given_what_avoids_it_while_another_could_take_it() {
+fn a_claim_skips_jobs_that_avoid_the_factory() {
     let mut scenario = Scenario { factories: vec![factory("a", &[]), factory("b", &[])], ..Scenario::default() };
-    scenario.jobs = vec![Waiting { avoid: Some(name("a")), ..job(1, &[]) }, job(2, &[])];
+    scenario.jobs = vec![WaitingJob { avoid: Some(name("a")), ..job(1, &[]) }, job(2, &[])];
     let world = scenario.world();
 
     let claimed = |factory: &str| claim(&world.view(), &name(factory), |_| true).map(|placement| placement.job);
@@ -66,18 +68,18 @@ fn a_factory_that_asks_is_not_given_what_avoids_it_while_another_could_take_it()
 }
 
 #[test]
-fn a_factory_that_is_given_nothing_learns_why() {
+fn an_empty_claim_explains_why() {
     let mut scenario = Scenario { factories: vec![factory("a", &["os:linux"])], ..Scenario::default() };
     scenario.jobs = vec![job(1, &["has:xcode"]), job(2, &["os:linux"]), job(3, &["has:xcode"])];
 
     let passed = passed_over(&scenario.world().view(), &name("a"), |_| true, 10);
 
-    let unfit = vec![Unfit::Lacks { capability: name("has:xcode") }];
-    assert_eq!(passed, vec![PassedOver { job: id(1), unfit }]);
+    let unfit = vec![Ineligible::Lacks { capability: name("has:xcode") }];
+    assert_eq!(passed, vec![SkippedJob { job: id(1), unfit }]);
 }
 
 #[test]
-fn a_pinned_job_goes_nowhere_else() {
+fn a_pinned_job_runs_only_on_its_factory() {
     let pinned = with_shape(job(1, &[]), |shape| shape.pin = Some(name("b")));
     let mut busy = factory("b", &[]);
     busy.load = 9.0;
@@ -110,7 +112,7 @@ fn the_second_engine_is_used_when_the_first_has_no_seat() {
 }
 
 #[test]
-fn a_seat_that_is_vacated_can_be_given_again() {
+fn a_vacated_seat_is_reused() {
     let mut scenario = Scenario { factories: vec![factory("a", &[])], jobs: vec![job(1, &[])], ..Scenario::default() };
     scenario.factories[0].factory.seat_limit = 1;
     let seat = Seat { factory: name("a"), product: name("default"), repo: None, engine: None };
@@ -125,7 +127,7 @@ fn a_seat_that_is_vacated_can_be_given_again() {
 }
 
 #[test]
-fn an_errand_needs_no_seat_and_prefers_who_has_the_repository() {
+fn an_errand_needs_no_seat_and_prefers_the_repository() {
     let mut holder = with_repo(factory("b", &[]), "notes");
     holder.factory.seat_limit = 0;
     holder.load = 5.0;
@@ -146,7 +148,7 @@ fn an_errand_needs_no_seat_and_prefers_who_has_the_repository() {
 }
 
 #[test]
-fn saved_work_goes_only_to_the_repository_that_it_was_saved_in() {
+fn saved_work_requires_the_same_repository_identity() {
     let holding = |id: &str, identity: Option<&str>| {
         let mut state = factory(id, &["repo:notes"]);
         state.factory.repo_identities = identity.map(|identity| (name("notes"), name(identity))).into_iter().collect();
@@ -166,7 +168,7 @@ fn saved_work_goes_only_to_the_repository_that_it_was_saved_in() {
     assert_eq!(goes_to(without_c(), saved()), None);
     assert_eq!(errand_of(factories()).as_deref(), Some("c"));
     assert_eq!(errand_of(without_c()), None);
-    // Work that is saved nowhere yet goes anywhere.
+    // Work that is not saved yet can go to any factory.
     let fresh = with_shape(job(1, &[]), |shape| shape.repo = Some(name("notes")));
     assert_eq!(goes_to(without_c(), fresh).as_deref(), Some("a"));
 }
@@ -194,7 +196,7 @@ fn explain_names_both_repositories() {
 }
 
 #[test]
-fn a_job_that_names_no_engine_still_needs_one() {
+fn a_job_without_named_engines_still_needs_one() {
     let mut bare = factory("bare", &["os:linux"]);
     bare.factory.capabilities.remove(&name("engine:command"));
     let scenario = Scenario { factories: vec![bare], ..Scenario::default() };

@@ -1,7 +1,7 @@
-//! One plan, explained.
+//! Golden explanations.
 
 use domain::Priority;
-use scheduler::{Presence, Seat, Waiting, explain};
+use scheduler::{Presence, Seat, WaitingJob, explain};
 
 use crate::golden;
 use crate::scenario::{Scenario, ago, factory, id, job, name, with_shape};
@@ -25,13 +25,13 @@ fn fleet() -> Scenario {
 }
 
 #[test]
-fn an_explained_placement_reads_like_this() {
+fn a_placement_explanation_matches_its_golden_file() {
     let world = fleet().world();
     let shaped = with_shape(job(1, &["os:linux"]), |shape| {
         shape.repo = Some(name("notes"));
         shape.engines = vec![name("claude")];
     });
-    let waiting = Waiting { priority: Priority::High, since: ago(15), avoid: Some(name("linux-3")), ..shaped };
+    let waiting = WaitingJob { priority: Priority::High, since: ago(15), avoid: Some(name("linux-3")), ..shaped };
 
     let explanation = explain(&world.view(), waiting.demand());
 
@@ -39,7 +39,7 @@ fn an_explained_placement_reads_like_this() {
 }
 
 #[test]
-fn an_explained_wait_reads_like_this() {
+fn a_wait_explanation_matches_its_golden_file() {
     let world = fleet().world();
     let waiting = job(1, &["os:linux", "has:xcode"]);
 

@@ -1,14 +1,14 @@
-//! Files under `golden/` that say what we expect. `UPDATE_GOLDEN=1` writes them anew; the diff is then the review.
+//! Golden files under `golden/`. `UPDATE_GOLDEN=1` rewrites them.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// The golden file's text; empty when there is none yet.
+/// The text of the golden file; empty if it does not exist.
 pub(crate) fn read(name: &str) -> String {
     fs::read_to_string(file(name)).unwrap_or_default()
 }
 
-/// Fails unless the golden file says exactly `actual`.
+/// Fails unless the golden file equals `actual`.
 pub(crate) fn check(name: &str, actual: &str) {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(file(name), actual).expect("the golden file can be written");

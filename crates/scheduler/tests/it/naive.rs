@@ -1,20 +1,20 @@
-//! The same decisions by looking at everything: what the indexes must never change.
+//! A reference scheduler without indexes: the indexes must not change a decision.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::{Capability, EngineName, FactoryId, JobId, Product, ProductId, RepoName, Shape};
-use scheduler::{FactoryState, Presence, Rest, Seat, Waiting};
+use scheduler::{EngineUnavailable, FactoryState, Presence, Seat, WaitingJob};
 
 use crate::scenario::{NOW, Scenario};
 
-/// A fleet that is searched from end to end.
+/// A fleet that is searched exhaustively.
 pub(crate) struct Naive<'a> {
     scenario: &'a Scenario,
     pub(crate) seats: Vec<Seat>,
 }
 
-/// What went where, and which job was left for which reason.
+/// The placements, and the reason for each job left waiting.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct NaivePlan {
     pub(crate) placements: Vec<(JobId, FactoryId, Option<EngineName>)>,
@@ -29,7 +29,7 @@ impl<'a> Naive<'a> {
 
     pub(crate) fn plan(mut self) -> NaivePlan {
         let mut plan = NaivePlan::default();
-        let mut left: Vec<&Waiting> = self.scenario.jobs.iter().collect();
+        let mut left: Vec<&WaitingJob> = self.scenario.jobs.iter().collect();
         left.retain(|waiting| !self.product(&waiting.shape.product).paused);
         while let Some(next) = self.next(&left) {
             if plan.placements.len() >= self.scenario.limit {
@@ -58,7 +58,7 @@ impl<'a> Naive<'a> {
     }
 
     /// The first job in the order of service.
-    pub(crate) fn next<'w>(&self, left: &[&'w Waiting]) -> Option<&'w Waiting> {
+    pub(crate) fn next<'w>(&self, left: &[&'w WaitingJob]) -> Option<&'w WaitingJob> {
         let products: BTreeSet<&ProductId> = left.iter().map(|waiting| &waiting.shape.product).collect();
         let share = |product: &ProductId| {
             let seats = self.seats.iter().filter(|seat| seat.product == *product).count();
@@ -73,7 +73,7 @@ impl<'a> Naive<'a> {
         .copied()
     }
 
-    pub(crate) fn choose(&self, waiting: &Waiting) -> Option<(FactoryId, Option<EngineName>)> {
+    pub(crate) fn choose(&self, waiting: &WaitingJob) -> Option<(FactoryId, Option<EngineName>)> {
         let mut fit: Vec<&FactoryState> = self.eligible(waiting);
         if fit.iter().any(|state| Some(&state.factory.id) != waiting.avoid.as_ref()) {
             fit.retain(|state| Some(&state.factory.id) != waiting.avoid.as_ref());
@@ -85,12 +85,12 @@ impl<'a> Naive<'a> {
         Some((best.factory.id.clone(), self.engine(best, waiting).unwrap()))
     }
 
-    pub(crate) fn eligible(&self, waiting: &Waiting) -> Vec<&'a FactoryState> {
+    pub(crate) fn eligible(&self, waiting: &WaitingJob) -> Vec<&'a FactoryState> {
         let all = self.scenario.factories.iter();
         all.filter(|state| self.gates(state, waiting).iter().all(|(open, _)| *open)).collect()
     }
 
-    fn reason(&self, waiting: &Waiting) -> &'static str {
+    fn reason(&self, waiting: &WaitingJob) -> &'static str {
         if let Some(pin) = &waiting.shape.pin {
             let pinned = self.scenario.factories.iter().find(|state| state.factory.id == *pin);
             let Some(state) = pinned else { return "pinned_to_absent" };
@@ -103,8 +103,8 @@ impl<'a> Naive<'a> {
         furthest.map_or("no_factories", |state| self.gates(state, waiting)[stops(state)].1)
     }
 
-    /// Every condition in the order of the filter, with the reason that it gives.
-    fn gates(&self, state: &FactoryState, waiting: &Waiting) -> Vec<(bool, &'static str)> {
+    /// Every condition in the order of the filter, with its reason.
+    fn gates(&self, state: &FactoryState, waiting: &WaitingJob) -> Vec<(bool, &'static str)> {
         let (factory, shape) = (&state.factory, &waiting.shape);
         let repo_limit = |repo: &RepoName| self.product(&shape.product).repo_seats.get(repo).copied();
         let here = |seat: &&Seat| seat.factory == factory.id;
@@ -139,8 +139,8 @@ impl<'a> Naive<'a> {
         }
     }
 
-    /// What is in the way rather than that an engine rests.
-    fn graver_gates(&self, state: &FactoryState, waiting: &Waiting) -> Vec<(bool, &'static str)> {
+    /// The conditions more severe than an unavailable engine.
+    fn graver_gates(&self, state: &FactoryState, waiting: &WaitingJob) -> Vec<(bool, &'static str)> {
         let (factory, shape) = (&state.factory, &waiting.shape);
         let offered = advertised(state);
         let needed = shape.capabilities.iter().cloned().map(Capability::canonical);
@@ -159,9 +159,9 @@ impl<'a> Naive<'a> {
         ]
     }
 
-    /// The reason of a job whose engines all rest: that of the factory that nothing graver stops and whose rest is over
-    /// first.
-    fn rests_for(&self, waiting: &Waiting) -> &'static str {
+    /// The reason for a job whose engines are all unavailable: that of the factory rejected only for it, with the
+    /// earliest retry.
+    fn rests_for(&self, waiting: &WaitingJob) -> &'static str {
         let pinned = |state: &&FactoryState| waiting.shape.pin.as_ref().is_none_or(|pin| *pin == state.factory.id);
         let stopped = self.scenario.factories.iter().filter(pinned).filter(|state| {
             let before = self.graver_gates(state, waiting).iter().all(|(open, _)| *open);
@@ -169,15 +169,15 @@ impl<'a> Naive<'a> {
         });
         let rests = stopped.flat_map(|state| usable(state, waiting).filter_map(|e| state.resting.get(&e)));
         let first = rests.filter_map(|rest| match rest {
-            Rest::Window(window) => window.until,
-            Rest::Paused { until, .. } => Some(*until),
-            Rest::Unusable { .. } => None,
+            EngineUnavailable::Window(window) => window.until,
+            EngineUnavailable::Paused { until, .. } => Some(*until),
+            EngineUnavailable::Unusable { .. } => None,
         });
         if first.min().is_some() { "usage_window" } else { "engine_unusable" }
     }
 
-    /// The engine that the job gets: `None` if it cannot have one.
-    fn engine(&self, state: &FactoryState, waiting: &Waiting) -> Option<Option<EngineName>> {
+    /// The engine for the job; `None` if no engine is available.
+    fn engine(&self, state: &FactoryState, waiting: &WaitingJob) -> Option<Option<EngineName>> {
         let offered: Vec<EngineName> = engines(state).collect();
         let wanted = &waiting.shape.engines;
         if wanted.is_empty() && offered.is_empty() {
@@ -196,7 +196,7 @@ impl<'a> Naive<'a> {
         usable.into_iter().find(free).cloned().map(Some)
     }
 
-    fn score(&self, state: &FactoryState, waiting: &Waiting) -> f64 {
+    fn score(&self, state: &FactoryState, waiting: &WaitingJob) -> f64 {
         let weights = &self.scenario.weights;
         let weigh = |weight: f64, term: f64| weight.max(0.0) * term;
         let age = NOW.since(waiting.since);
@@ -210,7 +210,7 @@ impl<'a> Naive<'a> {
             - weigh(weights.starvation_penalty, starved)
     }
 
-    fn spare(&self, state: &FactoryState, waiting: &Waiting) -> f64 {
+    fn spare(&self, state: &FactoryState, waiting: &WaitingJob) -> f64 {
         let live: Vec<&FactoryState> =
             self.scenario.factories.iter().filter(|state| state.presence == Presence::Live).collect();
         if live.is_empty() {
@@ -243,7 +243,7 @@ fn advertised(state: &FactoryState) -> BTreeSet<Capability> {
     tokens.chain(state.factory.repos.iter().map(Capability::repo)).collect()
 }
 
-/// Whether the repository of a shape is there or can be cloned.
+/// Whether the factory has the repository of a shape, or can clone it.
 fn is_there(state: &FactoryState, shape: &Shape) -> bool {
     let may_be_cloned = state.factory.clones && shape.identity.is_none();
     may_be_cloned || shape.repo.as_ref().is_none_or(|repo| is_the_one(state, repo, shape))
@@ -261,14 +261,14 @@ fn engines(state: &FactoryState) -> impl Iterator<Item = EngineName> {
     state.factory.engines()
 }
 
-/// The engines of a factory that would do.
-fn usable(state: &FactoryState, waiting: &Waiting) -> impl Iterator<Item = EngineName> {
+/// The acceptable engines of a factory.
+fn usable(state: &FactoryState, waiting: &WaitingJob) -> impl Iterator<Item = EngineName> {
     let named = waiting.shape.engines.clone();
     engines(state).filter(move |engine| named.is_empty() || named.contains(engine))
 }
 
-/// Whether the job needs no engine, or one of those that would do does not rest.
-fn is_awake(state: &FactoryState, waiting: &Waiting) -> bool {
+/// Whether the job needs no engine, or an acceptable one is available.
+fn is_awake(state: &FactoryState, waiting: &WaitingJob) -> bool {
     let mut usable = usable(state, waiting).peekable();
     let needs_none = waiting.shape.engines.is_empty() && usable.peek().is_none();
     needs_none || usable.any(|engine| !state.resting.contains_key(&engine))

@@ -1,11 +1,11 @@
 //! The order of service.
 
 use domain::{JobId, Priority};
-use scheduler::{AGEING_STEP, Queue, Waiting};
+use scheduler::{AGEING_STEP, Queue, WaitingJob};
 
 use crate::scenario::{NOW, Scenario, ago, factory, id, job, name, with_shape};
 
-fn served(jobs: Vec<Waiting>) -> Vec<JobId> {
+fn served(jobs: Vec<WaitingJob>) -> Vec<JobId> {
     let mut one = factory("f1", &["os:linux"]);
     one.factory.seat_limit = 100;
     let scenario = Scenario { factories: vec![one], jobs, ..Scenario::default() };
@@ -13,23 +13,23 @@ fn served(jobs: Vec<Waiting>) -> Vec<JobId> {
 }
 
 #[test]
-fn urgent_work_goes_first_then_what_has_waited_longest_then_the_lower_id() {
+fn jobs_are_ordered_by_priority_then_age_then_id() {
     let jobs = vec![
-        Waiting { priority: Priority::Low, since: ago(2), ..job(1, &[]) },
-        Waiting { priority: Priority::Normal, since: ago(1), ..job(3, &[]) },
-        Waiting { priority: Priority::Normal, since: ago(1), ..job(2, &["os:linux"]) },
-        Waiting { priority: Priority::Normal, since: ago(2), ..job(4, &[]) },
-        Waiting { priority: Priority::Critical, since: ago(0), ..job(5, &[]) },
+        WaitingJob { priority: Priority::Low, since: ago(2), ..job(1, &[]) },
+        WaitingJob { priority: Priority::Normal, since: ago(1), ..job(3, &[]) },
+        WaitingJob { priority: Priority::Normal, since: ago(1), ..job(2, &["os:linux"]) },
+        WaitingJob { priority: Priority::Normal, since: ago(2), ..job(4, &[]) },
+        WaitingJob { priority: Priority::Critical, since: ago(0), ..job(5, &[]) },
     ];
 
     assert_eq!(served(jobs), [id(5), id(4), id(2), id(3), id(1)]);
 }
 
 #[test]
-fn a_low_job_that_has_waited_long_enough_goes_before_a_fresh_one_of_a_higher_class() {
-    let fresh = Waiting { priority: Priority::Normal, since: ago(1), ..job(2, &[]) };
+fn an_aged_low_job_precedes_a_new_normal_one() {
+    let fresh = WaitingJob { priority: Priority::Normal, since: ago(1), ..job(2, &[]) };
     let millis = i64::try_from(AGEING_STEP.as_millis()).unwrap();
-    let aged = |waited| Waiting {
+    let aged = |waited| WaitingJob {
         priority: Priority::Low,
         since: domain::Timestamp::from_millis(NOW.as_millis() - waited),
         ..job(1, &[])
@@ -41,14 +41,14 @@ fn a_low_job_that_has_waited_long_enough_goes_before_a_fresh_one_of_a_higher_cla
 
 #[test]
 fn ageing_ends_at_the_highest_class() {
-    let fresh = Waiting { priority: Priority::Critical, since: ago(500), ..job(2, &[]) };
-    let ancient = Waiting { priority: Priority::Low, since: ago(400), ..job(1, &[]) };
+    let fresh = WaitingJob { priority: Priority::Critical, since: ago(500), ..job(2, &[]) };
+    let ancient = WaitingJob { priority: Priority::Low, since: ago(400), ..job(1, &[]) };
 
     assert_eq!(served(vec![ancient, fresh]), [id(2), id(1)]);
 }
 
 #[test]
-fn seats_that_are_held_count_against_their_product() {
+fn held_seats_count_against_their_product() {
     let mut scenario = Scenario { factories: vec![factory("f1", &[])], ..Scenario::default() };
     let held = scheduler::Seat { factory: name("f9"), product: name("alpha"), repo: None, engine: None };
     scenario.seats.push((id(100), held));
@@ -60,10 +60,10 @@ fn seats_that_are_held_count_against_their_product() {
 }
 
 #[test]
-fn a_job_that_is_inserted_again_has_one_place() {
+fn a_job_inserted_twice_is_queued_once() {
     let mut queue = Queue::new();
     queue.insert(job(1, &[]));
-    queue.insert(Waiting { priority: Priority::High, ..job(1, &["os:linux"]) });
+    queue.insert(WaitingJob { priority: Priority::High, ..job(1, &["os:linux"]) });
 
     assert_eq!((queue.len(), queue.len_of(&name("default"))), (1, 1));
     assert_eq!(queue.remove(&id(1)).map(|waiting| waiting.priority), Some(Priority::High));

@@ -1,11 +1,11 @@
-//! Safety and progress, over fleets made by chance.
+//! Safety and progress over random fleets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use domain::{Mode, Product, Shape};
 use proptest::prelude::*;
-use scheduler::{Answer, Plan, Unplaced, Waiting, claim, errand, explain, plan};
+use scheduler::{ExplainedOutcome, Plan, Unplaced, WaitingJob, claim, errand, explain, plan};
 
 use crate::naive::{Naive, NaivePlan};
 use crate::scenario::{Scenario, World, ago, factory, id, job, name, scenarios, seat_of, shape_on, with_shape};
@@ -22,7 +22,7 @@ proptest! {
     }
 
     #[test]
-    fn no_seat_of_any_kind_is_given_away_twice(scenario in scenarios()) {
+    fn no_seat_is_assigned_twice(scenario in scenarios()) {
         let mut world = scenario.world();
         let plan = plan(&world.view());
 
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn a_job_goes_only_to_a_factory_that_may_have_it(scenario in scenarios()) {
+    fn a_job_is_placed_only_on_an_eligible_factory(scenario in scenarios()) {
         let mut naive = Naive::of(&scenario);
 
         for placement in scenario.plan().placements {
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_things_became_known_does_not_matter(scenario in scenarios()) {
+    fn the_order_of_insertion_does_not_matter(scenario in scenarios()) {
         let mut backwards = scenario.clone();
         backwards.factories.reverse();
         backwards.jobs.reverse();
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_leaves_no_job_waiting_that_could_be_placed(mut scenario in scenarios()) {
+    fn a_plan_places_every_placeable_job(mut scenario in scenarios()) {
         scenario.limit = 1_000;
         let mut world = scenario.world();
         let first = plan(&world.view());
@@ -97,11 +97,11 @@ proptest! {
     }
 
     #[test]
-    fn a_shape_that_nobody_can_run_holds_nobody_up(scenario in scenarios(), burden in 1_u8..40) {
+    fn an_unplaceable_shape_blocks_no_other(scenario in scenarios(), burden in 1_u8..40) {
         let mut burdened = scenario.clone();
         for (number, product) in (100..100 + burden).zip(scenario.products.keys().cycle()) {
             let hopeless = with_shape(job(number, &["has:nobody"]), |shape| shape.product = product.clone());
-            burdened.jobs.push(Waiting { priority: domain::Priority::Critical, since: ago(1_000), ..hopeless });
+            burdened.jobs.push(WaitingJob { priority: domain::Priority::Critical, since: ago(1_000), ..hopeless });
         }
 
         prop_assert_eq!(burdened.plan().placements, scenario.plan().placements);
@@ -124,13 +124,13 @@ proptest! {
         let first = placements.iter().filter(|placement| placement.job < id(40)).count();
         let second = placements.len() - first;
         prop_assert_eq!(placements.len(), seats as usize);
-        // Never further apart than one seat of the lighter one is worth, while both have work.
+        // While both have work, the shares differ by at most one seat of the lighter product.
         let apart = (first as f64 / f64::from(alpha) - second as f64 / f64::from(beta)).abs();
         prop_assert!(apart <= 1.0 / f64::from(alpha.min(beta)) + 1e-9, "{first} and {second}");
     }
 
     #[test]
-    fn an_explanation_says_what_the_plan_does(scenario in scenarios()) {
+    fn an_explanation_agrees_with_the_plan(scenario in scenarios()) {
         let mut world = scenario.world();
         let plan = plan(&world.view());
 
@@ -140,7 +140,7 @@ proptest! {
             let first = explanation.factories.iter().find(|fit| fit.rank == Some(1)).unwrap();
             prop_assert_eq!((&first.factory, first.score), (&placement.factory, placement.score));
             let (factory, engine) = (placement.factory.clone(), placement.engine.clone());
-            prop_assert_eq!(explanation.answer, Answer::Goes { factory, engine });
+            prop_assert_eq!(explanation.answer, ExplainedOutcome::Goes { factory, engine });
             world.carry_out(placement);
         }
         for left in scheduler::plan(&world.view()).unplaced {
@@ -148,19 +148,19 @@ proptest! {
             if scenario.limit == 1_000 {
                 prop_assert!(explanation.factories.iter().all(|fit| !fit.eligible && fit.rank.is_none()));
                 let unplaceable = left.why.is_unplaceable();
-                prop_assert_eq!(explanation.answer, Answer::Waits { why: left.why, unplaceable });
+                prop_assert_eq!(explanation.answer, ExplainedOutcome::Waits { why: left.why, unplaceable });
             }
         }
     }
 
     #[test]
-    fn a_factory_that_asks_gets_the_first_job_that_it_may_have(scenario in scenarios()) {
+    fn a_claim_gets_the_first_eligible_job(scenario in scenarios()) {
         let world = scenario.world();
         let naive = Naive::of(&scenario);
 
         for state in &scenario.factories {
             let own = &state.factory.id;
-            let mut left: Vec<&Waiting> = scenario.jobs.iter().collect();
+            let mut left: Vec<&WaitingJob> = scenario.jobs.iter().collect();
             left.retain(|waiting| !scenario.products[&waiting.shape.product].paused);
             let expected = loop {
                 let Some(next) = naive.next(&left) else { break None };
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn pushed_or_claimed_the_same_job_goes_to_the_same_factory_with_the_same_score(scenario in scenarios()) {
+    fn push_and_claim_agree_on_factory_and_score(scenario in scenarios()) {
         let mut world = scenario.world();
 
         for placement in scenario.plan().placements {
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_claimed_is_not_placed_and_can_be_claimed_all_the_same(scenario in scenarios()) {
+    fn a_plan_skips_polled_products_and_a_claim_gets_them(scenario in scenarios()) {
         let mut world = scenario.world();
         let pulled = scenario.products.keys().next().cloned();
         let claims = |world: &World| {
@@ -203,7 +203,7 @@ proptest! {
     }
 
     #[test]
-    fn an_errand_goes_to_a_live_factory_that_can_reach_the_repository(scenario in scenarios()) {
+    fn an_errand_goes_to_a_live_factory_with_the_repository(scenario in scenarios()) {
         let world = scenario.world();
         let (repo, product, avoid) = (name("web"), name("alpha"), name("f1"));
 
@@ -231,7 +231,7 @@ proptest! {
     }
 }
 
-/// What the naive plan can be compared with.
+/// The parts of a plan that the reference scheduler computes.
 fn essence(plan: &Plan) -> NaivePlan {
     let placements = plan.placements.iter();
     let unplaced = plan.unplaced.iter().filter(|left| !matches!(left.why, Unplaced::ProductPaused { .. }));
@@ -241,7 +241,7 @@ fn essence(plan: &Plan) -> NaivePlan {
     }
 }
 
-/// Puts everything in and takes it out again, in ways that must leave no trace.
+/// Inserts and removes everything in ways that must leave no trace.
 fn churn(world: &mut World, scenario: &Scenario) {
     for (number, state) in (230..).zip(&scenario.factories) {
         let mut other = state.clone();
@@ -266,7 +266,7 @@ fn churn(world: &mut World, scenario: &Scenario) {
     }
     for waiting in &scenario.jobs {
         let shape = Arc::new(Shape { pin: Some(name("f9")), ..(*waiting.shape).clone() });
-        world.queue.insert(Waiting { shape, since: ago(5_000), ..waiting.clone() });
+        world.queue.insert(WaitingJob { shape, since: ago(5_000), ..waiting.clone() });
         world.queue.insert(waiting.clone());
     }
 }

@@ -1,9 +1,9 @@
-//! Why a job is left waiting, in words that help.
+//! Reasons why a job waits.
 
 use std::time::Duration;
 
 use domain::{Product, UnavailableRepo, UsageWindow};
-use scheduler::{FactoryState, OfferPause, Presence, Rest, Seat, Unplaced, Waiting};
+use scheduler::{EngineUnavailable, FactoryState, OfferPause, Presence, Seat, Unplaced, WaitingJob};
 
 use crate::golden;
 use crate::scenario::{NOW, Scenario, factory, id, job, name, with_shape};
@@ -14,17 +14,17 @@ fn why(scenario: &Scenario) -> Unplaced {
     plan.unplaced.into_iter().next().expect("a job is left").why
 }
 
-fn alone(change: impl FnOnce(&mut FactoryState), waiting: Waiting) -> Scenario {
+fn alone(change: impl FnOnce(&mut FactoryState), waiting: WaitingJob) -> Scenario {
     let mut one = factory("mac-1", &["os:mac", "engine:codex"]);
     change(&mut one);
     Scenario { factories: vec![one], jobs: vec![waiting], ..Scenario::default() }
 }
 
-fn on_notes(number: u8) -> Waiting {
+fn on_notes(number: u8) -> WaitingJob {
     with_shape(job(number, &[]), |shape| shape.repo = Some(name("notes")))
 }
 
-fn by_claude(number: u8) -> Waiting {
+fn by_claude(number: u8) -> WaitingJob {
     with_shape(job(number, &[]), |shape| shape.engines = vec![name("claude")])
 }
 
@@ -34,16 +34,21 @@ fn taken(scenario: Scenario, repo: Option<&str>, engine: Option<&str>) -> Scenar
     Scenario { seats: vec![(id(99), seat)], ..scenario }
 }
 
-fn used_up(minutes: Option<u64>) -> Rest {
+fn used_up(minutes: Option<u64>) -> EngineUnavailable {
     let until = minutes.map(|minutes| NOW.after(Duration::from_mins(minutes)));
-    Rest::Window(UsageWindow { engine: name("codex"), window: Some("five_hour".to_owned()), until, exhausted: false })
+    EngineUnavailable::Window(UsageWindow {
+        engine: name("codex"),
+        window: Some("five_hour".to_owned()),
+        until,
+        exhausted: false,
+    })
 }
 
 fn silent(is_busy: bool) -> OfferPause {
     OfferPause { problem: "left 3 offers unanswered".to_owned(), is_busy }
 }
 
-fn rest(one: &mut FactoryState, rest: Rest) {
+fn rest(one: &mut FactoryState, rest: EngineUnavailable) {
     one.resting.insert(name("codex"), rest);
 }
 
@@ -82,11 +87,14 @@ fn every_reason() -> Vec<Scenario> {
         alone(
             |one| {
                 let problem = "its provider is not available: the API answered 529".to_owned();
-                rest(one, Rest::Paused { until: NOW.after(Duration::from_secs(30)), problem });
+                rest(one, EngineUnavailable::Paused { until: NOW.after(Duration::from_secs(30)), problem });
             },
             job(1, &[]),
         ),
-        alone(|one| rest(one, Rest::Unusable { problem: "sign in with `codex login`".to_owned() }), job(1, &[])),
+        alone(
+            |one| rest(one, EngineUnavailable::Unusable { problem: "sign in with `codex login`".to_owned() }),
+            job(1, &[]),
+        ),
         alone(|_| {}, pinned("mac-9")),
         alone(|one| one.factory.draining = true, pinned("mac-1")),
         alone(|one| one.presence = Presence::Warming, job(1, &[])),
@@ -118,7 +126,7 @@ fn every_reason() -> Vec<Scenario> {
 }
 
 #[test]
-fn every_reason_says_what_is_missing_and_what_would_help() {
+fn every_reason_names_the_obstacle_and_the_remedy() {
     let mut text = String::new();
     for scenario in every_reason() {
         let why = why(&scenario);
@@ -130,7 +138,7 @@ fn every_reason_says_what_is_missing_and_what_would_help() {
 }
 
 #[test]
-fn the_code_is_the_one_in_the_json() {
+fn the_code_equals_the_one_in_json() {
     for scenario in every_reason() {
         let why = why(&scenario);
         let json = serde_json::to_value(&why).unwrap();
@@ -141,7 +149,7 @@ fn the_code_is_the_one_in_the_json() {
 }
 
 #[test]
-fn a_repository_that_is_limited_in_the_whole_fleet_is_worked_on_that_often() {
+fn a_fleet_wide_repository_limit_is_used_fully() {
     let mut product = Product::new(name("default"));
     product.repo_seats.insert(name("notes"), 1);
     let mut scenario = alone(|one| one.factory.clones = true, on_notes(1));
@@ -158,14 +166,14 @@ fn a_repository_that_is_limited_in_the_whole_fleet_is_worked_on_that_often() {
 }
 
 #[test]
-fn a_warming_factory_is_not_called_missing() {
+fn a_warming_factory_is_not_reported_missing() {
     let scenario = alone(|one| one.presence = Presence::Warming, job(1, &["os:mac"]));
 
     assert_eq!(why(&scenario), Unplaced::Warming);
 }
 
 #[test]
-fn a_job_goes_to_the_engine_that_does_not_rest_and_waits_for_the_one_that_wakes_first() {
+fn a_job_uses_the_available_engine_or_waits_for_the_first() {
     let mut scenario = alone(|one| rest(one, used_up(Some(300))), job(1, &[]));
     scenario.factories.push(factory("mac-2", &["os:mac", "engine:claude", "engine:codex"]));
     scenario.factories[1].resting.insert(name("codex"), used_up(Some(60)));
@@ -173,8 +181,8 @@ fn a_job_goes_to_the_engine_that_does_not_rest_and_waits_for_the_one_that_wakes_
     let placed = scenario.plan().placements;
     assert_eq!((&placed[0].factory, &placed[0].engine), (&name("mac-2"), &Some(name("claude"))));
 
-    let unusable = Rest::Unusable { problem: "sign in".to_owned() };
+    let unusable = EngineUnavailable::Unusable { problem: "sign in".to_owned() };
     scenario.factories[1].resting.insert(name("claude"), unusable);
-    let Rest::Window(window) = used_up(Some(60)) else { unreachable!("it is a window") };
+    let EngineUnavailable::Window(window) = used_up(Some(60)) else { unreachable!("it is a window") };
     assert_eq!(why(&scenario), Unplaced::UsageWindow { window });
 }

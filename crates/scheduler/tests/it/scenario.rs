@@ -1,35 +1,36 @@
-//! Fleets and queues made by hand or by chance.
+//! Fleets and queues, handwritten or random.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    EngineName, Factory, FactoryId, Flags, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape, Timestamp,
-    UsageWindow,
+    DispatchModes, EngineName, Factory, FactoryId, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape,
+    Timestamp, UsageWindow,
 };
 use proptest::prelude::*;
 use scheduler::{
-    FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, Rest, Seat, Waiting, Weights, plan,
+    EngineUnavailable, FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, Seat, WaitingJob,
+    Weights, plan,
 };
 
-/// Everything that a view is made of, in the order in which it is taken in.
+/// The inputs of a view, in the order of insertion.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     pub(crate) factories: Vec<FactoryState>,
     pub(crate) seats: Vec<(JobId, Seat)>,
-    pub(crate) jobs: Vec<Waiting>,
+    pub(crate) jobs: Vec<WaitingJob>,
     pub(crate) products: BTreeMap<ProductId, Product>,
     pub(crate) weights: Weights,
     pub(crate) limit: usize,
 }
 
-/// A scenario taken in.
+/// A scenario inserted into the indexes.
 pub(crate) struct World {
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
     products: BTreeMap<ProductId, Product>,
-    pub(crate) flags: Flags,
+    pub(crate) flags: DispatchModes,
     weights: Weights,
     limit: usize,
 }
@@ -55,7 +56,7 @@ impl Scenario {
             fleet: Fleet::new(),
             queue: Queue::new(),
             products: self.products.clone(),
-            flags: Flags::default(),
+            flags: DispatchModes::default(),
             weights: self.weights,
             limit: self.limit,
         };
@@ -89,7 +90,7 @@ impl World {
         }
     }
 
-    /// Does what the coordinator does with a placement that won its race.
+    /// Applies a committed placement as the coordinator does.
     pub(crate) fn carry_out(&mut self, placement: &Placement) {
         let waiting = self.queue.remove(&placement.job).unwrap();
         self.fleet.occupy(placement.job, seat_of(&waiting.shape, placement));
@@ -105,7 +106,7 @@ pub(crate) fn seat_of(shape: &Shape, placement: &Placement) -> Seat {
     }
 }
 
-/// A live, idle, healthy factory with two seats that offers these capabilities, and an engine if they name none.
+/// A live, idle, healthy factory with two seats and these capabilities, plus an engine if they name none.
 pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
     let has_engine = capabilities.iter().any(|capability| capability.starts_with("engine:"));
     let engine = (!has_engine).then_some("engine:command");
@@ -125,6 +126,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         joined_at: NOW,
         unavailable_repos: BTreeMap::new(),
         repo_identities: BTreeMap::new(),
+        resumed_windows: BTreeMap::new(),
     };
     FactoryState {
         factory,
@@ -138,7 +140,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
     }
 }
 
-/// What a job of a product asks for that needs a repository and nothing else.
+/// The shape of a job that needs only a repository.
 pub(crate) fn shape_on(repo: &RepoName, product: &ProductId) -> Shape {
     Shape {
         product: product.clone(),
@@ -150,8 +152,8 @@ pub(crate) fn shape_on(repo: &RepoName, product: &ProductId) -> Shape {
     }
 }
 
-/// A job of the default product that has only just begun to wait and needs these tokens.
-pub(crate) fn job(number: u8, capabilities: &[&str]) -> Waiting {
+/// A job of the default product that just started to wait and requires these capabilities.
+pub(crate) fn job(number: u8, capabilities: &[&str]) -> WaitingJob {
     let shape = Shape {
         product: ProductId::default_product(),
         repo: None,
@@ -160,13 +162,13 @@ pub(crate) fn job(number: u8, capabilities: &[&str]) -> Waiting {
         pin: None,
         identity: None,
     };
-    Waiting { job: id(number), shape: Arc::new(shape), priority: Priority::Normal, since: NOW, avoid: None }
+    WaitingJob { job: id(number), shape: Arc::new(shape), priority: Priority::Normal, since: NOW, avoid: None }
 }
 
-pub(crate) fn with_shape(waiting: Waiting, change: impl FnOnce(&mut Shape)) -> Waiting {
+pub(crate) fn with_shape(waiting: WaitingJob, change: impl FnOnce(&mut Shape)) -> WaitingJob {
     let mut shape = (*waiting.shape).clone();
     change(&mut shape);
-    Waiting { shape: Arc::new(shape), ..waiting }
+    WaitingJob { shape: Arc::new(shape), ..waiting }
 }
 
 pub(crate) fn id(number: u8) -> JobId {
@@ -186,14 +188,14 @@ pub(crate) fn ago(minutes: u64) -> Timestamp {
 
 const PRODUCTS: [&str; 3] = ["alpha", "beta", "gamma"];
 const REPOS: [&str; 3] = ["notes", "tracker", "web"];
-/// Which repository a name stands for on a factory.
+/// Repository identities for factories.
 const IDENTITIES: [&str; 2] = ["github.com/acme/one", "github.com/acme/two"];
 const ENGINES: [&str; 2] = ["claude", "codex"];
 const TOKENS: [&str; 8] =
     ["os:linux", "os:mac", "os:ubuntu", "has:docker", "has:xcode", "engine:claude", "engine:codex", "repo:web"];
 const FACTORIES: [&str; 6] = ["f1", "f2", "f3", "f4", "f5", "f6"];
 
-/// Small fleets over few names, so that everything happens often.
+/// Small fleets with few names, so that collisions are frequent.
 pub(crate) fn scenarios() -> impl Strategy<Value = Scenario> {
     let factories = prop::sample::subsequence(FACTORIES.to_vec(), 0..=FACTORIES.len())
         .prop_flat_map(|names| names.into_iter().map(factories).collect::<Vec<_>>());
@@ -204,10 +206,10 @@ pub(crate) fn scenarios() -> impl Strategy<Value = Scenario> {
     let jobs =
         (prop::collection::vec(shapes(), 1..7), prop::collection::vec(jobs(), 0..20)).prop_map(|(shapes, jobs)| {
             let numbered = jobs.into_iter().zip(0..);
-            // Equal shapes are not always one and the same value.
+            // Equal shapes are not always the same allocation.
             let shaped = numbered.map(|((shape, waiting), number)| {
                 let shape = Arc::new(shape.get(&shapes).clone());
-                Waiting { job: id(number), shape, ..waiting }
+                WaitingJob { job: id(number), shape, ..waiting }
             });
             shaped.collect::<Vec<_>>()
         });
@@ -267,13 +269,13 @@ fn factories(id: &'static str) -> impl Strategy<Value = FactoryState> {
     })
 }
 
-/// Engines that get no work for now, for different reasons.
-fn resting() -> impl Strategy<Value = BTreeMap<EngineName, Rest>> {
+/// Unavailable engines, for different reasons.
+fn resting() -> impl Strategy<Value = BTreeMap<EngineName, EngineUnavailable>> {
     let window = |minutes: u64| {
         let until = Some(NOW.after(Duration::from_mins(minutes)));
-        Rest::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until, exhausted: false })
+        EngineUnavailable::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until, exhausted: false })
     };
-    let rests = vec![window(5), window(300), Rest::Unusable { problem: "sign in".to_owned() }];
+    let rests = vec![window(5), window(300), EngineUnavailable::Unusable { problem: "sign in".to_owned() }];
     let some = prop::collection::btree_map(
         prop::sample::select(ENGINES.to_vec()),
         prop::sample::select(rests),
@@ -325,8 +327,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
         })
 }
 
-/// A job that still needs its number and its shape.
-fn jobs() -> impl Strategy<Value = (prop::sample::Index, Waiting)> {
+/// A job without its number and shape.
+fn jobs() -> impl Strategy<Value = (prop::sample::Index, WaitingJob)> {
     (
         any::<prop::sample::Index>(),
         prop::sample::select(Priority::ALL.to_vec()),
@@ -335,7 +337,7 @@ fn jobs() -> impl Strategy<Value = (prop::sample::Index, Waiting)> {
     )
         .prop_map(|(shape, priority, minutes, avoid)| {
             let avoid = avoid.map(name::<FactoryId>);
-            (shape, Waiting { priority, since: ago(minutes), avoid, ..job(0, &[]) })
+            (shape, WaitingJob { priority, since: ago(minutes), avoid, ..job(0, &[]) })
         })
 }
 

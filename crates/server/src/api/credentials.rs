@@ -1,12 +1,12 @@
-//! Logins of engines whose usage window is used up [B1].
+//! Credentials of engines with an exhausted quota [B1].
 
 use axum::extract::State;
 use protocol::{CredentialList, ResumeCredential};
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::Sent;
+use crate::auth::Caller;
+use crate::extract::JsonBody;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// Logins whose usage window is used up.
@@ -26,7 +26,7 @@ pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<
 pub(crate) async fn reopen(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<ResumeCredential>,
+    JsonBody(request): JsonBody<ResumeCredential>,
 ) -> Result<Json<CredentialList>, Problem> {
     Ok(Json(app.coordinator.reopen(&who, &request).await?))
 }

@@ -1,16 +1,17 @@
-//! Factories: joining, signs of life, renewal, leaving.
+//! Factories: enrolment, heartbeats, renewal, removal.
 
 use axum::extract::State;
 use domain::FactoryId;
 use http::StatusCode;
 use protocol::{
-    Drain, Enroll, Enrolled, FactoryList, FactoryView, Heartbeat, HeartbeatAnswer, Pruned, Renew, Renewed, TokenRotated,
+    DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, PruneResponse,
+    RenewRequest, RenewResponse, RotateTokenResponse,
 };
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::{Caller, Whence};
-use crate::extract::{Id, REPORT_LEN_MAX, Sent};
+use crate::auth::{Caller, RequestOrigin};
+use crate::extract::{Id, JsonBody, REPORT_LEN_MAX};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// All factories.
@@ -52,42 +53,42 @@ pub(crate) async fn deregister(
 /// A sign of life with what the factory is. The factory is the token's.
 #[utoipa::path(
     post, path = "/factories/heartbeat", tag = "factories", request_body = Heartbeat,
-    responses((status = 200, description = "How to go on", body = HeartbeatAnswer)),
+    responses((status = 200, description = "How to go on", body = HeartbeatResponse)),
 )]
 pub(crate) async fn heartbeat(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(beat): Sent<Heartbeat>,
-) -> Result<Json<HeartbeatAnswer>, Problem> {
+    JsonBody(beat): JsonBody<Heartbeat>,
+) -> Result<Json<HeartbeatResponse>, Problem> {
     Ok(Json(app.coordinator.heartbeat(&who, beat).await?))
 }
 
 /// Trades a one-time join token for a factory's own. Needs no other token.
 #[utoipa::path(
-    post, path = "/factories/enroll", tag = "factories", request_body = Enroll,
-    responses((status = 201, description = "The token: shown once", body = Enrolled)),
+    post, path = "/factories/enroll", tag = "factories", request_body = EnrolRequest,
+    responses((status = 201, description = "The token: shown once", body = EnrolResponse)),
 )]
 pub(crate) async fn enroll(
     State(app): State<App>,
-    whence: Whence,
-    Sent(request): Sent<Enroll>,
-) -> Result<(StatusCode, Json<Enrolled>), Problem> {
+    whence: RequestOrigin,
+    JsonBody(request): JsonBody<EnrolRequest>,
+) -> Result<(StatusCode, Json<EnrolResponse>), Problem> {
     let enrolled = app.coordinator.enroll(&request).await;
     Ok((StatusCode::CREATED, Json(whence.vouched(&app, enrolled)?)))
 }
 
 /// Renews everything that one process holds.
 #[utoipa::path(
-    post, path = "/factories/{id}/renew", tag = "work", request_body = Renew,
+    post, path = "/factories/{id}/renew", tag = "work", request_body = RenewRequest,
     params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "What it no longer holds, and what to do", body = Renewed)),
+    responses((status = 200, description = "What it no longer holds, and what to do", body = RenewResponse)),
 )]
 pub(crate) async fn renew(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-    Sent(request): Sent<Renew, REPORT_LEN_MAX>,
-) -> Result<Json<Renewed>, Problem> {
+    JsonBody(request): JsonBody<RenewRequest, REPORT_LEN_MAX>,
+) -> Result<Json<RenewResponse>, Problem> {
     Ok(Json(app.coordinator.renew(&who, &id, &request).await?))
 }
 
@@ -95,13 +96,13 @@ pub(crate) async fn renew(
 #[utoipa::path(
     post, path = "/factories/{id}/token/rotate", tag = "factories",
     params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "The new token: shown once", body = TokenRotated)),
+    responses((status = 200, description = "The new token: shown once", body = RotateTokenResponse)),
 )]
 pub(crate) async fn rotate_token(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-) -> Result<Json<TokenRotated>, Problem> {
+) -> Result<Json<RotateTokenResponse>, Problem> {
     Ok(Json(app.coordinator.rotate_token(&who, &id).await?))
 }
 
@@ -122,7 +123,7 @@ pub(crate) async fn revoke_token(
 
 /// Takes a factory out of service, or back in.
 #[utoipa::path(
-    post, path = "/factories/{id}/drain", tag = "factories", request_body = Drain,
+    post, path = "/factories/{id}/drain", tag = "factories", request_body = DrainRequest,
     params(("id" = FactoryId, Path, description = "The factory")),
     responses((status = 200, description = "The factory afterwards", body = FactoryView)),
 )]
@@ -130,7 +131,7 @@ pub(crate) async fn drain(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-    Sent(request): Sent<Drain>,
+    JsonBody(request): JsonBody<DrainRequest>,
 ) -> Result<Json<FactoryView>, Problem> {
     app.coordinator.drain(&who, &id, &request).await?;
     Ok(Json(app.coordinator.factory_view(&who, &id)?))
@@ -139,8 +140,8 @@ pub(crate) async fn drain(
 /// Forgets every factory that has been silent for long and holds nothing.
 #[utoipa::path(
     post, path = "/factories/prune", tag = "factories",
-    responses((status = 200, description = "Who was forgotten", body = Pruned)),
+    responses((status = 200, description = "Who was forgotten", body = PruneResponse)),
 )]
-pub(crate) async fn prune(State(app): State<App>, Caller(who): Caller) -> Result<Json<Pruned>, Problem> {
+pub(crate) async fn prune(State(app): State<App>, Caller(who): Caller) -> Result<Json<PruneResponse>, Problem> {
     Ok(Json(app.coordinator.prune(&who).await?))
 }

@@ -1,18 +1,18 @@
-//! What happened to a job, and why it is where it is.
+//! The history of a job, and why it is in its stage.
 
 use axum::extract::State;
-use domain::{Bookmark, JobId, Position};
-use protocol::{Dag, EventList, Explained, LeaseView, RunEvidence, RunList};
+use domain::{EventCursor, JobId, Position};
+use protocol::{Dag, EventList, JobExplanation, LeaseView, RunEvidence, RunList};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Asked, Id, RunNumber};
+use crate::auth::Caller;
+use crate::extract::{Id, QueryParams, RunNumber};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// What a list shows unless asked for more.
+/// The default page size.
 const PAGE: u16 = 200;
 
 /// Which runs a page shows.
@@ -35,7 +35,7 @@ pub(crate) async fn runs(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<RunQuery>,
+    QueryParams(asked): QueryParams<RunQuery>,
 ) -> Result<Json<RunList>, Problem> {
     let (after, limit) = (asked.cursor.unwrap_or(0), asked.limit.unwrap_or(PAGE));
     Ok(Json(app.coordinator.runs(&who, id, after, limit).await?))
@@ -62,7 +62,7 @@ pub(crate) async fn evidence(
 pub(crate) struct EventQuery {
     /// Where the page before ended: its `next`.
     #[param(value_type = Option<String>, pattern = r"^[0-9]{1,15}(\.[0-9]{1,15})?$", max_length = 31)]
-    after: Option<Bookmark>,
+    after: Option<EventCursor>,
     /// How many.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
@@ -77,7 +77,7 @@ pub(crate) async fn events(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<EventQuery>,
+    QueryParams(asked): QueryParams<EventQuery>,
 ) -> Result<Json<EventList>, Problem> {
     let after = asked.after.map_or(Ok(Position(0)), |mark| app.coordinator.position(mark))?;
     let limit = asked.limit.unwrap_or(PAGE);
@@ -87,13 +87,13 @@ pub(crate) async fn events(
 /// Why a job is where it is: every factory, as things are and as they were when it was dispatched.
 #[utoipa::path(
     get, path = "/jobs/{id}/explain", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "In words and in figures", body = Explained)),
+    responses((status = 200, description = "In words and in figures", body = JobExplanation)),
 )]
 pub(crate) async fn explain(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-) -> Result<Json<Explained>, Problem> {
+) -> Result<Json<JobExplanation>, Problem> {
     Ok(Json(app.coordinator.explain(&who, id).await?))
 }
 

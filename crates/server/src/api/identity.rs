@@ -4,10 +4,10 @@ use axum::extract::State;
 use http::Uri;
 use protocol::{IdentityChallenge, IdentityProof};
 
-use crate::answer::Json;
 use crate::app::{App, Proxy};
-use crate::caller::Whence;
-use crate::extract::Sent;
+use crate::auth::RequestOrigin;
+use crate::extract::JsonBody;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// Proves that this coordinator's store knows a token. Needs no token: what is proven is of no use without one.
@@ -17,10 +17,10 @@ use crate::problem::Problem;
 )]
 pub(crate) async fn prove(
     State(app): State<App>,
-    whence: Whence,
-    Sent(challenge): Sent<IdentityChallenge>,
+    whence: RequestOrigin,
+    JsonBody(challenge): JsonBody<IdentityChallenge>,
 ) -> Result<Json<IdentityProof>, Problem> {
-    // Behind a proxy the addresses that clients dial are the proxy's business.
+    // Behind a proxy clients dial the proxy's addresses.
     if app.proxy == Proxy::None {
         let dialled: Option<Uri> = challenge.address.parse().ok();
         let host = dialled.as_ref().and_then(Uri::host).unwrap_or_default();

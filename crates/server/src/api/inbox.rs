@@ -1,4 +1,4 @@
-//! A factory's inbox, held open [D6].
+//! A factory's inbox stream [D6].
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use tracing::warn;
 use utoipa::IntoParams;
 
-use super::live::{ALIVE, EVENT_STREAM, frame};
+use super::events::{ALIVE, EVENT_STREAM, frame};
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Asked, Id};
-use crate::held_open::{self, Source};
+use crate::auth::Caller;
+use crate::extract::{Id, QueryParams};
 use crate::problem::Problem;
+use crate::streaming::{self, Source};
 
 /// Whose inbox, and how much it takes.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -47,11 +47,11 @@ pub(crate) async fn inbox(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<FactoryId>,
-    Asked(asked): Asked<InboxQuery>,
+    QueryParams(asked): QueryParams<InboxQuery>,
 ) -> Result<Response, Problem> {
     let permit = app.streams.open(&who)?;
     let inbox = app.coordinator.inbox(&who, &id, asked.instance, asked.credit).await?;
-    Ok(held_open::hold(&app, permit, Offers { inbox }, EVENT_STREAM))
+    Ok(streaming::hold(&app, permit, Offers { inbox }, EVENT_STREAM))
 }
 
 struct Offers {
@@ -79,7 +79,7 @@ impl Source for Offers {
         Some(ALIVE)
     }
 
-    /// Nothing piles up for a slow factory: unanswered offers use up its credit.
+    /// A slow factory is not cut off: unanswered offers use up its credit.
     fn too_slow(&self) -> Option<Bytes> {
         None
     }

@@ -1,23 +1,24 @@
-//! Jobs: submit, list, look at, steer.
+//! Jobs: submit, list, show, act.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::{JobFilter, JobId, Priority, ProductId, RepoName};
 use http::{HeaderMap, StatusCode, header};
 use protocol::{
-    API_PREFIX, ActionRequest, Batch, BatchAnswer, BatchOutcome, JobDetail, JobList, JobView, Submit, Submitted,
+    API_PREFIX, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, JobDetail, JobList, JobView, SubmitRequest,
+    SubmitResponse,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{ActionName, Asked, BATCH_LEN_MAX, DefaultProduct, Id, Sent, SentJob, names};
+use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, QueryParams, SubmitBody, names};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// What a list shows unless asked for more.
+/// The default page size.
 const PAGE: u16 = 100;
 
 /// How a submit is meant.
@@ -44,17 +45,17 @@ pub(crate) struct SubmitQuery {
         ("Idempotency-Key" = Option<String>, Header, description = "The same key gives back the same job", min_length = 1, max_length = 190),
         ("x-product-id" = Option<ProductId>, Header, description = "The product, where the manifest names none"),
     ),
-    request_body(content((Submit = "application/json"), (String = "text/markdown"))),
+    request_body(content((SubmitRequest = "application/json"), (String = "text/markdown"))),
     responses(
-        (status = 201, description = "Written down", body = Submitted, headers(("Location" = String, description = "The job's path"))),
-        (status = 200, description = "It was there already, or this was a dry run", body = Submitted, headers(("Location" = String, description = "The job's path"))),
+        (status = 201, description = "Written down", body = SubmitResponse, headers(("Location" = String, description = "The job's path"))),
+        (status = 200, description = "It was there already, or this was a dry run", body = SubmitResponse, headers(("Location" = String, description = "The job's path"))),
     ),
 )]
 pub(crate) async fn submit(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<SubmitQuery>,
-    SentJob(mut submit): SentJob,
+    QueryParams(asked): QueryParams<SubmitQuery>,
+    SubmitBody(mut submit): SubmitBody,
 ) -> Result<Response, Problem> {
     submit.strict |= asked.strict;
     let submitted = if asked.dry_run {
@@ -69,23 +70,23 @@ pub(crate) async fn submit(
 
 /// Writes many jobs down, each with its own outcome.
 #[utoipa::path(
-    post, path = "/jobs/batch", tag = "jobs", request_body = Batch,
+    post, path = "/jobs/batch", tag = "jobs", request_body = BatchRequest,
     params(("x-product-id" = Option<ProductId>, Header, description = "The product, where a manifest names none")),
-    responses((status = 200, description = "One outcome for each, in order", body = BatchAnswer)),
+    responses((status = 200, description = "One outcome for each, in order", body = BatchResponse)),
 )]
 pub(crate) async fn batch(
     State(app): State<App>,
     Caller(who): Caller,
     DefaultProduct(product): DefaultProduct,
-    Sent(batch): Sent<Batch, BATCH_LEN_MAX>,
-) -> Result<Json<BatchAnswer>, Problem> {
-    let with_product = |mut submit: Submit| {
+    JsonBody(batch): JsonBody<BatchRequest, BATCH_LEN_MAX>,
+) -> Result<Json<BatchResponse>, Problem> {
+    let with_product = |mut submit: SubmitRequest| {
         submit.product_id = submit.product_id.or_else(|| product.clone());
         submit
     };
     let jobs = batch.jobs.into_iter().map(with_product).collect();
     let outcomes = app.coordinator.submit_batch(&who, jobs).await?;
-    Ok(Json(BatchAnswer { outcomes: outcomes.into_iter().map(outcome).collect() }))
+    Ok(Json(BatchResponse { outcomes: outcomes.into_iter().map(outcome).collect() }))
 }
 
 fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
@@ -142,7 +143,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(who): Caller,
     DefaultProduct(product): DefaultProduct,
-    Asked(asked): Asked<JobQuery>,
+    QueryParams(asked): QueryParams<JobQuery>,
 ) -> Result<Json<JobList>, Problem> {
     let mut products = names(asked.product.as_deref())?;
     if products.is_empty() {
@@ -197,7 +198,7 @@ pub(crate) async fn act(
     Id(id): Id<JobId>,
     ActionName(action): ActionName,
     headers: HeaderMap,
-    Sent(request): Sent<ActionRequest>,
+    JsonBody(request): JsonBody<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(Json(app.coordinator.act_at(&who, id, expected, action, request).await?))

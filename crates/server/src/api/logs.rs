@@ -1,21 +1,21 @@
-//! What engines print, while they print it [J9].
+//! Engine output, live [J9].
 
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use coordinator::LogFollower;
+use coordinator::LogReader;
 use domain::{Epoch, JobId};
 use http::HeaderValue;
-use protocol::LogAppended;
+use protocol::AppendLogResponse;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Asked, CHUNK_LEN_MAX, Id, SentBytes};
-use crate::held_open::{self, Source};
+use crate::auth::Caller;
+use crate::extract::{CHUNK_LEN_MAX, Id, QueryParams, RawBody};
+use crate::json_response::Json;
 use crate::problem::Problem;
+use crate::streaming::{self, Source};
 
 /// Which part of a log.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -41,18 +41,18 @@ pub(crate) async fn read(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<LogQuery>,
+    QueryParams(asked): QueryParams<LogQuery>,
 ) -> Result<Response, Problem> {
     let permit = app.streams.open(&who)?;
     let log = app.coordinator.log(&who, id, asked.epoch.map(Epoch), asked.offset, asked.follow).await?;
     let epoch = log.epoch();
-    let mut response = held_open::hold(&app, permit, Log { log }, "text/plain; charset=utf-8");
+    let mut response = streaming::hold(&app, permit, Log { log }, "text/plain; charset=utf-8");
     response.headers_mut().insert("x-log-epoch", HeaderValue::from(epoch.0));
     Ok(response)
 }
 
 struct Log {
-    log: LogFollower,
+    log: LogReader,
 }
 
 impl Source for Log {
@@ -60,7 +60,7 @@ impl Source for Log {
         self.log.next().await.map(Bytes::from)
     }
 
-    /// Whatever we sent would look like output.
+    /// No keep-alive: it would look like output.
     fn keep_alive(&self) -> Option<Bytes> {
         None
     }
@@ -85,15 +85,15 @@ pub(crate) struct ChunkQuery {
 #[utoipa::path(
     post, path = "/jobs/{id}/logs", tag = "work", params(("id" = JobId, Path, description = "The job"), ChunkQuery),
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 200, description = "How long the log is now", body = LogAppended)),
+    responses((status = 200, description = "How long the log is now", body = AppendLogResponse)),
 )]
 pub(crate) async fn append(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Asked(asked): Asked<ChunkQuery>,
-    SentBytes(chunk): SentBytes<CHUNK_LEN_MAX>,
-) -> Result<Json<LogAppended>, Problem> {
+    QueryParams(asked): QueryParams<ChunkQuery>,
+    RawBody(chunk): RawBody<CHUNK_LEN_MAX>,
+) -> Result<Json<AppendLogResponse>, Problem> {
     let length = app.coordinator.append_log(&who, id, Epoch(asked.lease_epoch), asked.offset, &chunk).await?;
-    Ok(Json(LogAppended { length }))
+    Ok(Json(AppendLogResponse { length }))
 }

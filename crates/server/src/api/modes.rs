@@ -1,18 +1,18 @@
-//! How work reaches factories [D1]: the modes, and asking for work.
+//! Dispatch modes and claims [D1].
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::{Flags, Versioned};
+use domain::{DispatchModes, Versioned};
 use http::{HeaderMap, StatusCode, header};
-use protocol::{Claim, Claimed};
+use protocol::{ClaimRequest, ClaimResponse};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Asked, Sent};
+use crate::extract::{JsonBody, QueryParams};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// How a claim is meant.
@@ -28,15 +28,15 @@ pub(crate) struct ClaimQuery {
 
 /// Asks for work, where it is not offered. The same nonce gives the same answer, however often it is asked for.
 #[utoipa::path(
-    post, path = "/claim", tag = "work", params(ClaimQuery), request_body = Claim,
-    responses((status = 200, description = "The leases, and everything needed to work", body = Claimed)),
+    post, path = "/claim", tag = "work", params(ClaimQuery), request_body = ClaimRequest,
+    responses((status = 200, description = "The leases, and everything needed to work", body = ClaimResponse)),
 )]
 pub(crate) async fn claim(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<ClaimQuery>,
-    Sent(request): Sent<Claim>,
-) -> Result<Json<Claimed>, Problem> {
+    QueryParams(asked): QueryParams<ClaimQuery>,
+    JsonBody(request): JsonBody<ClaimRequest>,
+) -> Result<Json<ClaimResponse>, Problem> {
     Ok(Json(match asked.dry_run {
         true => app.coordinator.claim_dry_run(&who, &request).await?,
         false => app.coordinator.claim(&who, &request).await?,
@@ -48,7 +48,7 @@ pub(crate) async fn claim(
     get, path = "/flags", tag = "operations",
     params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has")),
     responses(
-        (status = 200, description = "The modes; the `ETag` is for changing them", body = Flags, headers(("ETag" = String, description = "The revision of the modes"))),
+        (status = 200, description = "The modes; the `ETag` is for changing them", body = DispatchModes, headers(("ETag" = String, description = "The revision of the modes"))),
         (status = 304, description = "They are still as `If-None-Match` says", headers(("ETag" = String, description = "The revision of the modes"))),
     ),
 )]
@@ -67,26 +67,26 @@ pub(crate) async fn flags(
 
 /// Switches the fleet or single products to other modes. Offers that are out stay out.
 #[utoipa::path(
-    put, path = "/flags", tag = "operations", request_body = Flags,
+    put, path = "/flags", tag = "operations", request_body = DispatchModes,
     params(("If-Match" = Option<String>, Header, description = "The `ETag` of the modes that are to be changed")),
     responses(
-        (status = 200, description = "The modes afterwards", body = Flags, headers(("ETag" = String, description = "The revision of the modes"))),
+        (status = 200, description = "The modes afterwards", body = DispatchModes, headers(("ETag" = String, description = "The revision of the modes"))),
     ),
 )]
 pub(crate) async fn put_flags(
     State(app): State<App>,
     Caller(who): Caller,
     headers: HeaderMap,
-    Sent(flags): Sent<Flags>,
+    JsonBody(flags): JsonBody<DispatchModes>,
 ) -> Result<Response, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(tagged(&app, app.coordinator.put_flags(&who, flags, expected).await?))
 }
 
-fn tagged(app: &App, flags: Versioned<Flags>) -> Response {
+fn tagged(app: &App, flags: Versioned<DispatchModes>) -> Response {
     ([(header::ETAG, tag(app, &flags))], Json(flags.value)).into_response()
 }
 
-fn tag(app: &App, flags: &Versioned<Flags>) -> String {
+fn tag(app: &App, flags: &Versioned<DispatchModes>) -> String {
     etag::of_revision(app.coordinator.generation(), flags.revision)
 }

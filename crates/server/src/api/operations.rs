@@ -1,4 +1,4 @@
-//! Running the fleet: figures, alerts, the queue, dead letters.
+//! Operations: metrics, alerts, the queue, dead letters.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,14 +10,14 @@ use protocol::{Action, ActionRequest, AlertList, DeadLetterList, JobView, Metric
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Asked, Id, Sent, names};
+use crate::extract::{Id, JsonBody, QueryParams, names};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// What a list shows unless asked for more.
+/// The default page size.
 const PAGE: u16 = 100;
 
 /// The figures of the fleet.
@@ -57,7 +57,7 @@ pub(crate) struct QueueQuery {
 pub(crate) async fn queue_state(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<QueueQuery>,
+    QueryParams(asked): QueryParams<QueueQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let state = app.coordinator.queue_state(&who, names(asked.products.as_deref())?)?;
@@ -68,7 +68,7 @@ pub(crate) async fn queue_state(
     Ok(([(header::ETAG, tag)], Json(state)).into_response())
 }
 
-/// What stands for a state, under one start of the coordinator: another may count to the same figures on another way.
+/// The tag of a queue state, for one start of the coordinator: another start may reach the same numbers in another way.
 fn weak_tag(incarnation: u64, state: &[QueueState]) -> String {
     let mut hash = DefaultHasher::new();
     incarnation.hash(&mut hash);
@@ -107,7 +107,7 @@ pub(crate) struct PageQuery {
 pub(crate) async fn dead_letters(
     State(app): State<App>,
     Caller(who): Caller,
-    Asked(asked): Asked<PageQuery>,
+    QueryParams(asked): QueryParams<PageQuery>,
 ) -> Result<Json<DeadLetterList>, Problem> {
     Ok(Json(app.coordinator.dead_letters(&who, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
 }
@@ -126,7 +126,7 @@ pub(crate) async fn dismiss(
     Caller(who): Caller,
     Id(id): Id<JobId>,
     headers: HeaderMap,
-    Sent(request): Sent<ActionRequest>,
+    JsonBody(request): JsonBody<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(Json(app.coordinator.dismiss(&who, id, expected, request.message).await?))
@@ -146,7 +146,7 @@ pub(crate) async fn redrive(
     Caller(who): Caller,
     Id(id): Id<JobId>,
     headers: HeaderMap,
-    Sent(request): Sent<ActionRequest>,
+    JsonBody(request): JsonBody<ActionRequest>,
 ) -> Result<Json<JobView>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(Json(app.coordinator.act_at(&who, id, expected, Action::Requeue, request).await?))

@@ -4,10 +4,10 @@ use axum::extract::State;
 use domain::{Product, ProductId};
 use protocol::{ProductList, ProductSettings};
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Id, Sent};
+use crate::auth::Caller;
+use crate::extract::{Id, JsonBody};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// The products that the caller may see.
@@ -42,7 +42,7 @@ pub(crate) async fn put(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<ProductId>,
-    Sent(settings): Sent<ProductSettings>,
+    JsonBody(settings): JsonBody<ProductSettings>,
 ) -> Result<Json<Product>, Problem> {
     Ok(Json(app.coordinator.put_product(&who, &id, settings).await?))
 }

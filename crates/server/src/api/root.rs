@@ -1,4 +1,4 @@
-//! What is there without a token: health, descriptions, and a page for whoever looks in with a browser.
+//! Routes without a token: health, descriptions, and a page for browsers.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use axum::response::{Html, IntoResponse, Response};
 use http::header;
 use protocol::{Health, PROTOCOL_VERSION};
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::{Scraper, onlooker};
+use crate::auth::{MetricsReader, onlooker};
 use crate::exposition;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// A store that takes longer to count its jobs is not ready for work.
+/// A store that takes longer to count its jobs is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whether the process is alive.
@@ -47,7 +47,7 @@ fn health(app: &App) -> Health {
     get, path = "/metrics", tag = "root",
     responses((status = 200, description = "In the text format", body = String, content_type = "text/plain")),
 )]
-pub(crate) async fn metrics(State(app): State<App>, Scraper(who): Scraper) -> Result<Response, Problem> {
+pub(crate) async fn metrics(State(app): State<App>, MetricsReader(who): MetricsReader) -> Result<Response, Problem> {
     let metrics = app.metrics(&who).await?;
     let text = exposition::render(&metrics, &app.coordinator.figures(), app.streams.count());
     Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response())

@@ -1,14 +1,14 @@
-//! Tokens: made here, shown once.
+//! Tokens: created here, shown once.
 
 use axum::extract::State;
-use domain::{Grant, TokenId};
+use domain::{TokenId, TokenScope};
 use http::StatusCode;
-use protocol::{NewToken, TokenList, TokenMade};
+use protocol::{CreateTokenRequest, CreateTokenResponse, TokenList};
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
-use crate::extract::{Id, Sent};
+use crate::auth::Caller;
+use crate::extract::{Id, JsonBody};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// All tokens, without their secrets.
@@ -22,18 +22,18 @@ pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<
 
 /// Makes a token. The secret is in the answer and nowhere else.
 #[utoipa::path(
-    post, path = "/tokens", tag = "operations", request_body = NewToken,
-    responses((status = 201, description = "The token, with its secret", body = TokenMade)),
+    post, path = "/tokens", tag = "operations", request_body = CreateTokenRequest,
+    responses((status = 201, description = "The token, with its secret", body = CreateTokenResponse)),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<NewToken>,
-) -> Result<(StatusCode, Json<TokenMade>), Problem> {
-    let is_join = matches!(request.grant, Grant::Join { .. });
+    JsonBody(request): JsonBody<CreateTokenRequest>,
+) -> Result<(StatusCode, Json<CreateTokenResponse>), Problem> {
+    let is_join = matches!(request.grant, TokenScope::Join { .. });
     let made = app.coordinator.create_token(&who, request).await?;
     let coordinator = is_join.then(|| app.reached_at.clone());
-    Ok((StatusCode::CREATED, Json(TokenMade { coordinator, ..made })))
+    Ok((StatusCode::CREATED, Json(CreateTokenResponse { coordinator, ..made })))
 }
 
 /// Ends a token, and its open streams.

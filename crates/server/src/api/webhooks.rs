@@ -1,19 +1,19 @@
-//! What a forge says by itself. It is only a hint: whoever is asked to look believes what he sees.
+//! Webhooks of a forge. They are only a hint: the factory polls the pull request itself.
 
 use axum::extract::{Request, State};
 use coordinator::{Error, ForgeHint};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Whence;
+use crate::auth::RequestOrigin;
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// How many jobs a message concerns.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Concerned {
+pub(crate) struct AffectedJobs {
     /// Jobs whose pull requests are looked at soon.
     jobs: usize,
 }
@@ -22,32 +22,32 @@ pub(crate) struct Concerned {
 #[utoipa::path(
     post, path = "/webhooks/github", tag = "root", request_body(content = serde_json::Value),
     params(("X-Hub-Signature-256" = String, Header, description = "`sha256=` and the HMAC of the body", pattern = "^sha256=[0-9a-fA-F]{64}$", max_length = 71)),
-    responses((status = 200, description = "Heard", body = Concerned)),
+    responses((status = 200, description = "Heard", body = AffectedJobs)),
 )]
 pub(crate) async fn github(
     State(app): State<App>,
-    whence: Whence,
+    whence: RequestOrigin,
     request: Request,
-) -> Result<Json<Concerned>, Problem> {
+) -> Result<Json<AffectedJobs>, Problem> {
     let secret = app.webhook_secret().ok_or_else(|| Problem::no_such_route("/webhooks/github"))?;
     whence.check(&app)?;
     let signature = request.headers().get("x-hub-signature-256").and_then(|value| value.to_str().ok());
-    // Without something to compare it with, the body is not read.
+    // Without a signature to compare, the body is not read.
     let signature = signature.and_then(|text| secret.signature(text)).ok_or(Error::Unauthenticated);
     let signature = whence.vouched(&app, signature)?;
     let body = app.webhook_bodies.read(&app, whence.network(), request, signature).await?;
     let body = whence.vouched(&app, body.ok_or(Error::Unauthenticated))?;
     let message: Message = serde_json::from_slice(&body.bytes).map_err(|error| Problem::json(&error))?;
-    Ok(Json(Concerned { jobs: app.coordinator.hear_of(&message.hint()) }))
+    Ok(Json(AffectedJobs { jobs: app.coordinator.hear_of(&message.hint()) }))
 }
 
-/// The parts of GitHub's messages that name a pull request or a commit.
+/// The parts of GitHub's webhooks that name a pull request or a commit.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Message {
     repository: Option<Repository>,
-    pull_request: Option<Numbered>,
-    issue: Option<Numbered>,
+    pull_request: Option<PullRequestNumber>,
+    issue: Option<PullRequestNumber>,
     check_run: Option<Check>,
     check_suite: Option<Check>,
     sha: Option<String>,
@@ -59,7 +59,7 @@ struct Repository {
 }
 
 #[derive(Debug, Deserialize)]
-struct Numbered {
+struct PullRequestNumber {
     number: u64,
 }
 
@@ -67,7 +67,7 @@ struct Numbered {
 #[serde(default)]
 struct Check {
     head_sha: Option<String>,
-    pull_requests: Vec<Numbered>,
+    pull_requests: Vec<PullRequestNumber>,
 }
 
 impl Message {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_message_names_what_it_is_about() {
+    fn every_kind_of_webhook_names_its_pull_requests() {
         let sha = "a".repeat(40);
         let of = |numbers: Vec<u64>, commits: &[&str]| ForgeHint {
             repository: "acme/notes".to_owned(),

@@ -1,61 +1,61 @@
-//! What holders say about the jobs they work on. The holder is the token's factory, never the body's word.
+//! Reports of holders. The holder is the token's factory, never a field of the body.
 
 use axum::extract::State;
 use domain::{Epoch, InstanceId, JobId};
 use http::HeaderMap;
 use protocol::{
-    Accept, Accepted, AskWork, CompleteWork, Completed, Decline, ErrandReport, EvidenceKept, EvidenceWork, FailWork,
-    Failed, Held, LeaseView, Patch, QuotaAnswer, QuotaWork, ReleaseWork, Sighting, SightingAnswer, StageAnswer,
-    StartWork,
+    AcceptRequest, AcceptResponse, CompletionReport, CompletionResponse, DeclineRequest, ErrandReport, EvidenceReport,
+    EvidenceResponse, FailureReport, FailureResponse, HeldJob, LeaseView, Patch, PullRequestReport,
+    PullRequestReportResponse, QuestionReport, QuotaReport, QuotaResponse, ReleaseReport, StageResponse, StartReport,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::answer::Json;
 use crate::app::App;
-use crate::caller::Caller;
+use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Id, REPORT_LEN_MAX, Sent};
+use crate::extract::{Id, JsonBody, REPORT_LEN_MAX};
+use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// Takes a dispatch. The same nonce gives the same answer, however often it is asked for.
 #[utoipa::path(
-    post, path = "/accept", tag = "work", request_body = Accept,
-    responses((status = 200, description = "The lease, and everything needed to work", body = Accepted)),
+    post, path = "/accept", tag = "work", request_body = AcceptRequest,
+    responses((status = 200, description = "The lease, and everything needed to work", body = AcceptResponse)),
 )]
 pub(crate) async fn accept(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<Accept>,
-) -> Result<Json<Accepted>, Problem> {
+    JsonBody(request): JsonBody<AcceptRequest>,
+) -> Result<Json<AcceptResponse>, Problem> {
     Ok(Json(app.coordinator.accept(&who, &request).await?))
 }
 
 /// Declines a dispatch. The coordinator offers the job to another factory; no attempt is counted.
 #[utoipa::path(
-    post, path = "/decline", tag = "work", request_body = Decline,
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    post, path = "/decline", tag = "work", request_body = DeclineRequest,
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn decline(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<Decline>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<DeclineRequest>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.decline(&who, &request).await?))
 }
 
 /// Says that the engine is up.
 #[utoipa::path(
-    post, path = "/jobs/{id}/start", tag = "work", request_body = StartWork,
+    post, path = "/jobs/{id}/start", tag = "work", request_body = StartReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn start(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<StartWork>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<StartReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.start(&who, id, &request).await?))
 }
 
@@ -66,15 +66,15 @@ pub(crate) async fn start(
         ("id" = JobId, Path, description = "The job"),
         ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
     ),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
     headers: HeaderMap,
-    Sent(request): Sent<Patch>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<Patch>,
+) -> Result<Json<StageResponse>, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     app.coordinator.expect_revision(&who, id, expected).await?;
     Ok(Json(app.coordinator.patch(&who, id, &request).await?))
@@ -82,16 +82,16 @@ pub(crate) async fn patch(
 
 /// Says that the work is done, verified and pushed.
 #[utoipa::path(
-    post, path = "/jobs/{id}/complete", tag = "work", request_body = CompleteWork,
+    post, path = "/jobs/{id}/complete", tag = "work", request_body = CompletionReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and the branch to move", body = Completed)),
+    responses((status = 200, description = "Where the job is now, and the branch to move", body = CompletionResponse)),
 )]
 pub(crate) async fn complete(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<CompleteWork, REPORT_LEN_MAX>,
-) -> Result<Json<Completed>, Problem> {
+    JsonBody(request): JsonBody<CompletionReport, REPORT_LEN_MAX>,
+) -> Result<Json<CompletionResponse>, Problem> {
     Ok(Json(app.coordinator.complete(&who, id, &request).await?))
 }
 
@@ -99,30 +99,30 @@ pub(crate) async fn complete(
 #[utoipa::path(
     post, path = "/jobs/{id}/promote", tag = "work", request_body = ErrandReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn promote(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<ErrandReport>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<ErrandReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.promote(&who, id, &request).await?))
 }
 
 /// Says what is to be seen on a job's pull request. Only the factory that was asked to look is heard.
 #[utoipa::path(
-    post, path = "/jobs/{id}/sighting", tag = "work", request_body = Sighting,
+    post, path = "/jobs/{id}/pull-request", tag = "work", request_body = PullRequestReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and what to say there", body = SightingAnswer)),
+    responses((status = 200, description = "Where the job is now, and what to say there", body = PullRequestReportResponse)),
 )]
-pub(crate) async fn sighted(
+pub(crate) async fn report_pull_request(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<Sighting, REPORT_LEN_MAX>,
-) -> Result<Json<SightingAnswer>, Problem> {
-    Ok(Json(app.coordinator.sighted(&who, id, &request).await?))
+    JsonBody(request): JsonBody<PullRequestReport, REPORT_LEN_MAX>,
+) -> Result<Json<PullRequestReportResponse>, Problem> {
+    Ok(Json(app.coordinator.report_pull_request(&who, id, &request).await?))
 }
 
 /// A failed attempt, with the job it was at.
@@ -133,79 +133,79 @@ pub(crate) struct FailedAttempt {
     job_id: JobId,
     /// How it failed.
     #[serde(flatten)]
-    failure: FailWork,
+    failure: FailureReport,
 }
 
 /// Says that the attempt failed. The coordinator alone decides what follows.
 #[utoipa::path(
     post, path = "/fail", tag = "work", request_body = FailedAttempt,
-    responses((status = 200, description = "Where the job is now", body = Failed)),
+    responses((status = 200, description = "Where the job is now", body = FailureResponse)),
 )]
 pub(crate) async fn fail(
     State(app): State<App>,
     Caller(who): Caller,
-    Sent(request): Sent<FailedAttempt, REPORT_LEN_MAX>,
-) -> Result<Json<Failed>, Problem> {
+    JsonBody(request): JsonBody<FailedAttempt, REPORT_LEN_MAX>,
+) -> Result<Json<FailureResponse>, Problem> {
     Ok(Json(app.coordinator.fail(&who, request.job_id, &request.failure).await?))
 }
 
 /// Says that the engine's usage window is used up. The job waits for whoever else can take it, or for the window.
 #[utoipa::path(
-    post, path = "/jobs/{id}/quota", tag = "work", request_body = QuotaWork,
+    post, path = "/jobs/{id}/quota", tag = "work", request_body = QuotaReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and until when the login rests", body = QuotaAnswer)),
+    responses((status = 200, description = "Where the job is now, and until when the login rests", body = QuotaResponse)),
 )]
 pub(crate) async fn quota(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<QuotaWork>,
-) -> Result<Json<QuotaAnswer>, Problem> {
+    JsonBody(request): JsonBody<QuotaReport>,
+) -> Result<Json<QuotaResponse>, Problem> {
     Ok(Json(app.coordinator.quota(&who, id, &request).await?))
 }
 
 /// Parks the job on a question to a person. `requeue` with a message answers it.
 #[utoipa::path(
-    post, path = "/jobs/{id}/ask", tag = "work", request_body = AskWork,
+    post, path = "/jobs/{id}/ask", tag = "work", request_body = QuestionReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn ask(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<AskWork>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<QuestionReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.ask(&who, id, &request).await?))
 }
 
 /// Keeps what backs the run that is going on: the change, the commits, the engine's own ending.
 #[utoipa::path(
-    post, path = "/jobs/{id}/runs/evidence", tag = "work", request_body = EvidenceWork,
+    post, path = "/jobs/{id}/runs/evidence", tag = "work", request_body = EvidenceReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "How much is kept", body = EvidenceKept)),
+    responses((status = 200, description = "How much is kept", body = EvidenceResponse)),
 )]
 pub(crate) async fn keep_evidence(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<EvidenceWork, REPORT_LEN_MAX>,
-) -> Result<Json<EvidenceKept>, Problem> {
+    JsonBody(request): JsonBody<EvidenceReport, REPORT_LEN_MAX>,
+) -> Result<Json<EvidenceResponse>, Problem> {
     Ok(Json(app.coordinator.keep_evidence(&who, id, &request).await?))
 }
 
 /// Gives a job back.
 #[utoipa::path(
-    post, path = "/jobs/{id}/lease/release", tag = "work", request_body = ReleaseWork,
+    post, path = "/jobs/{id}/lease/release", tag = "work", request_body = ReleaseReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageAnswer)),
+    responses((status = 200, description = "Where the job is now", body = StageResponse)),
 )]
 pub(crate) async fn release(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<ReleaseWork>,
-) -> Result<Json<StageAnswer>, Problem> {
+    JsonBody(request): JsonBody<ReleaseReport>,
+) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.release(&who, id, &request).await?))
 }
 
@@ -229,8 +229,8 @@ pub(crate) async fn renew(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<JobId>,
-    Sent(request): Sent<RenewLease>,
+    JsonBody(request): JsonBody<RenewLease>,
 ) -> Result<Json<LeaseView>, Problem> {
-    let held = Held { job_id: id, lease_epoch: request.lease_epoch };
+    let held = HeldJob { job_id: id, lease_epoch: request.lease_epoch };
     Ok(Json(app.coordinator.renew_lease(&who, held, request.instance).await?))
 }

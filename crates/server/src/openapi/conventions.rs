@@ -1,4 +1,4 @@
-//! What holds for every operation, said once: who may call it, how it fails, and what becomes of unknown keys.
+//! Conventions of all operations: security, problems, and unknown keys.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::schemas::{is_of_type, schemas_of};
 
-/// What becomes of request keys and query parameters that an operation does not know.
+/// How an operation treats unknown request keys and query parameters.
 pub(crate) const UNKNOWN_KEYS: &str = "x-unknown-keys";
 
 /// They are ignored and counted: the caller is a worker that may be one release newer.
 pub(crate) const IGNORED: &str = "ignored";
 
-/// They are rejected: the caller is a person or a program that has misspelled something.
+/// They are rejected: the caller is a user or a program with a typing mistake.
 pub(crate) const REJECTED: &str = "rejected";
 
 const PREFIX: &str = protocol::API_PREFIX;
@@ -30,7 +30,7 @@ const OPEN: [&str; 8] = [
     "/api/fleet/identity",
 ];
 
-/// What factories send, below the prefix.
+/// The operations of factories, below the prefix.
 const WORKER: [(&str, &str); 22] = [
     ("post", "/identity"),
     ("post", "/factories/heartbeat"),
@@ -47,7 +47,7 @@ const WORKER: [(&str, &str); 22] = [
     ("post", "/jobs/{id}/start"),
     ("post", "/jobs/{id}/complete"),
     ("post", "/jobs/{id}/promote"),
-    ("post", "/jobs/{id}/sighting"),
+    ("post", "/jobs/{id}/pull-request"),
     ("post", "/jobs/{id}/quota"),
     ("post", "/jobs/{id}/ask"),
     ("post", "/jobs/{id}/logs"),
@@ -56,7 +56,7 @@ const WORKER: [(&str, &str); 22] = [
     ("post", "/jobs/{id}/lease/release"),
 ];
 
-/// Adds to every operation what holds for all of their kind.
+/// Adds the conventions to every operation.
 pub(super) fn refine(document: &mut Value) {
     add_problems(document);
     let optional = without_required_keys(document);
@@ -67,7 +67,7 @@ pub(super) fn refine(document: &mut Value) {
             let Some(operation) = operation.as_object_mut() else { continue };
             operation.insert("operationId".to_owned(), name(method, path).into());
             if path == "/metrics" {
-                // Without a token where only this machine can reach the server.
+                // No token if only this machine can reach the server.
                 operation.insert("security".to_owned(), json!([{}, { "token": [] }]));
             } else if !OPEN.contains(&path.as_str()) {
                 operation.insert("security".to_owned(), json!([{ "token": [] }]));
@@ -104,7 +104,7 @@ fn without_required_keys(document: &mut Value) -> BTreeSet<String> {
     schemas.filter(|(_, schema)| is_optional(schema)).map(|(name, _)| name.clone()).collect()
 }
 
-/// No body at all stands for `{}`.
+/// An empty body means `{}`.
 fn allow_no_body(operation: &mut Map<String, Value>, optional: &BTreeSet<String>) {
     let Some(body) = operation.get_mut("requestBody") else { return };
     let link = body.pointer("/content/application~1json/schema/$ref").and_then(Value::as_str);
@@ -112,7 +112,7 @@ fn allow_no_body(operation: &mut Map<String, Value>, optional: &BTreeSet<String>
     body["required"] = (!is_optional).into();
 }
 
-/// A parameter is there or not; it is never `null`.
+/// A parameter is present or absent, never `null`.
 fn tidy_parameters(operation: &mut Map<String, Value>) {
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(kinds) = parameter.pointer_mut("/schema/type") else { continue };
@@ -126,7 +126,7 @@ fn tidy_parameters(operation: &mut Map<String, Value>) {
     }
 }
 
-/// The ways in which an operation can fail, each a problem with a stable code.
+/// The problems of an operation, each with a stable code.
 fn fail(operation: &mut Map<String, Value>, method: &str, path: &str) {
     let has = |operation: &Map<String, Value>, name: &str| {
         let parameters = operation.get("parameters").and_then(Value::as_array).into_iter().flatten();
@@ -159,7 +159,7 @@ fn fail(operation: &mut Map<String, Value>, method: &str, path: &str) {
     responses.sort_keys();
 }
 
-/// One response for each status that requests fail with, and the scheme by which callers are known.
+/// One response per problem status, and the security scheme.
 fn add_problems(document: &mut Value) {
     let statuses = [400, 401, 403, 404, 408, 409, 411, 412, 413, 415, 422, 426, 428, 429];
     let mut responses = Map::new();
@@ -194,7 +194,7 @@ fn headers(status: u16) -> Value {
     }
 }
 
-/// The objects that are only in requests with known keys have no others.
+/// Objects that are only in requests with known keys allow no others.
 fn close(document: &mut Value, roots: BTreeSet<String>) {
     let Some(schemas) = schemas_of(document) else { return };
     let (mut known, mut todo) = (roots.clone(), Vec::from_iter(roots));

@@ -1,42 +1,42 @@
-//! How long texts and lists may be and how large numbers, beyond what their types say. Requests are held to it.
+//! Limits of texts, lists and numbers, beyond those of their types. Requests are validated against them.
 
 use domain::{COST_USD_MAX, ENGINE_MS_MAX, TOKENS_MAX, TURNS_MAX};
 use serde_json::{Map, Value, json};
 
 use super::schemas::schemas_of;
 
-/// One line of text that can be shown on a terminal.
+/// One line of text that is safe on a terminal.
 const LINE: &str = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
 
-/// The same, for what becomes an argument of a program.
+/// [`LINE`] for an argument of a program.
 const ARGUMENT: &str = r"^(?!-)[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
 
-/// The same, or nothing.
+/// [`ARGUMENT`], or empty.
 const ARGUMENT_OR_EMPTY: &str =
     r"^(?!-)[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]*$";
 
-/// A web address that can be shown on a terminal.
+/// A URL that is safe on a terminal.
 const WEB_ADDRESS: &str =
     r"^https?://[^\s\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$";
 
 /// Seats of a machine, of an engine or of a repository.
 const SEATS_MAX: u32 = 10_000;
 
-/// More names than this are not a list that was written by hand.
+/// The limit of names in a list written by hand.
 const NAMES_MAX: u32 = 1_000;
 
-/// Ten years: a longer-lived token has no end in practice, and one without an end is made by leaving the time out.
+/// Ten years. A token that never expires is created without a lifetime.
 const TOKEN_TTL_SECONDS_MAX: u32 = 315_360_000;
 
-/// A free text of a person: many pages. What is kept of it is shorter.
+/// A user's free text: many pages. The stored text is shorter.
 const TEXT_CHARS_MAX: usize = 32_000;
 
 /// Adds the limits to the schemas.
 pub(super) fn apply(document: &mut Value) {
     let Some(schemas) = schemas_of(document) else { return };
-    schemas.insert("NewGrant".to_owned(), new_grant());
-    if let Some(grant) = property(schemas, "NewToken.grant") {
-        grant.insert("$ref".to_owned(), "#/components/schemas/NewGrant".into());
+    schemas.insert("NewTokenScope".to_owned(), new_grant());
+    if let Some(grant) = property(schemas, "CreateTokenRequest.grant") {
+        grant.insert("$ref".to_owned(), "#/components/schemas/NewTokenScope".into());
     }
     for (place, limit) in limits() {
         let found = property(schemas, place);
@@ -47,11 +47,11 @@ pub(super) fn apply(document: &mut Value) {
     }
 }
 
-/// What a new token can allow: everything that a token allows, but for a factory's, which comes from enrolment.
+/// The scopes of a new token: all but a factory's, which comes from enrolment.
 fn new_grant() -> Value {
     let roles = ["admin", "operator", "viewer", "join"].map(|role| {
         let name = role[..1].to_uppercase() + &role[1..];
-        (role.to_owned(), Value::from(format!("#/components/schemas/Grant{name}")))
+        (role.to_owned(), Value::from(format!("#/components/schemas/TokenScope{name}")))
     });
     let variants: Vec<_> = roles.iter().map(|(_, link)| json!({ "$ref": link })).collect();
     let mapping: Map<String, Value> = roles.into_iter().collect();
@@ -87,19 +87,25 @@ fn limits() -> Vec<(&'static str, Value)> {
     let pull_request = || json!({ "minimum": 1 });
     vec![
         (
-            "Submit.bodyMd",
+            "SubmitRequest.bodyMd",
             json!({ "maxLength": 1_048_576, "example": "---\ntitle: Fix the typo\nrepo: notes\n---\nPlease.\n" }),
         ),
-        ("Submit.idempotencyKey", json!({ "minLength": 1, "maxLength": 190, "pattern": LINE, "example": "ticket-42" })),
-        ("Batch.jobs", names()),
+        (
+            "SubmitRequest.idempotencyKey",
+            json!({ "minLength": 1, "maxLength": 190, "pattern": LINE, "example": "ticket-42" }),
+        ),
+        ("BatchRequest.jobs", names()),
         ("ActionRequest.message", text()),
-        ("NewToken.name", json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ann's laptop" })),
-        ("NewToken.ttlSeconds", json!({ "minimum": 1, "maximum": TOKEN_TTL_SECONDS_MAX, "example": 86_400 })),
+        (
+            "CreateTokenRequest.name",
+            json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ann's laptop" }),
+        ),
+        ("CreateTokenRequest.ttlSeconds", json!({ "minimum": 1, "maximum": TOKEN_TTL_SECONDS_MAX, "example": 86_400 })),
         ("ProductSettings.repos", names()),
         ("ProductSettings.weight", json!({ "minimum": 1, "maximum": 1_000, "example": 1 })),
         ("ProductSettings.repoSeats", map()),
         ("ProductSettings.repoSeats{}", seats()),
-        ("Flags.products", map()),
+        ("DispatchModes.products", map()),
         ("ResumeCredential.credential", json!({ "minLength": 1, "maxLength": 200, "example": "mac-1/claude" })),
         ("IdentityChallenge.nonce", json!({ "minLength": 16, "maxLength": 128, "pattern": LINE })),
         ("IdentityChallenge.token", json!({ "minLength": 1, "maxLength": 64 })),
@@ -107,7 +113,7 @@ fn limits() -> Vec<(&'static str, Value)> {
             "IdentityChallenge.address",
             json!({ "maxLength": 300, "pattern": WEB_ADDRESS, "example": "http://127.0.0.1:7878" }),
         ),
-        ("Enroll.joinToken", json!({ "minLength": 1, "maxLength": 200 })),
+        ("EnrolRequest.joinToken", json!({ "minLength": 1, "maxLength": 200 })),
         ("Heartbeat.capabilities", names()),
         ("Heartbeat.repos", names()),
         ("Heartbeat.repoIdentities", map()),
@@ -120,30 +126,30 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("Heartbeat.load", load()),
         ("Heartbeat.engines", json!({ "maxItems": 100 })),
         ("EngineHealth.credential", json!({ "minLength": 1, "maxLength": 200, "pattern": ARGUMENT })),
-        ("QuotaWork.credential", json!({ "maxLength": 200, "pattern": ARGUMENT_OR_EMPTY })),
+        ("QuotaReport.credential", json!({ "maxLength": 200, "pattern": ARGUMENT_OR_EMPTY })),
         ("Heartbeat.version", text()),
-        ("Renew.held", json!({ "maxItems": SEATS_MAX })),
-        ("Renew.load", load()),
-        ("Claim.limit", json!({ "minimum": 1, "maximum": SEATS_MAX, "example": 1 })),
-        ("Claim.products", names()),
-        ("Claim.exceptProducts", names()),
-        ("Work.operations", names()),
+        ("RenewRequest.held", json!({ "maxItems": SEATS_MAX })),
+        ("RenewRequest.load", load()),
+        ("ClaimRequest.limit", json!({ "minimum": 1, "maximum": SEATS_MAX, "example": 1 })),
+        ("ClaimRequest.products", names()),
+        ("ClaimRequest.exceptProducts", names()),
+        ("WorkRequest.operations", names()),
         ("Progress.costUsd", cost()),
         ("Progress.tokensIn", tokens()),
         ("Progress.tokensOut", tokens()),
         ("Progress.turns", turns()),
         ("Progress.toolCalls", turns()),
-        ("Insights.costUsd", cost()),
-        ("Insights.tokensIn", tokens()),
-        ("Insights.tokensOut", tokens()),
-        ("Insights.turns", turns()),
-        ("Insights.engineMs", json!({ "minimum": 0, "maximum": ENGINE_MS_MAX })),
+        ("RunInsights.costUsd", cost()),
+        ("RunInsights.tokensIn", tokens()),
+        ("RunInsights.tokensOut", tokens()),
+        ("RunInsights.turns", turns()),
+        ("RunInsights.engineMs", json!({ "minimum": 0, "maximum": ENGINE_MS_MAX })),
         ("PullRequest.number", pull_request()),
         (
             "PullRequest.url",
             json!({ "maxLength": 2_000, "pattern": WEB_ADDRESS, "example": "https://github.com/acme/notes/pull/7" }),
         ),
-        ("Sighting.number", pull_request()),
+        ("PullRequestReport.number", pull_request()),
         (
             "Checkpoint.ref",
             json!({ "minLength": 1, "maxLength": 250, "pattern": ARGUMENT, "example": "aq/wip/0190f3a4/1" }),
@@ -151,11 +157,11 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("Checkpoint.session", json!({ "minLength": 1, "maxLength": 1_000, "pattern": ARGUMENT })),
         ("Problem.status", json!({ "minimum": 400, "maximum": 599 })),
         ("Problem.code", json!({ "pattern": "^[a-z_]+$", "example": "no_such_job" })),
-        ("GrantOperator.products", names()),
-        ("GrantViewer.products", names()),
-        ("GrantFactory.products", names()),
-        ("GrantFactory.capabilities", names()),
-        ("GrantJoin.products", names()),
-        ("GrantJoin.capabilities", names()),
+        ("TokenScopeOperator.products", names()),
+        ("TokenScopeViewer.products", names()),
+        ("TokenScopeFactory.products", names()),
+        ("TokenScopeFactory.capabilities", names()),
+        ("TokenScopeJoin.products", names()),
+        ("TokenScopeJoin.capabilities", names()),
     ]
 }

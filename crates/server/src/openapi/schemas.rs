@@ -1,12 +1,12 @@
-//! The schemas as serde reads and writes them: one object where fields are flattened, a discriminator for every tagged
-//! union, and bounds for every number.
+//! The schemas as serde reads and writes them: one object for flattened fields, a discriminator for every tagged union,
+//! and bounds for every number.
 
 use serde_json::{Map, Value, json};
 
-/// Integers beyond it lose digits in clients that count in doubles, as JavaScript does.
+/// Larger integers lose digits in clients that use doubles, as JavaScript does.
 const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
-/// Where the schemas are.
+/// The path of the schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
 /// Rewrites what the derive macros cannot express.
@@ -48,7 +48,7 @@ pub(super) fn is_of_type(schema: &Map<String, Value>, kind: &str) -> bool {
     }
 }
 
-/// Objects that are put together from others become one: only then can a schema say that there are no further keys.
+/// Merges objects composed by `allOf`: only then can a schema forbid further keys.
 fn flatten_all(document: &mut Value) {
     let Some(schemas) = schemas_of(document) else { return };
     let known = schemas.clone();
@@ -85,7 +85,7 @@ fn resolved<'a>(schema: &'a Value, known: &'a Map<String, Value>) -> &'a Value {
     target.and_then(|name| known.get(name)).unwrap_or(schema)
 }
 
-/// The variants of a tagged union get names of their own, so that a discriminator can point at them.
+/// Names the variants of tagged unions, so that a discriminator can refer to them.
 fn name_variants(document: &mut Value) {
     let Some(schemas) = schemas_of(document) else { return };
     let mut named = Map::new();
@@ -106,7 +106,7 @@ fn name_variants(document: &mut Value) {
     schemas.extend(named);
 }
 
-/// The property that tells the variants of a union apart.
+/// The discriminator property of a union.
 fn tag_of(union: &Value) -> Option<String> {
     let variants = union.get("oneOf")?.as_array()?;
     let candidates = variants.first()?.get("properties")?.as_object()?.keys();
@@ -126,7 +126,7 @@ fn pascal(text: &str) -> String {
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-/// Drops what says nothing, or less than is true: a repeated name in a set is not an error.
+/// Removes keywords that are redundant or too strict: a repeated name in a set is not an error.
 fn tidy(schema: &mut Map<String, Value>) {
     if schema.get("default") == Some(&Value::Null) {
         schema.shift_remove("default");
@@ -136,7 +136,7 @@ fn tidy(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Every integer has a least and a greatest value: those of its own, or else those of its width.
+/// Every integer has a minimum and a maximum: its own, or those of its width.
 fn bound_number(schema: &mut Map<String, Value>) {
     if !is_of_type(schema, "integer") {
         return;

@@ -1,4 +1,4 @@
-//! From the description's JSON Schemas to rules that are quick to follow.
+//! Compiles the OpenAPI document's JSON Schemas to rules that are fast to check.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use super::{Keys, Operation, Rule};
 
-/// No request refers deeper; a schema that refers to itself is left open below it.
+/// No request refers deeper; a recursive schema is unchecked below it.
 const DEPTH_MAX: usize = 32;
 
-/// What one operation takes.
+/// Compiles the rules of one operation.
 pub(super) fn operation(operation: &Value, document: &Value) -> Operation {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let query = parameters.filter(|parameter| parameter["in"] == "query").filter_map(|parameter| {
@@ -54,7 +54,7 @@ fn keys(schema: &Map<String, Value>, below: &impl Fn(&Value) -> Arc<Rule>) -> Op
     }
     let known = properties.into_iter().flatten().map(|(name, schema)| (name.clone(), below(schema))).collect();
     let rest = rest.map(|schema| match schema {
-        // A value of any kind, about whose keys nothing is known.
+        // A value of any kind with unknown keys.
         Value::Object(schema) if schema.is_empty() => Arc::default(),
         schema => below(schema),
     });
@@ -85,7 +85,7 @@ fn number(schema: &Map<String, Value>) -> Option<(f64, f64)> {
 }
 
 impl Rule {
-    /// Whatever one of the two allows.
+    /// Extends the rule by what the other allows.
     fn merge(&mut self, other: &Self) {
         match (&mut self.keys, &other.keys) {
             (Some(keys), Some(others)) => keys.merge(others),

@@ -1,4 +1,4 @@
-//! Which requests pass.
+//! Accepted and rejected requests.
 
 use serde_json::json;
 
@@ -31,8 +31,8 @@ fn unknown_keys_of_a_worker_are_ignored_and_counted() {
     let schemas = schemas();
     let id = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
     let work = json!({ "operations": [
-        { "do": "start", "jobId": id, "leaseEpoch": 1, "engine": "demo", "pid": 7, "host": { "os": "plan9" } },
-        { "do": "fail", "jobId": id, "leaseEpoch": 1, "reason": "timeout", "insights": { "watts": 3 } },
+        { "op": "start", "jobId": id, "leaseEpoch": 1, "engine": "demo", "pid": 7, "host": { "os": "plan9" } },
+        { "op": "fail", "jobId": id, "leaseEpoch": 1, "reason": "timeout", "insights": { "watts": 3 } },
     ], "batch": 1 });
 
     let checked = schemas.check_body(&Method::POST, "/api/fleet/work", work.to_string().as_bytes());
@@ -44,7 +44,7 @@ fn unknown_keys_of_a_worker_are_ignored_and_counted() {
 }
 
 #[test]
-fn what_is_known_passes_unseen() {
+fn known_keys_pass() {
     let schemas = schemas();
     let flags = json!({ "mode": "push", "products": { "notes": "poll" } });
 
@@ -93,7 +93,7 @@ fn a_misspelled_query_parameter_is_named() {
 }
 
 #[test]
-fn a_body_that_is_not_json_is_left_to_its_reader() {
+fn invalid_json_is_left_to_the_parser() {
     let deep = "[".repeat(100_000);
 
     for text in ["", "{", "nonsense", deep.as_str()] {

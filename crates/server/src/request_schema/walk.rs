@@ -1,4 +1,4 @@
-//! Follows a JSON text along a rule, without building it in memory.
+//! Checks a JSON text against a rule, without building it in memory.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor
 
 use super::{Keys, Rule};
 
-/// What is wrong with a request.
+/// The problems of a request.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) first_unknown: Option<UnknownKey>,
@@ -14,10 +14,10 @@ pub(super) struct Findings {
     pub(super) out_of_bounds: Option<String>,
 }
 
-/// A key that is not known where it is.
+/// An unknown key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownKey {
-    /// With the path to it.
+    /// The key with its path.
     pub(super) key: String,
     /// The known key that was probably meant.
     pub(super) meant: Option<String>,
@@ -55,7 +55,7 @@ pub(super) fn body(text: &[u8], rule: &Rule) -> Option<Findings> {
     Some(findings)
 }
 
-/// Checks the value of a query parameter. One that is no number where one is due is left to what reads it next.
+/// Checks the value of a query parameter. A value that is not a number is left to the parser.
 pub(super) fn parameter(name: &str, value: &str, rule: &Rule, findings: &mut Findings) {
     let mut step = Step { rule, path: &Path::Key(&Path::Root, name), findings };
     if rule.number.is_some()
@@ -67,7 +67,7 @@ pub(super) fn parameter(name: &str, value: &str, rule: &Rule, findings: &mut Fin
     }
 }
 
-/// Where in the text we are: put into words only when something is wrong there.
+/// The current path in the text: formatted only for an error.
 enum Path<'p> {
     Root,
     Key(&'p Path<'p>, &'p str),
@@ -78,14 +78,14 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Key(Self::Root, key) => f.write_str(&domain::printable(key)),
-            Self::Key(parent, key) => write!(f, "{parent}.{}", domain::printable(key)),
+            Self::Key(Self::Root, key) => f.write_str(&domain::escape_for_terminal(key)),
+            Self::Key(parent, key) => write!(f, "{parent}.{}", domain::escape_for_terminal(key)),
             Self::Item(parent, place) => write!(f, "{parent}[{place}]"),
         }
     }
 }
 
-/// One place in the text.
+/// One value in the text.
 struct Step<'s> {
     rule: &'s Rule,
     path: &'s Path<'s>,
@@ -103,7 +103,7 @@ impl Step<'_> {
 
     fn text(&mut self, text: &str) {
         let Some((min, max)) = self.rule.chars else { return };
-        // Counting is only needed for texts that could be on either side.
+        // Counting characters is only needed for texts near a limit.
         let is_within = (min..=max).contains(&text.len()) && min <= 1 || (min..=max).contains(&text.chars().count());
         if !is_within {
             let found = text.chars().count();
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for Step<'_> {
             while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(());
         };
-        let mut seen = Seen::default();
+        let mut seen = SeenKeys::default();
         let mut count = 0;
         while let Some(key) = entries.next_key::<String>()? {
             count += 1;
@@ -215,14 +215,14 @@ impl<'de> Visitor<'de> for Step<'_> {
     }
 }
 
-/// What an object of a tagged union has: which keys it may have is known once its tag is.
+/// The keys of a tagged union's object: they can be checked once the tag is known.
 #[derive(Default)]
-struct Seen {
+struct SeenKeys {
     tag: Option<String>,
     keys: Vec<String>,
 }
 
-impl Seen {
+impl SeenKeys {
     fn check(&self, keys: &Keys, path: &Path, findings: &mut Findings) {
         let Some((_, variants)) = &keys.variants else { return };
         let Some(known) = self.tag.as_ref().and_then(|tag| variants.get(tag)) else { return };

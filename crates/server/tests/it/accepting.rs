@@ -1,15 +1,15 @@
-//! Accept: once per dispatch, by its target, with everything checked again.
+//! Accept: once per dispatch, by its target, with every precondition checked again.
 
 use std::time::Duration;
 
 use domain::{ClaimNonce, DispatchSeq, Message};
-use protocol::{Accept, Accepted, JobView, ProductSettings};
+use protocol::{AcceptRequest, AcceptResponse, JobView, ProductSettings};
 use serde_json::json;
 
 use crate::fleet::{Fleet, code, next_offer, random};
 
 #[tokio::test]
-async fn the_same_nonce_gives_the_same_answer_and_another_is_refused() {
+async fn a_nonce_repeats_its_answer_and_another_is_refused() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -19,7 +19,7 @@ async fn the_same_nonce_gives_the_same_answer_and_another_is_refused() {
 
     let first = factory.accept_as(&claim).await.unwrap();
     let again = factory.accept_as(&claim).await.unwrap();
-    let other = Accept { claim_nonce: ClaimNonce::from_bytes(random()), ..claim };
+    let other = AcceptRequest { claim_nonce: ClaimNonce::from_bytes(random()), ..claim };
 
     assert_eq!(first, again);
     assert_eq!(code(factory.accept_as(&other).await), "already_granted");
@@ -36,7 +36,7 @@ async fn a_hundred_claims_of_one_dispatch_grant_it_once() {
     let mut claims = tokio::task::JoinSet::new();
     for _ in 0..100 {
         let (client, claim) = (factory.client.clone(), factory.claim(&offer));
-        claims.spawn(async move { client.post::<_, Accepted>("/accept", &claim).await.is_ok() });
+        claims.spawn(async move { client.post::<_, AcceptResponse>("/accept", &claim).await.is_ok() });
     }
     let granted = claims.join_all().await.into_iter().filter(|is_granted| *is_granted).count();
 
@@ -44,7 +44,7 @@ async fn a_hundred_claims_of_one_dispatch_grant_it_once() {
 }
 
 #[tokio::test]
-async fn a_dispatch_is_for_its_target_alone() {
+async fn only_the_target_accepts_a_dispatch() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -53,7 +53,7 @@ async fn a_dispatch_is_for_its_target_alone() {
     let other = fleet.factory("mac-2").await;
 
     assert_eq!(code(other.accept(&offer).await), "not_target");
-    let disguised = Accept { factory_id: Some(factory.id.clone()), ..other.claim(&offer) };
+    let disguised = AcceptRequest { factory_id: Some(factory.id.clone()), ..other.claim(&offer) };
     assert_eq!(code(other.accept_as(&disguised).await), "forbidden");
     factory.accept(&offer).await.unwrap();
 }
@@ -95,7 +95,7 @@ async fn a_superseded_dispatch_is_refused() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_cancelled_on_the_way_is_not_granted() {
+async fn a_job_cancelled_after_its_offer_is_not_granted() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -112,7 +112,7 @@ async fn a_job_that_was_cancelled_on_the_way_is_not_granted() {
 }
 
 #[tokio::test]
-async fn a_product_that_was_paused_on_the_way_starts_nothing() {
+async fn a_product_paused_after_an_offer_starts_nothing() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -121,5 +121,5 @@ async fn a_product_that_was_paused_on_the_way_starts_nothing() {
 
     fleet.product("default", ProductSettings { paused: Some(true), ..ProductSettings::default() }).await;
 
-    assert_eq!(code(factory.accept(&offer).await), "not_now");
+    assert_eq!(code(factory.accept(&offer).await), "not_ready");
 }

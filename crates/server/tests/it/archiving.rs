@@ -1,12 +1,12 @@
-//! Backups over HTTP, and what a restored store tells those who followed the lost one.
+//! Backups over HTTP, and what clients of the former store get from a restored one.
 
 use std::path::Path;
 
-use ambient::SystemClock;
 use bytes::Bytes;
+use clock::SystemClock;
 use domain::{Backup, BackupSummary, Clock, Generation};
 use http::StatusCode;
-use protocol::{Restored, SseEvent};
+use protocol::{RestoreSummary, SseEvent};
 use server::{Limits, Options};
 
 use crate::fleet::{Fleet, code, soon};
@@ -23,7 +23,7 @@ async fn backup_of(fleet: &Fleet, folder: &Path) -> (BackupSummary, Vec<u8>) {
     (summary, body.to_vec())
 }
 
-/// Another fleet, on what a backup of this one knows.
+/// Another fleet, restored from a backup of this one.
 async fn restored(fleet: &Fleet) -> Fleet {
     let folder = tempfile::tempdir().unwrap();
     let (backup, now) = (folder.path().join("backup"), SystemClock::new().now());
@@ -33,7 +33,7 @@ async fn restored(fleet: &Fleet) -> Fleet {
 }
 
 #[tokio::test]
-async fn a_backup_is_one_good_file_and_leaves_nothing_behind() {
+async fn a_backup_is_one_valid_file_and_leaves_nothing_behind() {
     let fleet = Fleet::start().await;
     fleet.submit("# One\n").await;
     fleet.submit("# Two\n").await;
@@ -48,8 +48,8 @@ async fn a_backup_is_one_good_file_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_backup_that_nobody_waits_for_keeps_its_turn_until_it_is_made_and_leaves_nothing_behind() {
-    // With one connection at a time, whoever is let in knows that the one before was seen to hang up.
+async fn a_backup_whose_client_disconnects_completes_and_cleans_up() {
+    // With one connection at a time, an admitted client knows that the server has seen the former one disconnect.
     let fleet = Fleet::limited(Limits { connections_max: 1, ..Limits::default() }).await;
     let asking = || Asking::get("/api/fleet/backup").token(&fleet.admin_token);
     let gate = fleet.shelf.gate.lock().await;
@@ -70,17 +70,17 @@ async fn a_backup_that_nobody_waits_for_keeps_its_turn_until_it_is_made_and_leav
     drop(soon(fleet.shelf.turn.lock()).await);
     let later = soon(ask(fleet.address, asking())).await;
 
-    assert_eq!(meanwhile.code(), "not_now");
+    assert_eq!(meanwhile.code(), "busy");
     assert_eq!(later.status, StatusCode::OK, "{later:?}");
     assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock", "fleet.db.record"]);
 }
 
 #[tokio::test]
-async fn a_restore_is_confirmed_checked_and_bounded_before_anything_happens() {
+async fn a_restore_is_confirmed_validated_and_limited() {
     let fleet = Fleet::limited(Limits { restore_len_max: 4 * 1024 * 1024, ..Limits::default() }).await;
     let folder = tempfile::tempdir().unwrap();
     let (summary, body) = backup_of(&fleet, folder.path()).await;
-    let put = async |path: &str, body: Vec<u8>| fleet.admin.post_bytes::<Restored>(path, Bytes::from(body)).await;
+    let put = async |path: &str, body: Vec<u8>| fleet.admin.post_bytes::<RestoreSummary>(path, Bytes::from(body)).await;
 
     assert_eq!(code(put("/restore", body.clone()).await), "unconfirmed");
     assert_eq!(code(put("/restore?replace=everything", b"somebody's notes".repeat(99)).await), "bad_backup");
@@ -95,7 +95,7 @@ async fn a_restore_is_confirmed_checked_and_bounded_before_anything_happens() {
 }
 
 #[tokio::test]
-async fn row_28_a_stream_of_the_lost_future_is_reset_and_goes_on() {
+async fn row_28_a_stream_from_before_the_restore_is_reset() {
     let lost = Fleet::start().await;
     lost.submit("# One\n").await;
     lost.submit("# Two\n").await;
@@ -126,7 +126,7 @@ async fn row_28_a_stream_of_the_lost_future_is_reset_and_goes_on() {
 }
 
 #[tokio::test]
-async fn row_28_a_page_of_the_lost_log_is_refused() {
+async fn row_28_a_page_cursor_from_before_the_restore_is_rejected() {
     let lost = Fleet::start().await;
     let job = lost.submit("# One\n").await;
     let fleet = restored(&lost).await;
@@ -141,7 +141,7 @@ async fn row_28_a_page_of_the_lost_log_is_refused() {
 }
 
 #[tokio::test]
-async fn row_28_what_a_client_kept_of_the_lost_future_is_not_taken_for_the_present() {
+async fn row_28_an_etag_from_before_the_restore_does_not_match() {
     let lost = Fleet::start().await;
     let job = lost.submit("# One\n").await;
     let path = format!("/api/fleet/jobs/{job}");

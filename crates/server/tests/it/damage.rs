@@ -2,7 +2,7 @@
 
 use domain::{Collection, Expected, FleetStore};
 use http::StatusCode;
-use store::{OpenError, Options as StoreOptions, Sqlite};
+use store::{OpenError, Options as StoreOptions, SqliteStore};
 
 use crate::fleet::{Fleet, code};
 use crate::raw::{Asking, ask};
@@ -20,10 +20,10 @@ async fn accepting_a_loss_fences_the_old_holders() {
     let database = dir.path().join("fleet.db");
     std::fs::copy(older.path().join("copy.db"), &database).unwrap();
 
-    let refused = Sqlite::open(&database, StoreOptions::default()).map(drop);
+    let refused = SqliteStore::open(&database, StoreOptions::default()).map(drop);
     let at = domain::Timestamp::from_millis(1_800_000_000_000);
     let accepted = StoreOptions { accept_data_loss: Some(at), ..StoreOptions::default() };
-    let store = Sqlite::open(&database, accepted).unwrap();
+    let store = SqliteStore::open(&database, accepted).unwrap();
     let fleet = Fleet::on_store(dir, store, token).await;
     let factory = fleet.rejoin(factory);
     factory.beat().await.unwrap();

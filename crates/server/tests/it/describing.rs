@@ -1,10 +1,14 @@
-//! The description is true: what is sent and answered is what its schemas say (SPEC §10).
+//! The OpenAPI document is correct: requests and answers match its schemas (SPEC §10).
 
-use domain::{Capability, Checkpoint, Flags, Grant, Insights, MergeConflict, Message, Mode, ProductId, PullRequest};
+use domain::{
+    Capability, Checkpoint, DispatchModes, MergeConflict, Message, Mode, ProductId, PullRequest, RunInsights,
+    TokenScope,
+};
 use protocol::{
-    Accept, AskWork, Claim, CompleteWork, Directive, Enroll, ErrandOutcome, ErrandReport, EvidenceWork, FailWork, Held,
-    Holding, InboxEvent, LookOrder, NewToken, Patch, Progress, ProgressEvent, QuotaWork, ReleaseWork, Remark,
-    RemarkKind, Renew, ResetReason, Sighting, Standing, StartWork, StreamEvent, WorkOperation,
+    AcceptRequest, ClaimRequest, CompletionReport, CreateTokenRequest, Directive, EnrolRequest, ErrandOutcome,
+    ErrandReport, EvidenceReport, FailureReport, HeldJob, HeldJobProgress, InboxEvent, Patch, PollPullRequest,
+    Progress, ProgressEvent, PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport,
+    RenewRequest, ResetReason, ReviewComment, ReviewCommentKind, StartReport, StreamEvent, WorkOperation,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -38,11 +42,17 @@ fn checkpoint() -> Checkpoint {
     }
 }
 
-fn insights() -> Insights {
-    Insights { tokens_in: Some(1), cost_usd: Some(0.5), turns: Some(2), engine_ms: Some(9), ..Insights::default() }
+fn insights() -> RunInsights {
+    RunInsights {
+        tokens_in: Some(1),
+        cost_usd: Some(0.5),
+        turns: Some(2),
+        engine_ms: Some(9),
+        ..RunInsights::default()
+    }
 }
 
-/// What serde writes of a type fits its schema, and what the schema names serde reads back: no key has another name.
+/// A serialized value matches its schema, and serde reads back what the schema names: no key has another name.
 fn check<T: Serialize + serde::de::DeserializeOwned>(description: &Description, schema: &str, sample: &T) {
     let written = serde_json::to_value(sample).unwrap();
 
@@ -51,30 +61,30 @@ fn check<T: Serialize + serde::de::DeserializeOwned>(description: &Description, 
 }
 
 #[tokio::test]
-async fn every_variant_is_written_as_its_schema_says() {
+async fn every_variant_matches_its_schema() {
     let fleet = Fleet::start().await;
     let description = description(&fleet).await;
     let epoch = domain::Epoch(1);
     let message = Some("m".to_owned());
     let (checkpoint, engine) = (Some(checkpoint()), "demo".parse::<domain::EngineName>().unwrap());
-    let accept = Accept {
+    let accept = AcceptRequest {
         job_id: id(),
         dispatch_seq: domain::DispatchSeq(1),
         claim_nonce: id(),
         instance: id(),
         factory_id: Some("east".parse().unwrap()),
     };
-    let fail = FailWork {
+    let fail = FailureReport {
         lease_epoch: epoch,
         reason: domain::FailureReason::VerifyFailed,
-        again: domain::Again::default(),
+        again: domain::Retryability::default(),
         message: message.clone(),
         checkpoint: checkpoint.clone(),
         insights: insights(),
         evidence: vec![],
         no_changes: false,
     };
-    let quota = QuotaWork {
+    let quota = QuotaReport {
         lease_epoch: epoch,
         engine: engine.clone(),
         credential: "c".to_owned(),
@@ -101,14 +111,14 @@ async fn every_variant_is_written_as_its_schema_says() {
         pull_request: Some(PullRequest { number: 7, url: "https://example.org/7".to_owned() }),
         conflicts_with: Some(domain::JobId::from_bytes([7; 16])),
     };
-    let complete = CompleteWork {
+    let complete = CompletionReport {
         lease_epoch: epoch,
         sha: Some(sha()),
         insights: insights(),
         message: message.clone(),
         checkpoint: checkpoint.clone(),
         request_text: message.clone(),
-        ..CompleteWork::default()
+        ..CompletionReport::default()
     };
     let patch = Patch {
         lease_epoch: epoch,
@@ -116,10 +126,14 @@ async fn every_variant_is_written_as_its_schema_says() {
         engine: Some(engine.clone()),
         checkpoint: checkpoint.clone(),
     };
-    let ask =
-        AskWork { lease_epoch: epoch, question: "q".to_owned(), checkpoint: checkpoint.clone(), insights: insights() };
-    let release = ReleaseWork { lease_epoch: epoch, message, checkpoint, insights: insights() };
-    let start = StartWork { lease_epoch: epoch, engine };
+    let ask = QuestionReport {
+        lease_epoch: epoch,
+        question: "q".to_owned(),
+        checkpoint: checkpoint.clone(),
+        insights: insights(),
+    };
+    let release = ReleaseReport { lease_epoch: epoch, message, checkpoint, insights: insights() };
+    let start = StartReport { lease_epoch: epoch, engine };
 
     for operation in [
         WorkOperation::Accept { request: accept.clone() },
@@ -137,22 +151,24 @@ async fn every_variant_is_written_as_its_schema_says() {
     for outcome in outcomes {
         check(&description, "ErrandReport", &report(outcome));
     }
-    check(&description, "Accept", &accept);
-    check(&description, "StartWork", &start);
+    check(&description, "AcceptRequest", &accept);
+    check(&description, "StartReport", &start);
     check(&description, "Patch", &patch);
-    check(&description, "CompleteWork", &complete);
-    check(&description, "FailWork", &fail);
-    check(&description, "QuotaWork", &quota);
-    check(&description, "AskWork", &ask);
-    check(&description, "ReleaseWork", &release);
+    check(&description, "CompletionReport", &complete);
+    check(&description, "FailureReport", &fail);
+    check(&description, "QuotaReport", &quota);
+    check(&description, "QuestionReport", &ask);
+    check(&description, "ReleaseReport", &release);
     check_streams(&description);
     check_others(&description);
 }
 
 fn check_streams(description: &Description) {
-    let flags =
-        Flags { mode: Mode::Gate, products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into() };
-    let look = LookOrder {
+    let flags = DispatchModes {
+        mode: Mode::Gate,
+        products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into(),
+    };
+    let look = PollPullRequest {
         job_id: id(),
         product_id: "notes".parse().unwrap(),
         repo: "acme/notes".parse().unwrap(),
@@ -190,9 +206,9 @@ fn check_streams(description: &Description) {
     for event in resets.into_iter().chain([StreamEvent::Hello {}, progress_event]) {
         check(description, "StreamEvent", &event);
     }
-    let held = vec![Holding { held: Held { job_id, lease_epoch }, progress: Some(progress) }];
-    check(description, "Renew", &Renew { instance: id(), held, load: 0.5, disk_free_bytes: Some(1) });
-    check(description, "Flags", &flags);
+    let held = vec![HeldJobProgress { held: HeldJob { job_id, lease_epoch }, progress: Some(progress) }];
+    check(description, "RenewRequest", &RenewRequest { instance: id(), held, load: 0.5, disk_free_bytes: Some(1) });
+    check(description, "DispatchModes", &flags);
 }
 
 fn check_others(description: &Description) {
@@ -200,37 +216,45 @@ fn check_others(description: &Description) {
     let capabilities = || ["os:linux".parse::<Capability>().unwrap()].into();
     let factory: domain::FactoryId = "east".parse().unwrap();
     for grant in [
-        Grant::Admin,
-        Grant::Operator { products: products() },
-        Grant::Viewer { products: products() },
-        Grant::Factory { factory: factory.clone(), products: products(), capabilities: capabilities() },
-        Grant::Join { factory: Some(factory.clone()), products: products(), capabilities: capabilities() },
+        TokenScope::Admin,
+        TokenScope::Operator { products: products() },
+        TokenScope::Viewer { products: products() },
+        TokenScope::Factory { factory: factory.clone(), products: products(), capabilities: capabilities() },
+        TokenScope::Join { factory: Some(factory.clone()), products: products(), capabilities: capabilities() },
     ] {
-        check(description, "Grant", &grant);
+        check(description, "TokenScope", &grant);
         // A factory's token comes from enrolment.
-        if !matches!(grant, Grant::Factory { .. }) {
-            check(description, "NewToken", &NewToken { name: "n".to_owned(), grant, ttl_seconds: Some(60) });
+        if !matches!(grant, TokenScope::Factory { .. }) {
+            check(
+                description,
+                "CreateTokenRequest",
+                &CreateTokenRequest { name: "n".to_owned(), grant, ttl_seconds: Some(60) },
+            );
         }
     }
-    let merged = Standing::Merged { merge: Some(sha()), by: Some("ann".to_owned()) };
-    for standing in [Standing::Open, merged, Standing::Closed] {
-        let remark = Remark {
+    let merged = PullRequestState::Merged { merge: Some(sha()), by: Some("ann".to_owned()) };
+    for standing in [PullRequestState::Open, merged, PullRequestState::Closed] {
+        let remark = ReviewComment {
             id: "check:1".to_owned(),
-            kind: RemarkKind::Check,
+            kind: ReviewCommentKind::Check,
             from: "ci".to_owned(),
             place: Some("a:1".to_owned()),
             text: "t".to_owned(),
         };
-        check(description, "Sighting", &Sighting { number: 7, standing, head: sha(), remarks: vec![remark] });
+        check(
+            description,
+            "PullRequestReport",
+            &PullRequestReport { number: 7, pull_request: standing, head: sha(), comments: vec![remark] },
+        );
     }
-    let evidence = EvidenceWork { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceWork::default() };
-    check(description, "EvidenceWork", &evidence);
+    let evidence = EvidenceReport { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceReport::default() };
+    check(description, "EvidenceReport", &evidence);
     check(
         description,
-        "Enroll",
-        &Enroll { join_token: "t".to_owned(), factory_id: factory.clone(), nonce: Some(id()) },
+        "EnrolRequest",
+        &EnrolRequest { join_token: "t".to_owned(), factory_id: factory.clone(), nonce: Some(id()) },
     );
-    let claim = Claim {
+    let claim = ClaimRequest {
         factory_id: Some(factory),
         instance: id(),
         claim_nonce: id(),
@@ -238,17 +262,17 @@ fn check_others(description: &Description) {
         products: Some(products().into_iter().collect()),
         except_products: vec!["other".parse().unwrap()],
     };
-    check(description, "Claim", &claim);
+    check(description, "ClaimRequest", &claim);
 }
 
-/// A client that knows nothing but the description.
+/// A client that knows only the OpenAPI document.
 struct Outsider<'f> {
     fleet: &'f Fleet,
     description: Description,
 }
 
 impl Outsider<'_> {
-    /// One request; path parameters are given by the path itself, the template names the operation.
+    /// One request; the path has its parameters, the template names the operation.
     async fn call(&self, token: &str, method: &str, template: &str, path: &str, body: Option<Value>) -> Answer {
         let mut asking = Asking::new(method.to_uppercase().parse().unwrap(), path).token(token);
         if let Some(body) = &body {
@@ -263,9 +287,9 @@ impl Outsider<'_> {
     }
 }
 
-/// A job's whole life by requests that are written from the description alone.
+/// A job from submit to ship, by requests written from the OpenAPI document alone.
 #[tokio::test]
-async fn a_jobs_whole_life_fits_the_description() {
+async fn a_jobs_lifecycle_matches_the_openapi_document() {
     let fleet = Fleet::start().await;
     let outsider = Outsider { description: description(&fleet).await, fleet: &fleet };
     let factory = fleet.factory("mac-1").await;
@@ -285,18 +309,18 @@ async fn a_jobs_whole_life_fits_the_description() {
             break data;
         }
     };
-    let accept = json!({ "do": "accept", "jobId": job, "dispatchSeq": offer["dispatchSeq"], "claimNonce": id::<domain::ClaimNonce>(), "instance": factory.instance });
+    let accept = json!({ "op": "accept", "jobId": job, "dispatchSeq": offer["dispatchSeq"], "claimNonce": id::<domain::ClaimNonce>(), "instance": factory.instance });
     let work = |operation: Value| json!({ "operations": [operation] });
     let many = "/api/fleet/work";
     let accepted = outsider.call(&factory.token, "post", many, many, Some(work(accept))).await.json();
     let epoch = &accepted["results"][0]["accepted"]["leaseEpoch"];
-    let start = json!({ "do": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" });
+    let start = json!({ "op": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" });
     let started = outsider.call(&factory.token, "post", many, many, Some(work(start))).await.json();
     assert_eq!(started["results"][0]["stage"]["stage"], "building", "{started:#}");
-    let complete = json!({ "do": "complete", "jobId": job, "leaseEpoch": epoch, "sha": sha() });
+    let complete = json!({ "op": "complete", "jobId": job, "leaseEpoch": epoch, "sha": sha() });
     let completed = outsider.call(&factory.token, "post", many, many, Some(work(complete))).await.json();
     let order = &completed["results"][0]["completed"]["promote"]["leaseEpoch"];
-    let promote = json!({ "do": "promote", "jobId": job, "leaseEpoch": order, "outcome": { "result": "done" } });
+    let promote = json!({ "op": "promote", "jobId": job, "leaseEpoch": order, "outcome": { "result": "done" } });
     let promoted = outsider.call(&factory.token, "post", many, many, Some(work(promote))).await.json();
     assert_eq!(promoted["results"][0]["status"], 200, "{promoted:#}");
 
@@ -339,9 +363,9 @@ async fn check_events(fleet: &Fleet, description: &Description, job: &str) {
     }
 }
 
-/// Misspelled keys and numbers beyond their bounds, in the body and in the query.
+/// Misspelled keys and numbers out of bounds, in the body and in the query.
 #[tokio::test]
-async fn what_the_description_does_not_allow_is_refused() {
+async fn requests_outside_the_openapi_document_are_rejected() {
     let fleet = Fleet::start().await;
     let outsider = Outsider { description: description(&fleet).await, fleet: &fleet };
     let refused = |method: &str, path: &str, body: Option<Value>| {
@@ -370,9 +394,9 @@ async fn what_the_description_does_not_allow_is_refused() {
     assert_eq!(refused("POST", "/tokens", Some(token)).await.0, "invalid");
 }
 
-/// Releases one apart work together: what a newer worker says in addition is ignored, and shows in the metrics.
+/// Releases one apart work together: unknown keys of a newer worker are ignored, and counted in the metrics.
 #[tokio::test]
-async fn a_newer_worker_is_understood_and_counted() {
+async fn unknown_keys_of_a_newer_worker_are_counted() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let beat = json!({

@@ -1,31 +1,32 @@
-//! A running coordinator with its server, and factories that do what a test tells them.
+//! A running coordinator with its server, and simulated factories.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
+use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{
-    Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, Grant, InstanceId, JobHistory, JobId, Message, Position,
-    ProductId, Recorded, Scope, StageName,
+    Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, InstanceId, JobHistory, JobId, Message, Position, ProductId,
+    Scope, StageName, StoredEvent, TokenScope,
 };
 use protocol::{
-    Accept, Accepted, Client, ClientError, CompleteWork, Completed, Endpoint, Enroll, Enrolled, ErrandOutcome,
-    ErrandReport, EventStream, Heartbeat, HeartbeatAnswer, JobDetail, NewToken, PROTOCOL_VERSION, ProductSettings,
-    StageAnswer, StartWork, Submit, Submitted, TokenMade, Trust,
+    AcceptRequest, AcceptResponse, Client, ClientError, CompletionReport, CompletionResponse, CreateTokenRequest,
+    CreateTokenResponse, Endpoint, EnrolRequest, EnrolResponse, ErrandOutcome, ErrandReport, EventStream, Heartbeat,
+    HeartbeatResponse, JobDetail, PROTOCOL_VERSION, ProductSettings, StageResponse, StartReport, SubmitRequest,
+    SubmitResponse, Trust,
 };
-use server::{Limits, Options, Server, Vault};
-use store::{DirectoryLogs, Sqlite};
+use server::{BackupService, Limits, Options, Server};
+use store::{DirectoryLogs, SqliteStore};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::shelf::Shelf;
 
-/// Nothing in these stories takes longer on a machine that is only slow.
+/// The time-out of a step: no step takes longer, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running coordinator with its server.
@@ -35,7 +36,7 @@ pub(crate) struct Fleet {
     pub(crate) admin: Client,
     pub(crate) admin_token: String,
     pub(crate) shelf: Arc<Shelf>,
-    pub(crate) store: Arc<Sqlite>,
+    pub(crate) store: Arc<SqliteStore>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: JoinSet<()>,
     pub(crate) coordinator: Arc<Coordinator>,
@@ -57,27 +58,27 @@ impl Fleet {
         Self::on(tempfile::tempdir().unwrap(), options).await
     }
 
-    /// A fleet on the database in a folder; a new one where there is none.
+    /// A fleet on the database in a directory; creates it if there is none.
     pub(crate) async fn on(dir: TempDir, options: Options) -> Self {
         let dir = Arc::new(dir);
-        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         Self::over(options, Arc::new(SystemClock::new()), dir, store, None).await
     }
 
-    /// A fleet that goes by a clock of the test's own.
+    /// A fleet with the test's own clock.
     pub(crate) async fn by(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         Self::over(Options { limits, ..Options::default() }, clock, dir, store, None).await
     }
 
-    /// A fleet on a store that is open already, in its folder.
-    pub(crate) async fn on_store(dir: Arc<TempDir>, store: Sqlite, admin_token: String) -> Self {
+    /// A fleet on an open store, in its directory.
+    pub(crate) async fn on_store(dir: Arc<TempDir>, store: SqliteStore, admin_token: String) -> Self {
         let clock = Arc::new(SystemClock::new());
         Self::over(Options::default(), clock, dir, Arc::new(store), Some(admin_token)).await
     }
 
-    /// Stops everything and closes the store; the folder and the admin's token stay.
+    /// Stops everything and closes the store; keeps the directory and the admin token.
     pub(crate) async fn end(self) -> (Arc<TempDir>, String) {
         self.coordinator.stop();
         self.shutdown.cancel();
@@ -85,7 +86,7 @@ impl Fleet {
         (Arc::clone(&self.dir), self.admin_token.clone())
     }
 
-    /// The database as it is now, as `copy.db` in a folder of its own.
+    /// A copy of the database, as `copy.db` in a directory of its own.
     pub(crate) async fn copy_of_the_database(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         self.store.back_up(&folder.path().join("copy.db"), self.coordinator.clock().now()).await.unwrap();
@@ -110,7 +111,7 @@ impl Fleet {
         options: Options,
         clock: Arc<dyn Clock>,
         dir: Arc<TempDir>,
-        store: Arc<Sqlite>,
+        store: Arc<SqliteStore>,
         admin_token: Option<String>,
     ) -> Self {
         let ports = Ports {
@@ -130,8 +131,10 @@ impl Fleet {
         };
         let listen = SocketAddr::new(options.listen.ip(), 0);
         let shelf = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));
-        let server =
-            Server::bind(Options { listen, ..options }).await.unwrap().with_vault(Arc::clone(&shelf) as Arc<dyn Vault>);
+        let server = Server::bind(Options { listen, ..options })
+            .await
+            .unwrap()
+            .with_vault(Arc::clone(&shelf) as Arc<dyn BackupService>);
         let (address, base) = (server.address(), server.base());
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();
@@ -151,8 +154,8 @@ impl Fleet {
     }
 
     /// The secret of a new token.
-    pub(crate) async fn token(&self, grant: Grant) -> TokenMade {
-        let request = NewToken { name: "story".to_owned(), grant, ttl_seconds: None };
+    pub(crate) async fn token(&self, grant: TokenScope) -> CreateTokenResponse {
+        let request = CreateTokenRequest { name: "story".to_owned(), grant, ttl_seconds: None };
         self.admin.post("/tokens", &request).await.unwrap()
     }
 
@@ -162,19 +165,19 @@ impl Fleet {
         let _: serde_json::Value = self.admin.call(http::Method::PUT, &path, Some(&settings)).await.unwrap();
     }
 
-    /// A factory that has enrolled and given a sign of life.
+    /// A factory that has enrolled and sent a heartbeat.
     pub(crate) async fn factory(&self, name: &str) -> Worker {
         self.factory_for(name, &[]).await
     }
 
-    /// A factory whose token covers only these products; all when there are none.
+    /// A factory whose token is limited to these products; all when empty.
     pub(crate) async fn factory_for(&self, name: &str, products: &[&str]) -> Worker {
         let id: FactoryId = name.parse().unwrap();
         let products = products.iter().map(|product| product.parse().unwrap()).collect();
-        let grant = Grant::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new() };
+        let grant = TokenScope::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new() };
         let join_token = self.token(grant).await.secret;
-        let request = Enroll { join_token, factory_id: id.clone(), nonce: None };
-        let enrolled: Enrolled = self.client("").post("/factories/enroll", &request).await.unwrap();
+        let request = EnrolRequest { join_token, factory_id: id.clone(), nonce: None };
+        let enrolled: EnrolResponse = self.client("").post("/factories/enroll", &request).await.unwrap();
         let instance = InstanceId::new(self.coordinator.clock().now(), random());
         let client = self.client(&enrolled.token);
         let worker = Worker { id, instance, client, token: enrolled.token };
@@ -184,19 +187,19 @@ impl Fleet {
 
     /// Submits a manifest.
     pub(crate) async fn submit(&self, body_md: &str) -> JobId {
-        let request = Submit { body_md: body_md.to_owned(), ..Submit::default() };
-        let submitted: Submitted = self.admin.post("/jobs", &request).await.unwrap();
+        let request = SubmitRequest { body_md: body_md.to_owned(), ..SubmitRequest::default() };
+        let submitted: SubmitResponse = self.admin.post("/jobs", &request).await.unwrap();
         submitted.job.id
     }
 
-    /// A job as it is now.
+    /// The current state of a job.
     pub(crate) async fn job(&self, id: JobId) -> JobDetail {
         self.admin.get(&format!("/jobs/{id}")).await.unwrap()
     }
 
     /// The whole log, from the store itself.
-    pub(crate) async fn log(&self) -> Vec<Recorded> {
-        let mut log: Vec<Recorded> = Vec::new();
+    pub(crate) async fn log(&self) -> Vec<StoredEvent> {
+        let mut log: Vec<StoredEvent> = Vec::new();
         loop {
             let after = log.last().map_or(Position(0), |last| last.position);
             let page = self.store.events(&Scope::Fleet, after, 1_000).await.unwrap();
@@ -215,7 +218,7 @@ impl Fleet {
         names
     }
 
-    /// Everything that a refused request must leave as it was.
+    /// The state that a rejected request must not change.
     pub(crate) async fn state(&self) -> (Vec<(ProductId, StageName, u64)>, Option<Position>) {
         let census = self.store.census().await.unwrap();
         (census, self.log().await.last().map(|last| last.position))
@@ -229,7 +232,7 @@ impl Drop for Fleet {
     }
 }
 
-/// A factory that does what a test tells it.
+/// A simulated factory.
 pub(crate) struct Worker {
     pub(crate) id: FactoryId,
     pub(crate) instance: InstanceId,
@@ -238,7 +241,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) async fn beat(&self) -> Result<HeartbeatAnswer, ClientError> {
+    pub(crate) async fn beat(&self) -> Result<HeartbeatResponse, ClientError> {
         let beat = Heartbeat {
             instance: self.instance,
             capabilities: ["os:linux", "engine:command"].iter().map(|token| token.parse().unwrap()).collect(),
@@ -265,17 +268,17 @@ impl Worker {
         self.client.events(&path, None).await.unwrap()
     }
 
-    pub(crate) async fn accept(&self, offer: &Message) -> Result<Accepted, ClientError> {
+    pub(crate) async fn accept(&self, offer: &Message) -> Result<AcceptResponse, ClientError> {
         self.accept_as(&self.claim(offer)).await
     }
 
-    pub(crate) async fn accept_as(&self, claim: &Accept) -> Result<Accepted, ClientError> {
+    pub(crate) async fn accept_as(&self, claim: &AcceptRequest) -> Result<AcceptResponse, ClientError> {
         self.client.post("/accept", claim).await
     }
 
-    /// A claim with a nonce of its own.
-    pub(crate) fn claim(&self, offer: &Message) -> Accept {
-        Accept {
+    /// An accept request with a new nonce.
+    pub(crate) fn claim(&self, offer: &Message) -> AcceptRequest {
+        AcceptRequest {
             job_id: offer.job_id,
             dispatch_seq: offer.dispatch_seq,
             claim_nonce: domain::ClaimNonce::from_bytes(random()),
@@ -284,8 +287,8 @@ impl Worker {
         }
     }
 
-    pub(crate) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageAnswer, ClientError> {
-        let request = StartWork { lease_epoch: epoch, engine: "command".parse().unwrap() };
+    pub(crate) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageResponse, ClientError> {
+        let request = StartReport { lease_epoch: epoch, engine: "command".parse().unwrap() };
         self.client.post(&format!("/jobs/{job}/start"), &request).await
     }
 
@@ -294,8 +297,8 @@ impl Worker {
         job: JobId,
         epoch: Epoch,
         sha: Option<CommitSha>,
-    ) -> Result<Completed, ClientError> {
-        let request = CompleteWork { lease_epoch: epoch, sha, ..CompleteWork::default() };
+    ) -> Result<CompletionResponse, ClientError> {
+        let request = CompletionReport { lease_epoch: epoch, sha, ..CompletionReport::default() };
         self.client.post(&format!("/jobs/{job}/complete"), &request).await
     }
 
@@ -304,19 +307,19 @@ impl Worker {
         job: JobId,
         epoch: Epoch,
         outcome: ErrandOutcome,
-    ) -> Result<StageAnswer, ClientError> {
+    ) -> Result<StageResponse, ClientError> {
         let request = ErrandReport { lease_epoch: epoch, outcome, pull_request: None, conflicts_with: None };
         self.client.post(&format!("/jobs/{job}/promote"), &request).await
     }
 
-    /// Waits for the next offer and takes it.
-    pub(crate) async fn take_next(&self, inbox: &mut EventStream) -> Accepted {
+    /// Waits for the next offer and accepts it.
+    pub(crate) async fn take_next(&self, inbox: &mut EventStream) -> AcceptResponse {
         let offer = next_offer(inbox).await;
         self.accept(&offer).await.unwrap()
     }
 }
 
-/// The next job that is offered through an inbox.
+/// The next offer of an inbox.
 pub(crate) async fn next_offer(inbox: &mut EventStream) -> Message {
     loop {
         let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
@@ -326,12 +329,12 @@ pub(crate) async fn next_offer(inbox: &mut EventStream) -> Message {
     }
 }
 
-/// What a future comes to, unless it takes so long that something must be wrong.
+/// The result of a future, with a time-out.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
 }
 
-/// Asks until the answer is yes.
+/// Polls until the condition is true.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
     let clock = SystemClock::new();
     let asking = async {
@@ -347,7 +350,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     (&SystemEntropy as &dyn Entropy).bytes()
 }
 
-/// The code of a refusal.
+/// The code of an error.
 pub(crate) fn code<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> String {
     let error = answer.expect_err("it should have been refused");
     error.code().unwrap_or_else(|| panic!("no code in {error:?}")).to_owned()

@@ -1,4 +1,4 @@
-//! What the server does about those who should not be there.
+//! Protection against unauthorised, slow and greedy clients.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn unknown_paths_and_methods_are_problems_too() {
 }
 
 #[tokio::test]
-async fn answers_are_for_their_caller_alone() {
+async fn answers_are_neither_cached_nor_sniffed() {
     let fleet = Fleet::start().await;
 
     for path in ["/", "/healthz", JOBS, "/nowhere"] {
@@ -92,7 +92,7 @@ async fn answers_are_for_their_caller_alone() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_slow_to_ask_is_dropped() {
+async fn a_client_that_sends_its_head_slowly_is_disconnected() {
     let fleet = Fleet::limited(Limits { header_time_max: Duration::from_millis(200), ..Limits::default() }).await;
     let mut stream = TcpStream::connect(fleet.address).await.unwrap();
     stream.write_all(b"GET /healthz HT").await.unwrap();
@@ -104,7 +104,7 @@ async fn a_client_that_is_slow_to_ask_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_given_up() {
+async fn a_body_that_never_ends_times_out() {
     let fleet = Fleet::limited(Limits { body_time_max: Duration::from_millis(200), ..Limits::default() }).await;
     let mut stream = TcpStream::connect(fleet.address).await.unwrap();
     let head = format!(
@@ -142,7 +142,7 @@ async fn a_body_of_a_gigabyte_is_refused_before_it_arrives() {
 
 /// Idle connections lock out no new client (SECURITY, slow or greedy clients).
 #[tokio::test]
-async fn idle_connections_make_room_for_new_ones() {
+async fn idle_connections_are_closed_for_new_ones() {
     let fleet = Fleet::limited(Limits { connections_max: 4, ..Limits::default() }).await;
     let mut events = fleet.admin.events("/events/stream", None).await.unwrap();
     soon(events.next()).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_connection_waits_while_all_others_are_busy() {
 }
 
 #[tokio::test]
-async fn every_secret_stays_out_of_what_is_shown() {
+async fn secrets_never_appear_in_output() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
 

@@ -1,4 +1,4 @@
-//! A token is sent only to the coordinator that issued it, and TLS faults say what to do.
+//! A token is sent only to the coordinator that issued it, and TLS errors name the remedy.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::fleet::Fleet;
 use crate::raw::{Asking, ask};
 
-/// A process that listens where a coordinator might, answers everything with `answer`, and keeps what it was sent.
+/// A process that listens on a coordinator's address, answers everything with `answer`, and records what it receives.
 struct Impostor {
     base: String,
     heard: Arc<Mutex<Vec<u8>>>,
@@ -97,7 +97,7 @@ async fn a_process_that_takes_the_address_over_does_not_get_the_token() {
 }
 
 #[tokio::test]
-async fn another_coordinator_says_that_it_does_not_know_the_token() {
+async fn another_coordinator_reports_an_unknown_token() {
     let (ours, other) = (Fleet::start().await, Fleet::start().await);
 
     let asked: Result<JobList, ClientError> = other.client(&ours.admin_token).get("/jobs").await;
@@ -167,7 +167,7 @@ async fn a_pinned_certificate_is_accepted_whatever_its_name() {
 }
 
 #[tokio::test]
-async fn tls_faults_say_what_to_do() {
+async fn tls_errors_name_the_remedy() {
     let (here, plain) = (certified("localhost").await, Fleet::start().await);
     let token = &here.fleet.admin_token;
     let jobs = async |base: String| {

@@ -1,12 +1,12 @@
-//! The whole life of a job, by HTTP.
+//! A job from submit to ship, over HTTP.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use domain::{CommitSha, ErrandKind, StageName};
 use protocol::{
-    Action, ActionRequest, ErrandOutcome, EventList, Explained, FactoryView, Held, JobView, LeaseView, LogAppended,
-    Renew, Renewed, RunList,
+    Action, ActionRequest, AppendLogResponse, ErrandOutcome, EventList, FactoryView, HeldJob, JobExplanation, JobView,
+    LeaseView, RenewRequest, RenewResponse, RunList,
 };
 use serde_json::json;
 
@@ -31,8 +31,8 @@ async fn a_job_goes_from_submit_to_shipped() {
     assert_eq!(factory.start(id, epoch).await.unwrap().stage, StageName::Building);
 
     let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset=0");
-    let appended: LogAppended = factory.client.post_bytes(&path, Bytes::from_static(b"hello\n")).await.unwrap();
-    assert_eq!(appended, LogAppended { length: 6 });
+    let appended: AppendLogResponse = factory.client.post_bytes(&path, Bytes::from_static(b"hello\n")).await.unwrap();
+    assert_eq!(appended, AppendLogResponse { length: 6 });
 
     let completed = factory.complete(id, epoch, Some(sha())).await.unwrap();
     assert_eq!(completed.stage, StageName::Testing);
@@ -71,7 +71,8 @@ async fn a_log_is_followed_while_the_engine_prints() {
     let mut seen = Vec::new();
     for (offset, chunk) in [(0, "one\n"), (4, "two\n"), (8, "three\n")] {
         let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset={offset}");
-        let _: LogAppended = factory.client.post_bytes(&path, Bytes::from_static(chunk.as_bytes())).await.unwrap();
+        let _: AppendLogResponse =
+            factory.client.post_bytes(&path, Bytes::from_static(chunk.as_bytes())).await.unwrap();
         seen.extend_from_slice(&soon(log.next()).await.unwrap().expect("the run goes on"));
     }
     factory.complete(id, epoch, None).await.unwrap();
@@ -81,7 +82,7 @@ async fn a_log_is_followed_while_the_engine_prints() {
 }
 
 #[tokio::test]
-async fn a_log_can_be_followed_before_there_is_anything_in_it() {
+async fn an_empty_log_can_be_followed() {
     let fleet = Fleet::start().await;
     let id = fleet.submit(MANIFEST).await;
     let mut log = fleet.admin.bytes(&format!("/jobs/{id}/logs?follow=true")).await.unwrap();
@@ -91,7 +92,7 @@ async fn a_log_can_be_followed_before_there_is_anything_in_it() {
     let epoch = factory.take_next(&mut inbox).await.lease_epoch;
     factory.start(id, epoch).await.unwrap();
     let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset=0");
-    let _: LogAppended = factory.client.post_bytes(&path, Bytes::from_static(b"hello\n")).await.unwrap();
+    let _: AppendLogResponse = factory.client.post_bytes(&path, Bytes::from_static(b"hello\n")).await.unwrap();
 
     assert_eq!(soon(log.next()).await.unwrap(), Some(Bytes::from_static(b"hello\n")));
 }
@@ -107,13 +108,14 @@ async fn a_lease_is_shown_renewed_and_released() {
     let lease: LeaseView = fleet.admin.get(&format!("/jobs/{id}/lease")).await.unwrap();
     assert_eq!((lease.lease_epoch, lease.holder_factory_id), (epoch, Some(factory.id.clone())));
 
-    let renewal = Renew {
+    let renewal = RenewRequest {
         instance: factory.instance,
-        held: vec![Held { job_id: id, lease_epoch: epoch }.into()],
+        held: vec![HeldJob { job_id: id, lease_epoch: epoch }.into()],
         load: 0.5,
         disk_free_bytes: None,
     };
-    let renewed: Renewed = factory.client.post(&format!("/factories/{}/renew", factory.id), &renewal).await.unwrap();
+    let renewed: RenewResponse =
+        factory.client.post(&format!("/factories/{}/renew", factory.id), &renewal).await.unwrap();
     assert_eq!(renewed.lost, vec![]);
 
     let one = json!({ "leaseEpoch": epoch, "instance": factory.instance });
@@ -130,7 +132,7 @@ async fn a_lease_is_shown_renewed_and_released() {
 }
 
 #[tokio::test]
-async fn a_failure_that_can_be_tried_again_waits_for_its_backoff() {
+async fn a_retryable_failure_waits_for_its_backoff() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -139,13 +141,13 @@ async fn a_failure_that_can_be_tried_again_waits_for_its_backoff() {
     factory.start(id, epoch).await.unwrap();
 
     let failure = json!({ "jobId": id, "leaseEpoch": epoch, "reason": "crash", "message": "it fell over" });
-    let failed: protocol::Failed = factory.client.post("/fail", &failure).await.unwrap();
+    let failed: protocol::FailureResponse = factory.client.post("/fail", &failure).await.unwrap();
 
     assert_eq!(failed.stage, StageName::Queued);
     assert!(failed.not_before.is_some());
-    let again: Result<protocol::Failed, _> = factory.client.post("/fail", &failure).await;
+    let again: Result<protocol::FailureResponse, _> = factory.client.post("/fail", &failure).await;
     assert_eq!(code(again), "fenced", "the same report changes nothing the second time");
-    let explained: Explained = fleet.admin.get(&format!("/jobs/{id}/explain")).await.unwrap();
+    let explained: JobExplanation = fleet.admin.get(&format!("/jobs/{id}/explain")).await.unwrap();
     assert!(explained.summary.contains("it fell over"), "{}", explained.summary);
 }
 
@@ -171,13 +173,13 @@ async fn a_cancelled_job_is_taken_from_its_holder_at_once() {
     })
     .await;
     let directive: serde_json::Value = serde_json::from_str(&event.data).unwrap();
-    assert_eq!(directive, json!({ "do": "cancel", "jobId": id, "leaseEpoch": epoch }));
+    assert_eq!(directive, json!({ "op": "cancel", "jobId": id, "leaseEpoch": epoch }));
     assert_eq!(code(factory.complete(id, epoch, None).await), "fenced");
     assert_eq!(serde_json::to_value(Action::Cancel).unwrap(), "cancel");
 }
 
 #[tokio::test]
-async fn a_factory_is_seen_drained_and_forgotten() {
+async fn a_factory_is_listed_drained_and_removed() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let _inbox = factory.inbox().await;
@@ -197,7 +199,7 @@ async fn a_rotated_token_works_beside_the_old_one() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
 
-    let rotated: protocol::TokenRotated =
+    let rotated: protocol::RotateTokenResponse =
         factory.client.post("/factories/mac-1/token/rotate", &json!({})).await.unwrap();
 
     let renewed = fleet.client(&rotated.token);

@@ -1,16 +1,16 @@
-//! Usage limits, progress and evidence, by HTTP.
+//! Usage limits, progress and evidence, over HTTP.
 
 use domain::{Epoch, StageName};
 use protocol::{
-    CredentialList, EvidenceKept, Explained, FactoryView, Held, Holding, Progress, ProgressEvent, QuotaAnswer, Renew,
-    Renewed, RunEvidence, Work, WorkAnswer, WorkOperation, WorkOutcome,
+    CredentialList, EvidenceResponse, FactoryView, HeldJob, HeldJobProgress, JobExplanation, Progress, ProgressEvent,
+    QuotaResponse, RenewRequest, RenewResponse, RunEvidence, WorkOperation, WorkOutcome, WorkRequest, WorkResponse,
 };
 use serde_json::json;
 
 use crate::fleet::{Fleet, code, next_offer, soon};
 
 #[tokio::test]
-async fn a_used_up_window_is_told_waited_for_and_ended_by_a_person() {
+async fn an_exhausted_quota_is_reported_awaited_and_resumed() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -20,12 +20,12 @@ async fn a_used_up_window_is_told_waited_for_and_ended_by_a_person() {
 
     let hit =
         json!({ "leaseEpoch": epoch, "engine": "command", "window": "five_hour", "resetsAt": "2099-01-01T00:00:00Z" });
-    let answer: QuotaAnswer = factory.client.post(&format!("/jobs/{id}/quota"), &hit).await.unwrap();
+    let answer: QuotaResponse = factory.client.post(&format!("/jobs/{id}/quota"), &hit).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Queued);
-    let explained: Explained = fleet.admin.get(&format!("/jobs/{id}/explain")).await.unwrap();
+    let explained: JobExplanation = fleet.admin.get(&format!("/jobs/{id}/explain")).await.unwrap();
     assert!(explained.summary.starts_with("waiting for command/five_hour to reset at "), "{}", explained.summary);
-    let again: Result<QuotaAnswer, _> = factory.client.post(&format!("/jobs/{id}/quota"), &hit).await;
+    let again: Result<QuotaResponse, _> = factory.client.post(&format!("/jobs/{id}/quota"), &hit).await;
     assert_eq!(code(again), "fenced");
     let view: FactoryView = fleet.admin.get("/factories/mac-1").await.unwrap();
     assert!(view.engines[0].window_until.is_some());
@@ -38,27 +38,27 @@ async fn a_used_up_window_is_told_waited_for_and_ended_by_a_person() {
 }
 
 #[tokio::test]
-async fn a_window_can_be_reported_among_many_operations() {
+async fn a_quota_report_can_be_part_of_a_batch() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
     let id = fleet.submit("# One\n").await;
     let epoch = factory.take_next(&mut inbox).await.lease_epoch;
     factory.start(id, epoch).await.unwrap();
-    let quota = json!({ "do": "quota", "jobId": id, "leaseEpoch": epoch, "engine": "command" });
+    let quota = json!({ "op": "quota", "jobId": id, "leaseEpoch": epoch, "engine": "command" });
     let operation: WorkOperation = serde_json::from_value(quota).unwrap();
 
-    let answer: WorkAnswer =
-        factory.client.post("/work", &Work { operations: vec![operation.clone(), operation] }).await.unwrap();
+    let answer: WorkResponse =
+        factory.client.post("/work", &WorkRequest { operations: vec![operation.clone(), operation] }).await.unwrap();
 
     let statuses: Vec<u16> = answer.results.iter().map(|result| result.status).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
     let told = answer.results.into_iter().find(|result| result.status == 200).unwrap().outcome;
-    assert!(matches!(told, WorkOutcome::Quota(QuotaAnswer { stage: StageName::Queued, until: Some(_) })));
+    assert!(matches!(told, WorkOutcome::Quota(QuotaResponse { stage: StageName::Queued, until: Some(_) })));
 }
 
 #[tokio::test]
-async fn progress_is_streamed_without_a_position_and_shown_with_the_job() {
+async fn progress_is_streamed_without_a_position() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -69,14 +69,14 @@ async fn progress_is_streamed_without_a_position_and_shown_with_the_job() {
     let hello = soon(stream.next()).await.unwrap().unwrap();
 
     let progress = Progress { doing: Some("Edit src/lib.rs".to_owned()), turns: Some(2), ..Progress::default() };
-    let held = Held { job_id: id, lease_epoch: epoch };
-    let renewal = Renew {
+    let held = HeldJob { job_id: id, lease_epoch: epoch };
+    let renewal = RenewRequest {
         instance: factory.instance,
-        held: vec![Holding { held, progress: Some(progress.clone()) }],
+        held: vec![HeldJobProgress { held, progress: Some(progress.clone()) }],
         load: 0.5,
         disk_free_bytes: None,
     };
-    let _: Renewed = factory.client.post("/factories/mac-1/renew", &renewal).await.unwrap();
+    let _: RenewResponse = factory.client.post("/factories/mac-1/renew", &renewal).await.unwrap();
 
     let event = soon(stream.next()).await.unwrap().unwrap();
     assert_eq!((event.event.as_str(), &event.id), ("progress", &hello.id), "a client resumes where it was");
@@ -98,8 +98,8 @@ async fn evidence_is_kept_for_a_run_and_read_by_its_number() {
     let path = format!("/jobs/{id}/runs/evidence");
 
     let shown = json!({ "leaseEpoch": epoch, "diff": "+one\u{1b}[2J\n", "ending": "done" });
-    let kept: EvidenceKept = factory.client.post(&path, &shown).await.unwrap();
-    let stale: Result<EvidenceKept, _> = factory.client.post(&path, &json!({ "leaseEpoch": Epoch(99) })).await;
+    let kept: EvidenceResponse = factory.client.post(&path, &shown).await.unwrap();
+    let stale: Result<EvidenceResponse, _> = factory.client.post(&path, &json!({ "leaseEpoch": Epoch(99) })).await;
     factory.complete(id, epoch, None).await.unwrap();
 
     assert!(kept.length > 0);

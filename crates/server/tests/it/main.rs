@@ -1,4 +1,4 @@
-//! Stories: HTTP in, HTTP out, with a real store, a real broker and real connections.
+//! End-to-end tests over HTTP, with a real store, a real broker and real connections.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod accepting;

@@ -1,12 +1,14 @@
 //! Many worker operations in one request.
 
 use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, StageName};
-use protocol::{Accept, CompleteWork, FailWork, StartWork, Work, WorkAnswer, WorkOperation, WorkOutcome};
+use protocol::{
+    AcceptRequest, CompletionReport, FailureReport, StartReport, WorkOperation, WorkOutcome, WorkRequest, WorkResponse,
+};
 
 use crate::fleet::{Fleet, code, random};
 
 #[tokio::test]
-async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
+async fn each_batch_operation_has_the_outcome_of_its_own_route() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -17,18 +19,18 @@ async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
         held.push((accepted.assignment.job_id, accepted.lease_epoch));
     }
     let unknown = JobId::from_bytes([7; 16]);
-    let start = |epoch| StartWork { lease_epoch: epoch, engine: "command".parse().unwrap() };
-    let fail = FailWork {
+    let start = |epoch| StartReport { lease_epoch: epoch, engine: "command".parse().unwrap() };
+    let fail = FailureReport {
         lease_epoch: held[2].1,
         reason: domain::FailureReason::Crash,
-        again: domain::Again::default(),
+        again: domain::Retryability::default(),
         message: None,
         checkpoint: None,
         insights: Default::default(),
         evidence: vec![],
         no_changes: false,
     };
-    let accept = Accept {
+    let accept = AcceptRequest {
         job_id: unknown,
         dispatch_seq: DispatchSeq(1),
         claim_nonce: ClaimNonce::from_bytes(random()),
@@ -39,11 +41,11 @@ async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
         WorkOperation::Start { job_id: held[0].0, request: start(held[0].1) },
         WorkOperation::Start { job_id: held[1].0, request: start(Epoch(99)) },
         WorkOperation::Fail { job_id: held[2].0, request: fail },
-        WorkOperation::Complete { job_id: unknown, request: CompleteWork::default() },
+        WorkOperation::Complete { job_id: unknown, request: CompletionReport::default() },
         WorkOperation::Accept { request: accept },
     ];
 
-    let answer: WorkAnswer = factory.client.post("/work", &Work { operations }).await.unwrap();
+    let answer: WorkResponse = factory.client.post("/work", &WorkRequest { operations }).await.unwrap();
 
     let told: Vec<_> = answer
         .results
@@ -61,18 +63,18 @@ async fn each_operation_has_the_outcome_that_its_own_route_would_give() {
 }
 
 #[tokio::test]
-async fn too_many_operations_are_refused_whole() {
+async fn a_batch_with_too_many_operations_is_rejected() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let operation = WorkOperation::Start {
         job_id: JobId::from_bytes([7; 16]),
-        request: StartWork { lease_epoch: Epoch(1), engine: "command".parse().unwrap() },
+        request: StartReport { lease_epoch: Epoch(1), engine: "command".parse().unwrap() },
     };
 
-    let all = Work { operations: vec![operation.clone(); 1_000] };
-    let answer: WorkAnswer = factory.client.post("/work", &all).await.unwrap();
-    let more = Work { operations: vec![operation; 1_001] };
-    let refused: Result<WorkAnswer, _> = factory.client.post("/work", &more).await;
+    let all = WorkRequest { operations: vec![operation.clone(); 1_000] };
+    let answer: WorkResponse = factory.client.post("/work", &all).await.unwrap();
+    let more = WorkRequest { operations: vec![operation; 1_001] };
+    let refused: Result<WorkResponse, _> = factory.client.post("/work", &more).await;
 
     assert_eq!(answer.results.len(), 1_000);
     assert_eq!(code(refused), "invalid");

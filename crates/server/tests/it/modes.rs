@@ -1,16 +1,16 @@
 //! Modes and claims over HTTP [D1].
 
-use domain::{ClaimNonce, Flags, Grant, Mode, ProductId};
+use domain::{ClaimNonce, DispatchModes, Mode, ProductId, TokenScope};
 use http::{Method, StatusCode};
-use protocol::{Claim, ClientError, JobDetail, ProductSettings, QueueNews};
+use protocol::{ClaimRequest, ClientError, JobDetail, ProductSettings, QueueVersion};
 use serde_json::json;
 
 use crate::fleet::{Fleet, Worker, code, random, soon};
 use crate::raw::{Asking, ask};
 
-fn claim(worker: &Worker, limit: u32) -> Claim {
+fn claim(worker: &Worker, limit: u32) -> ClaimRequest {
     let claim_nonce = ClaimNonce::from_bytes(random());
-    Claim {
+    ClaimRequest {
         factory_id: Some(worker.id.clone()),
         instance: worker.instance,
         claim_nonce,
@@ -25,7 +25,7 @@ fn product(name: &str) -> ProductId {
 }
 
 #[tokio::test]
-async fn a_claim_answers_like_an_accept_and_a_dry_run_leaves_everything_as_it_was() {
+async fn a_claim_answers_like_an_accept_and_a_dry_run_is_inert() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     fleet.admin.set_mode(None, Some(Mode::Poll)).await.unwrap();
@@ -50,7 +50,7 @@ async fn a_claim_answers_like_an_accept_and_a_dry_run_leaves_everything_as_it_wa
 }
 
 #[tokio::test]
-async fn a_queue_that_did_not_move_is_not_sent_again_and_a_restart_never_looks_like_no_move() {
+async fn an_unchanged_queue_gives_304_but_not_after_a_restart() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     fleet.admin.set_mode(None, Some(Mode::Gate)).await.unwrap();
@@ -58,13 +58,13 @@ async fn a_queue_that_did_not_move_is_not_sent_again_and_a_restart_never_looks_l
     let look = |client: protocol::Client, tag: Option<String>| async move {
         client.queue_state(&[product("default")], tag.as_deref()).await.unwrap()
     };
-    let version = |news: &QueueNews| match news {
-        QueueNews::Moved { products, .. } => products[0].version,
-        QueueNews::Same => panic!("it has moved"),
+    let version = |news: &QueueVersion| match news {
+        QueueVersion::Moved { products, .. } => products[0].version,
+        QueueVersion::Same => panic!("it has moved"),
     };
-    let tag = |news: &QueueNews| match news {
-        QueueNews::Moved { tag, .. } => Some(tag.clone()),
-        QueueNews::Same => None,
+    let tag = |news: &QueueVersion| match news {
+        QueueVersion::Moved { tag, .. } => Some(tag.clone()),
+        QueueVersion::Same => None,
     };
 
     let first = look(mac.client.clone(), None).await;
@@ -77,31 +77,31 @@ async fn a_queue_that_did_not_move_is_not_sent_again_and_a_restart_never_looks_l
     fleet.submit("# Another\n").await;
     let fourth = look(client, tag(&third)).await;
 
-    assert_eq!((second, read), (QueueNews::Same, reads));
+    assert_eq!((second, read), (QueueVersion::Same, reads));
     assert!(version(&first) < version(&third), "{first:?} then {third:?}");
     assert!(version(&third) < version(&fourth), "{third:?} then {fourth:?}");
 }
 
 #[tokio::test]
-async fn switching_is_for_admins_looking_is_for_operators_and_who_comes_late_is_told() {
+async fn admins_switch_modes_operators_read_and_stale_writes_fail() {
     let fleet = Fleet::start().await;
     fleet.product("notes", ProductSettings::default()).await;
     let mac = fleet.factory("mac").await;
-    let operator = Grant::Operator { products: [product("default")].into() };
+    let operator = TokenScope::Operator { products: [product("default")].into() };
     let operator = fleet.client(&fleet.token(operator).await.secret);
     let (_, tag) = fleet.admin.flags().await.unwrap();
 
     let switched = fleet.admin.set_mode(Some(&product("notes")), Some(Mode::Poll)).await.unwrap();
-    let late = fleet.admin.set_flags(&Flags::default(), Some(&tag)).await;
+    let late = fleet.admin.set_flags(&DispatchModes::default(), Some(&tag)).await;
     let unavailable = fleet.admin.set_mode(None, Some(Mode::SelfSelect)).await;
     let followed = fleet.admin.set_mode(Some(&product("notes")), None).await.unwrap();
 
-    assert_eq!(switched, Flags { mode: Mode::Push, products: [(product("notes"), Mode::Poll)].into() });
-    assert_eq!(followed, Flags::default());
+    assert_eq!(switched, DispatchModes { mode: Mode::Push, products: [(product("notes"), Mode::Poll)].into() });
+    assert_eq!(followed, DispatchModes::default());
     assert_eq!(code(late), "precondition_failed");
     assert_eq!(code(unavailable), "mode_not_available");
-    assert_eq!(operator.flags().await.unwrap().0, Flags::default());
-    assert_eq!(code(operator.set_flags(&Flags::default(), None).await), "forbidden");
+    assert_eq!(operator.flags().await.unwrap().0, DispatchModes::default());
+    assert_eq!(code(operator.set_flags(&DispatchModes::default(), None).await), "forbidden");
     assert_eq!(code(mac.client.flags().await), "forbidden");
     for nonsense in [json!({ "mode": "pull" }), json!({})] {
         let nonsense = Asking::new(Method::PUT, "/api/fleet/flags").token(&fleet.admin_token).json(&nonsense);
@@ -110,7 +110,7 @@ async fn switching_is_for_admins_looking_is_for_operators_and_who_comes_late_is_
 }
 
 #[tokio::test]
-async fn an_open_inbox_says_what_to_ask_for_at_once() {
+async fn an_open_inbox_begins_with_the_modes() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     let mut inbox = mac.inbox().await;
@@ -121,11 +121,11 @@ async fn an_open_inbox_says_what_to_ask_for_at_once() {
 
     assert_eq!((hello.event.as_str(), hello.data.as_str()), ("hello", r#"{"modes":{"mode":"push"}}"#));
     assert_eq!((told.event.as_str(), told.data.as_str()), ("modes", r#"{"mode":"gate"}"#));
-    assert_eq!(mac.beat().await.unwrap().modes, Flags { mode: Mode::Gate, ..Flags::default() });
+    assert_eq!(mac.beat().await.unwrap().modes, DispatchModes { mode: Mode::Gate, ..DispatchModes::default() });
 }
 
 #[tokio::test]
-async fn idle_factories_that_ask_cost_no_store_operation_in_any_mode() {
+async fn idle_claims_cost_no_store_operation_in_any_mode() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     for mode in [Mode::Poll, Mode::Gate] {
@@ -135,7 +135,7 @@ async fn idle_factories_that_ask_cost_no_store_operation_in_any_mode() {
         let mut tag = None;
         for _ in 0..100 {
             assert_eq!(mac.client.claim(&claim(&mac, 8)).await.unwrap().granted, []);
-            if let QueueNews::Moved { tag: moved, .. } = mac.client.queue_state(&[], tag.as_deref()).await.unwrap() {
+            if let QueueVersion::Moved { tag: moved, .. } = mac.client.queue_state(&[], tag.as_deref()).await.unwrap() {
                 tag = Some(moved);
             }
         }
@@ -145,7 +145,7 @@ async fn idle_factories_that_ask_cost_no_store_operation_in_any_mode() {
 }
 
 #[tokio::test]
-async fn a_claim_by_nobody_is_refused() {
+async fn a_claim_without_a_token_is_rejected() {
     let fleet = Fleet::start().await;
     let mac = fleet.factory("mac").await;
     let job = fleet.submit("# One\n").await;

@@ -1,4 +1,4 @@
-//! Requests as other programs would send them, well-behaved or not.
+//! Raw requests as other programs send them, valid or not.
 
 use std::net::SocketAddr;
 
@@ -12,14 +12,14 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// One connection that is used for one request after another.
+/// One connection for several requests.
 pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     address: SocketAddr,
     _driver: JoinSet<()>,
 }
 
-/// An answer, read to its end.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -38,7 +38,7 @@ impl Connection {
         Self { sender, address, _driver: driver }
     }
 
-    /// Sends a request and gives the head of the answer.
+    /// Sends a request and returns the head of the answer.
     pub(crate) async fn head(&mut self, request: Asking) -> http::Response<Incoming> {
         let mut builder = Request::builder().method(request.method).uri(request.path);
         if !request.headers.iter().any(|(name, _)| name == "host") {
@@ -64,14 +64,14 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("not JSON: {:?}", self.body))
     }
 
-    /// The code of the problem that it is.
+    /// The code of the problem.
     pub(crate) fn code(&self) -> String {
         assert_eq!(self.headers["content-type"], "application/problem+json", "{self:?}");
         self.json()["code"].as_str().unwrap().to_owned()
     }
 }
 
-/// A request in the making.
+/// A request builder.
 pub(crate) struct Asking {
     method: Method,
     path: String,
@@ -111,7 +111,7 @@ impl Asking {
     }
 }
 
-/// One request on a connection of its own.
+/// One request on its own connection.
 pub(crate) async fn ask(address: SocketAddr, request: Asking) -> Answer {
     Connection::open(address).await.ask(request).await
 }

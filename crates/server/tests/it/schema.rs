@@ -1,21 +1,22 @@
-//! Holds JSON to the schemas of a description, more strictly than the standard: a key that no schema names is an error.
+//! Validates JSON against the schemas of an OpenAPI document, more strictly than the standard: an unknown key is an
+//! error.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// A served description.
+/// A served OpenAPI document.
 pub(crate) struct Description(pub(crate) Value);
 
 impl Description {
-    /// Holds a value to a named schema.
+    /// Checks a value against a named schema.
     pub(crate) fn check(&self, schema: &str, value: &Value) {
         let schema = &self.0["components"]["schemas"][schema];
         assert!(schema.is_object(), "no such schema");
         self.assert(schema, value);
     }
 
-    /// Holds the body of an answer to what the description says of its status.
+    /// Checks the body of an answer against the schema of its status.
     pub(crate) fn check_answer(&self, method: &str, path: &str, status: u16, body: &Value) {
         let operation = &self.0["paths"][path][method];
         assert!(operation.is_object(), "{method} {path} is not described");
@@ -26,7 +27,7 @@ impl Description {
         self.assert(&response["content"][kind]["schema"], body);
     }
 
-    /// Holds the body of a request to the description.
+    /// Checks the body of a request against its schema.
     pub(crate) fn check_request(&self, method: &str, path: &str, body: &Value) {
         let schema = &self.0["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"];
         assert!(schema.is_object(), "{method} {path} takes no JSON");
@@ -90,7 +91,7 @@ impl Description {
         Ok(())
     }
 
-    /// The keys that a schema names, by itself or by its parts; whether it takes any others.
+    /// Collects the keys that a schema names, directly or by its parts; returns whether it allows others.
     fn collect_keys(&self, schema: &Value, known: &mut BTreeSet<String>) -> bool {
         let schema = self.resolved(schema);
         let properties = schema["properties"].as_object();
@@ -105,7 +106,7 @@ impl Description {
     }
 }
 
-/// Which keys an object may have.
+/// The keys that an object may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
     /// Those that its schema names.

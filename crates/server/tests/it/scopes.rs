@@ -1,8 +1,8 @@
-//! Who may do what: every route, with every kind of token that should not get through.
+//! Authorisation: every route, with every kind of token that must be rejected.
 
 use std::collections::BTreeSet;
 
-use domain::{Grant, JobId};
+use domain::{JobId, TokenScope};
 use http::Method;
 use protocol::ProductSettings;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, Worker, code};
 use crate::raw::{Asking, Connection};
 
-/// Nobody, a viewer, an operator of another product, another factory, a join token.
+/// No token, a viewer, an operator of another product, another factory, a join token.
 type Cells = [&'static str; 5];
 
 const OPEN: Cells = ["ok", "ok", "ok", "ok", "ok"];
@@ -39,7 +39,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         "jobId": job, "dispatchSeq": 1, "claimNonce": JobId::from_bytes([3; 16]), "instance": other.instance,
     });
     let claim = json!({ "claimNonce": JobId::from_bytes([4; 16]), "instance": other.instance });
-    let work = json!({ "operations": [{ "do": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" }] });
+    let work = json!({ "operations": [{ "op": "start", "jobId": job, "leaseEpoch": epoch, "engine": "command" }] });
     let beat = json!({ "instance": other.instance, "capabilities": [], "seatLimit": 1, "protocol": 1 });
     let decline = json!({ "jobId": job, "dispatchSeq": 1, "instance": other.instance, "reason": "busy" });
     let superseded = ["unauthenticated", "forbidden", "forbidden", "superseded_dispatch", "forbidden"];
@@ -88,9 +88,9 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         ),
         with(
             "POST",
-            "/api/fleet/jobs/{id}/sighting",
-            json!({ "number": 7, "standing": { "is": "merged" }, "head": "0".repeat(40) }),
-            ["unauthenticated", "forbidden", "forbidden", "not_now", "forbidden"],
+            "/api/fleet/jobs/{id}/pull-request",
+            json!({ "number": 7, "pullRequest": { "state": "merged" }, "head": "0".repeat(40) }),
+            ["unauthenticated", "forbidden", "forbidden", "not_ready", "forbidden"],
         ),
         with("POST", "/api/fleet/jobs/{id}/quota", start, HOLDER),
         with("POST", "/api/fleet/jobs/{id}/ask", json!({ "leaseEpoch": epoch, "question": "why?" }), HOLDER),
@@ -151,10 +151,10 @@ async fn only_the_listed_cells_of_route_and_scope_succeed() {
     let epoch = holder.take_next(&mut inbox).await.lease_epoch;
     holder.start(id, epoch).await.unwrap();
     let other = fleet.factory("mac-2").await;
-    let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
-    let operator = fleet.token(Grant::Operator { products: ["other".parse().unwrap()].into() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: BTreeSet::new() }).await;
+    let operator = fleet.token(TokenScope::Operator { products: ["other".parse().unwrap()].into() }).await;
     let join =
-        fleet.token(Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
+        fleet.token(TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
     let callers = [None, Some(&viewer.secret), Some(&operator.secret), Some(&other.token), Some(&join.secret)];
     let before = fleet.job(id).await;
 
@@ -233,7 +233,7 @@ async fn a_revoked_token_is_refused_at_once() {
 #[tokio::test]
 async fn a_join_token_is_good_for_one_factory() {
     let fleet = Fleet::start().await;
-    let grant = Grant::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
     let join_token = fleet.token(grant).await.secret;
     let enroll = |name: &str| json!({ "joinToken": join_token, "factoryId": name });
     let anybody = fleet.client("");

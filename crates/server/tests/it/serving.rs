@@ -1,4 +1,4 @@
-//! Listening, encrypting, describing, stopping.
+//! Listening, TLS, the OpenAPI document, shutdown.
 
 use std::net::SocketAddr;
 
@@ -48,7 +48,7 @@ async fn tokens_never_travel_in_the_clear_between_machines() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_read_is_named() {
+async fn an_unreadable_certificate_is_named() {
     let tls = Tls { certificate: "no/such/cert.pem".into(), key: "no/such/key.pem".into() };
 
     let bound = Server::bind(Options { tls: Some(tls), ..Options::default() }).await.map(|_| ());
@@ -58,7 +58,7 @@ async fn a_certificate_that_cannot_be_read_is_named() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_named() {
+async fn an_address_in_use_is_named() {
     let fleet = Fleet::start().await;
 
     let bound = Server::bind(Options { listen: fleet.address, ..Options::default() }).await.map(|_| ());
@@ -82,7 +82,7 @@ async fn health_and_readiness_need_no_token() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_answer_is_not_a_decision() {
+async fn a_store_failure_is_not_a_decision() {
     let fleet = Fleet::start().await;
     fleet.store.close().await.unwrap();
 
@@ -94,7 +94,7 @@ async fn a_store_that_does_not_answer_is_not_a_decision() {
 }
 
 #[tokio::test]
-async fn a_job_that_is_still_the_same_is_not_sent_again() {
+async fn an_unchanged_job_is_not_sent_again() {
     let fleet = Fleet::start().await;
     let id = fleet.submit("---\ncapabilities: [has:nothing]\n---\n# One\n").await;
     let job = format!("/api/fleet/jobs/{id}");
@@ -111,9 +111,9 @@ async fn a_job_that_is_still_the_same_is_not_sent_again() {
     assert_eq!(changed.status, StatusCode::OK);
 }
 
-/// Two people look at one job; only the one who has seen its latest state may change it.
+/// Two operators open one job; only the one with the latest revision may change it.
 #[tokio::test]
-async fn a_change_of_an_outdated_job_is_refused() {
+async fn a_change_of_an_outdated_revision_is_rejected() {
     let fleet = Fleet::start().await;
     let id = fleet.submit("---\ncapabilities: [has:nothing]\n---\n# One\n").await;
     let path = format!("/api/fleet/jobs/{id}");
@@ -137,7 +137,7 @@ async fn a_change_of_an_outdated_job_is_refused() {
 }
 
 #[tokio::test]
-async fn a_saved_state_of_an_outdated_job_is_refused() {
+async fn a_checkpoint_of_an_outdated_revision_is_rejected() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -179,10 +179,10 @@ async fn a_product_that_does_not_exist_is_not_found() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_leaves_nothing_to_say() {
+async fn a_delete_answers_without_content() {
     let fleet = Fleet::start().await;
     let _factory = fleet.factory("mac-1").await;
-    let token = fleet.token(domain::Grant::Admin).await.token.id;
+    let token = fleet.token(domain::TokenScope::Admin).await.token.id;
     let delete = |path: String| Asking::new(http::Method::DELETE, &path).token(&fleet.admin_token);
 
     for path in [format!("/api/fleet/tokens/{token}"), "/api/fleet/factories/mac-1".to_owned()] {
@@ -212,7 +212,7 @@ async fn an_unchanged_queue_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_under_way_is_answered_before_the_server_stops() {
+async fn a_request_in_progress_is_answered_before_the_server_stops() {
     let mut fleet = Fleet::start().await;
     let body = json!({ "bodyMd": "# Last words\n" }).to_string();
     let mut stream = begin_submit(&fleet, body.len()).await;
@@ -228,9 +228,9 @@ async fn a_request_that_is_under_way_is_answered_before_the_server_stops() {
     assert!(TcpStream::connect(fleet.address).await.is_err(), "nobody listens any more");
 }
 
-/// Whoever hangs up early has still asked: what was written down must also be dispatched.
+/// A client that disconnects early has still submitted: a written job must also be dispatched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_is_finished_though_its_client_hangs_up() {
+async fn a_change_completes_after_its_client_disconnects() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
     let _inbox = factory.inbox().await;
@@ -264,7 +264,7 @@ async fn begin_submit(fleet: &Fleet, len: usize) -> TcpStream {
 }
 
 #[tokio::test]
-async fn the_figures_are_there_for_prometheus() {
+async fn prometheus_metrics_are_served() {
     let fleet = Fleet::start().await;
     fleet.submit("# One\n").await;
 
@@ -277,7 +277,7 @@ async fn the_figures_are_there_for_prometheus() {
 }
 
 #[tokio::test]
-async fn behind_a_proxy_the_figures_need_a_token() {
+async fn behind_a_proxy_the_metrics_need_a_token() {
     let fleet = Fleet::with(Options { behind_proxy: true, ..Options::default() }).await;
 
     let bare = ask(fleet.address, Asking::get("/metrics")).await;
@@ -287,9 +287,9 @@ async fn behind_a_proxy_the_figures_need_a_token() {
     assert_eq!(shown.status, StatusCode::OK);
 }
 
-/// `UPDATE_GOLDEN=1` writes the file anew.
+/// `UPDATE_GOLDEN=1` rewrites the file.
 #[tokio::test]
-async fn the_description_is_the_one_on_file() {
+async fn the_openapi_document_matches_the_golden_file() {
     let fleet = Fleet::start().await;
     let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden/openapi.json");
 
@@ -304,7 +304,7 @@ async fn the_description_is_the_one_on_file() {
 }
 
 #[tokio::test]
-async fn the_page_at_the_root_says_where_the_api_is() {
+async fn the_root_page_links_the_api() {
     let fleet = Fleet::start().await;
 
     let page = ask(fleet.address, Asking::get("/")).await;

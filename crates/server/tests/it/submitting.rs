@@ -1,8 +1,8 @@
-//! Submitting: once, many at a time, and not at all.
+//! Submits: single, in batches, and rejected.
 
-use domain::{Grant, JobId, StageName};
+use domain::{JobId, StageName, TokenScope};
 use http::StatusCode;
-use protocol::{Batch, BatchAnswer, JobDetail, JobList, ProductSettings, Submit, Submitted};
+use protocol::{BatchRequest, BatchResponse, JobDetail, JobList, ProductSettings, SubmitRequest, SubmitResponse};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, code};
@@ -10,18 +10,18 @@ use crate::raw::{Asking, ask};
 
 const JOBS: &str = "/api/fleet/jobs";
 
-fn keyed(body_md: &str, key: &str) -> Submit {
-    Submit { body_md: body_md.to_owned(), idempotency_key: Some(key.to_owned()), ..Submit::default() }
+fn keyed(body_md: &str, key: &str) -> SubmitRequest {
+    SubmitRequest { body_md: body_md.to_owned(), idempotency_key: Some(key.to_owned()), ..SubmitRequest::default() }
 }
 
 #[tokio::test]
-async fn the_same_key_gives_back_the_same_job_and_another_body_is_a_conflict() {
+async fn a_key_returns_its_job_and_another_body_is_a_conflict() {
     let fleet = Fleet::start().await;
     let body = json!({ "bodyMd": "# One\n", "idempotencyKey": "k1" });
 
     let first = ask(fleet.address, Asking::post(JOBS).token(&fleet.admin_token).json(&body)).await;
     let again = ask(fleet.address, Asking::post(JOBS).token(&fleet.admin_token).json(&body)).await;
-    let other: Result<Submitted, _> = fleet.admin.post("/jobs", &keyed("# Two\n", "k1")).await;
+    let other: Result<SubmitResponse, _> = fleet.admin.post("/jobs", &keyed("# Two\n", "k1")).await;
 
     assert_eq!((first.status, again.status), (StatusCode::CREATED, StatusCode::OK));
     let (first, again) = (first.json(), again.json());
@@ -55,12 +55,12 @@ async fn a_manifest_can_be_the_body_itself() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_where_it_would_go_and_writes_nothing() {
+async fn a_dry_run_reports_the_placement_and_writes_nothing() {
     let fleet = Fleet::start().await;
     let before = fleet.state().await;
 
     let path = "/jobs?dryRun=true";
-    let dry: Submitted =
+    let dry: SubmitResponse =
         fleet.admin.post(path, &keyed("---\ncapabilities: [has:xcode]\n---\n# x\n", "k")).await.unwrap();
 
     assert!(!dry.created);
@@ -77,7 +77,7 @@ async fn a_batch_has_an_outcome_for_each_of_its_jobs() {
         keyed("---\nproduct: nobody\n---\n# Four\n", "k4"),
     ];
 
-    let answer: BatchAnswer = fleet.admin.post("/jobs/batch", &Batch { jobs }).await.unwrap();
+    let answer: BatchResponse = fleet.admin.post("/jobs/batch", &BatchRequest { jobs }).await.unwrap();
 
     let outcomes: Vec<_> = answer
         .outcomes
@@ -118,12 +118,12 @@ async fn lists_are_filtered_and_paged() {
     assert_eq!(code(bad), "invalid");
 }
 
-/// Everything that is wrong is refused with a stable code, and leaves the store as it was.
+/// Every invalid request is rejected with a stable code, and leaves the store unchanged.
 #[tokio::test]
-async fn bad_input_is_refused_by_name_and_changes_nothing() {
+async fn invalid_input_is_rejected_with_its_code() {
     let fleet = Fleet::start().await;
     let there = keyed("# There\n", "there");
-    let there: Submitted = fleet.admin.post("/jobs", &there).await.unwrap();
+    let there: SubmitResponse = fleet.admin.post("/jobs", &there).await.unwrap();
     let id = there.job.id;
     let before = fleet.state().await;
 
@@ -138,10 +138,10 @@ async fn bad_input_is_refused_by_name_and_changes_nothing() {
         ("---\ndeps: [\"key:nobody\"]\n---\n# x\n", "no_such_dep"),
     ];
     for (manifest, expected) in manifests {
-        let refused: Result<Submitted, _> = fleet.admin.post("/jobs", &keyed(manifest, "k")).await;
+        let refused: Result<SubmitResponse, _> = fleet.admin.post("/jobs", &keyed(manifest, "k")).await;
         assert_eq!(code(refused), expected, "{manifest}");
     }
-    let cycle: Result<Submitted, _> =
+    let cycle: Result<SubmitResponse, _> =
         fleet.admin.post("/jobs", &keyed("---\ndeps: [\"key:k\"]\n---\n# x\n", "k")).await;
     assert_eq!(code(cycle), "dependency_cycle");
 
@@ -166,7 +166,7 @@ async fn bad_input_is_refused_by_name_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn bodies_that_cannot_be_read_are_refused_by_name() {
+async fn unreadable_bodies_are_rejected_with_their_code() {
     let fleet = Fleet::start().await;
     let before = fleet.state().await;
     let json = |body: String| {
@@ -197,10 +197,10 @@ async fn bodies_that_cannot_be_read_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn our_own_client_hears_why_a_body_is_too_long() {
+async fn the_client_learns_why_a_body_is_too_long() {
     let fleet = Fleet::start().await;
 
-    let long: Result<Submitted, _> = fleet.admin.post("/jobs", &keyed(&"x".repeat(5 * 1024 * 1024), "k")).await;
+    let long: Result<SubmitResponse, _> = fleet.admin.post("/jobs", &keyed(&"x".repeat(5 * 1024 * 1024), "k")).await;
 
     assert_eq!(code(long), "body_too_large");
 }
@@ -209,11 +209,11 @@ async fn our_own_client_hears_why_a_body_is_too_long() {
 async fn a_token_of_one_product_submits_to_that_product() {
     let fleet = Fleet::start().await;
     fleet.product("web", ProductSettings::default()).await;
-    let operator = fleet.token(Grant::Operator { products: ["web".parse().unwrap()].into() }).await;
+    let operator = fleet.token(TokenScope::Operator { products: ["web".parse().unwrap()].into() }).await;
     let client = fleet.client(&operator.secret);
 
-    let own: Submitted = client.post("/jobs", &keyed("# Mine\n", "k")).await.unwrap();
-    let other: Result<Submitted, _> = client.post("/jobs", &keyed("---\nproduct: default\n---\n# x\n", "k")).await;
+    let own: SubmitResponse = client.post("/jobs", &keyed("# Mine\n", "k")).await.unwrap();
+    let other: Result<SubmitResponse, _> = client.post("/jobs", &keyed("---\nproduct: default\n---\n# x\n", "k")).await;
 
     assert_eq!(own.job.product_id.as_str(), "web");
     assert_eq!(code(other), "forbidden");

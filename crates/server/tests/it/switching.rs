@@ -1,14 +1,14 @@
-//! Switching between the modes under load loses nothing and doubles nothing [I13].
+//! Switching between the modes under load loses no job and runs none twice [I13].
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ambient::{SeededEntropy, SystemClock};
-use domain::{ClaimNonce, Clock as _, Entropy, Epoch, EventKind, Flags, InstanceId, JobEvent, JobId, Mode};
+use clock::{SeededEntropy, SystemClock};
+use domain::{ClaimNonce, Clock as _, DispatchModes, Entropy, Epoch, EventKind, InstanceId, JobEvent, JobId, Mode};
 use parking_lot::Mutex;
-use protocol::{Batch, BatchAnswer, Claim, InboxEvent, ProductSettings, QueueNews, Submit};
+use protocol::{BatchRequest, BatchResponse, ClaimRequest, InboxEvent, ProductSettings, QueueVersion, SubmitRequest};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -29,7 +29,7 @@ struct Done {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn switching_between_the_modes_under_load_loses_nothing_and_doubles_nothing() {
+async fn switching_modes_under_load_neither_loses_nor_repeats_jobs() {
     let fleet = Fleet::start().await;
     fleet.product("default", ProductSettings { auto_ship: Some(true), ..ProductSettings::default() }).await;
     let done = Arc::new(Done::default());
@@ -70,7 +70,7 @@ async fn switching_between_the_modes_under_load_loses_nothing_and_doubles_nothin
     factories.abort_all();
 }
 
-/// Every job was granted once, under one epoch, and shipped once; and nobody was granted what the log does not tell of.
+/// Every job was granted once, under one epoch, and shipped once; and every grant is in the log.
 async fn check_the_log(fleet: &Fleet, jobs: &HashSet<JobId>, done: &Done) {
     let mut told: HashMap<JobId, Vec<(EventKind, Epoch)>> = HashMap::new();
     for recorded in fleet.log().await {
@@ -92,13 +92,13 @@ async fn check_the_log(fleet: &Fleet, jobs: &HashSet<JobId>, done: &Done) {
 }
 
 async fn submit_some(fleet: &Fleet, count: usize) -> Vec<JobId> {
-    let jobs = vec![Submit { body_md: "# One\n".to_owned(), ..Submit::default() }; count];
-    let answer: BatchAnswer = fleet.admin.post("/jobs/batch", &Batch { jobs }).await.unwrap();
+    let jobs = vec![SubmitRequest { body_md: "# One\n".to_owned(), ..SubmitRequest::default() }; count];
+    let answer: BatchResponse = fleet.admin.post("/jobs/batch", &BatchRequest { jobs }).await.unwrap();
     answer.outcomes.into_iter().map(|outcome| outcome.id.unwrap()).collect()
 }
 
-/// Takes what is offered, and hears what to ask for.
-async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<Flags>>) {
+/// Accepts offers, and follows the modes.
+async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<DispatchModes>>) {
     let mut inbox = worker.inbox().await;
     while let Ok(Some(event)) = inbox.next().await {
         let text = format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data);
@@ -106,7 +106,7 @@ async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Send
             InboxEvent::Hello { modes } | InboxEvent::Modes(modes) => drop(told.send_replace(modes)),
             InboxEvent::Directive(_) => {}
             InboxEvent::Dispatch(message) => {
-                // An offer that was taken back in the meantime is refused, and comes again.
+                // An offer revoked in the meantime is refused, and the job is offered again.
                 if let Ok(accepted) = worker.accept(&message).await {
                     done.by_offer.fetch_add(1, Ordering::Relaxed);
                     work(&worker, &done, message.job_id, accepted.lease_epoch).await;
@@ -116,8 +116,8 @@ async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Send
     }
 }
 
-/// Asks for work as it was told, without a pause.
-async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<Flags>>) {
+/// Claims work while the modes say so, without a pause.
+async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sender<DispatchModes>>) {
     let mut told = told.subscribe();
     let mut tag = None;
     let mut nonce = ClaimNonce::from_bytes(random());
@@ -129,8 +129,8 @@ async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sen
         }
         if mode == Mode::Gate {
             match worker.client.queue_state(&[], tag.as_deref()).await.unwrap() {
-                QueueNews::Moved { tag: moved, .. } => tag = Some(moved),
-                QueueNews::Same => {
+                QueueVersion::Moved { tag: moved, .. } => tag = Some(moved),
+                QueueVersion::Same => {
                     SystemClock::new().sleep(Duration::from_millis(1)).await;
                     continue;
                 }
@@ -145,8 +145,15 @@ async fn ask_for_work(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Sen
     }
 }
 
-fn request(instance: InstanceId, claim_nonce: ClaimNonce) -> Claim {
-    Claim { factory_id: None, instance, claim_nonce, limit: Some(2), products: None, except_products: Vec::new() }
+fn request(instance: InstanceId, claim_nonce: ClaimNonce) -> ClaimRequest {
+    ClaimRequest {
+        factory_id: None,
+        instance,
+        claim_nonce,
+        limit: Some(2),
+        products: None,
+        except_products: Vec::new(),
+    }
 }
 
 async fn work(worker: &Worker, done: &Done, job: JobId, epoch: Epoch) {

@@ -1,20 +1,20 @@
-//! A factory with a valid token that names what is not its own: another factory's instance, nonce and job (row 34, [T3]),
-//! figures that no run can have, and times that no document can hold.
+//! A factory with a valid token that names another factory's instance, nonce and job (row 34, [T3]), metrics that no
+//! run can have, and times that no document can hold.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::{ClaimNonce, Epoch, InstanceId, JobId, Timestamp};
 use http::{Method, StatusCode};
-use protocol::{Accept, Accepted, ProductSettings};
+use protocol::{AcceptRequest, AcceptResponse, ProductSettings};
 use serde_json::{Value, json};
 use server::Limits;
 
 use crate::fleet::{Fleet, Worker, next_offer, random};
 use crate::raw::{Answer, Asking, ask};
 
-/// A job of the product `default` that the factory `victim` works on, and what identifies its claim.
+/// A job of the product `default` that the factory `victim` holds, and the ids of its claim.
 struct Held {
     job: JobId,
     epoch: Epoch,
@@ -33,8 +33,8 @@ impl Held {
         let mut inbox = victim.inbox().await;
         fleet.submit(manifest).await;
         let offer = next_offer(&mut inbox).await;
-        let claim: Accept = victim.claim(&offer);
-        let Accepted { lease_epoch: epoch, .. } = victim.accept_as(&claim).await.unwrap();
+        let claim: AcceptRequest = victim.claim(&offer);
+        let AcceptResponse { lease_epoch: epoch, .. } = victim.accept_as(&claim).await.unwrap();
         victim.start(offer.job_id, epoch).await.unwrap();
         let (job, seq, nonce) = (offer.job_id, offer.dispatch_seq.0, claim.claim_nonce);
         Self { job, epoch, seq, nonce, instance: victim.instance }
@@ -46,9 +46,9 @@ struct Call {
     method: &'static str,
     path: &'static str,
     body: Option<Value>,
-    /// The code for a factory whose token covers the job's product.
+    /// The code for a factory whose token includes the job's product.
     same_product: &'static str,
-    /// The code for a factory whose token does not cover it.
+    /// The code for a factory whose token does not include it.
     other_product: &'static str,
 }
 
@@ -78,7 +78,7 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
     };
     let work = |op: &str, more: Value| {
         let mut operation = shown(more);
-        operation["do"] = json!(op);
+        operation["op"] = json!(op);
         operation["jobId"] = json!(job);
         json!({ "operations": [operation] })
     };
@@ -93,7 +93,7 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
         post("/factories/{own}/renew", renew(instance, &json!([])), "foreign_instance", "foreign_instance"),
         post("/factories/{own}/renew", renew(instance, &json!([])), "foreign_instance", "foreign_instance"),
         post("/factories/{own}/renew", renew(instance, &listed), "foreign_instance", "foreign_instance"),
-        // A process that lists what it does not hold is told so.
+        // A process that lists a lease it does not hold gets it back as lost.
         post("/factories/{own}/renew", renew(&own, &listed), "lost", "lost"),
         post("/factories/victim/renew", renew(instance, &listed), "forbidden", "forbidden"),
         post("/factories/victim/drain", json!({}), "forbidden", "forbidden"),
@@ -124,9 +124,9 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
         fenced("/jobs/{job}/runs/evidence", shown(json!({ "diff": "+x\n" }))),
         fenced("/jobs/{job}/logs?leaseEpoch={epoch}&offset=0", json!("text")),
         post(
-            "/jobs/{job}/sighting",
-            json!({ "number": 7, "standing": { "is": "merged" }, "head": "0".repeat(40) }),
-            "not_now",
+            "/jobs/{job}/pull-request",
+            json!({ "number": 7, "pullRequest": { "state": "merged" }, "head": "0".repeat(40) }),
+            "not_ready",
             "no_such_job",
         ),
         post("/work", work("accept", accept(instance)), "foreign_instance", "no_such_job"),
@@ -157,7 +157,7 @@ async fn made(fleet: &Fleet, call: &Call, held: &Held, job: JobId, caller: &Work
     let method: Method = call.method.parse().unwrap();
     let mut asking = Asking::new(method, &format!("/api/fleet{path}")).token(&caller.token);
     if let Some(body) = &call.body {
-        // The job that is meant may also be in the body.
+        // The job may also be named in the body.
         let text = body.to_string().replace(&held.job.to_string(), &job.to_string());
         asking = asking.header("content-type", "application/json").body(text);
     }
@@ -174,7 +174,7 @@ async fn made(fleet: &Fleet, call: &Call, held: &Held, job: JobId, caller: &Work
     connection.ask(asking).await
 }
 
-/// The code of what an answer refuses, of the one operation that it is about where there are several.
+/// The error code of an answer, or of its one operation in a batch.
 fn outcome(call: &Call, answer: &Answer) -> String {
     if call.same_product == "text" && answer.status.is_success() {
         return "text".to_owned();
@@ -189,7 +189,8 @@ fn outcome(call: &Call, answer: &Answer) -> String {
     code.unwrap_or(all_is_well).to_owned()
 }
 
-/// What the calls of others must leave as it is: the job with the expiry of its lease, and the factory with its seats.
+/// The state that calls of other factories must not change: the job with the expiry of its lease, and the factory with
+/// its seats.
 async fn state_of(fleet: &Fleet, held: &Held) -> (Value, Value) {
     let job = fleet.admin.get(&format!("/jobs/{}", held.job)).await.unwrap();
     let factory = fleet.admin.get("/factories/victim").await.unwrap();
@@ -296,7 +297,7 @@ async fn a_completion_is_repeated_by_its_own_holder_alone() {
 }
 
 #[tokio::test]
-async fn figures_that_no_run_can_have_are_refused_by_name() {
+async fn impossible_metrics_are_rejected_by_name() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let held = Held::by(&fleet, &worker).await;
@@ -310,7 +311,7 @@ async fn figures_that_no_run_can_have_are_refused_by_name() {
         ("tokensIn", "1000000000001"),
         ("tokensOut", "18446744073709551615"),
         ("turns", "4294967295"),
-        // JSON has no words for these; whatever comes close is not taken.
+        // JSON cannot express these; similar values are rejected.
         ("costUsd", "1e400"),
         ("costUsd", "NaN"),
         ("tokensIn", "-1"),
@@ -378,7 +379,7 @@ async fn a_token_that_would_never_end_is_refused_and_never_stored() {
 }
 
 #[tokio::test]
-async fn a_factory_cannot_rest_the_login_of_another() {
+async fn a_factory_cannot_pause_the_credential_of_another() {
     let fleet = Fleet::start().await;
     let victim = fleet.factory("victim").await;
     let insider = fleet.factory("insider").await;
@@ -436,7 +437,7 @@ async fn numbers_and_lists_of_a_worker_have_limits() {
 }
 
 #[tokio::test]
-async fn a_named_login_is_shared_within_one_scope_only() {
+async fn a_named_credential_is_shared_within_one_scope() {
     let fleet = Fleet::start().await;
     fleet.product("other", ProductSettings::default()).await;
     let victim = fleet.factory_for("victim", &["default"]).await;
@@ -466,12 +467,58 @@ async fn a_named_login_is_shared_within_one_scope_only() {
 }
 
 #[tokio::test]
+async fn an_alert_about_a_credential_is_shown_to_its_products_only() {
+    let fleet = Fleet::start().await;
+    fleet.product("other", ProductSettings::default()).await;
+    let worker = fleet.factory_for("worker", &["other"]).await;
+    let engines = json!([{ "name": "claude", "credential": "team" }]);
+    let beat = json!({
+        "instance": worker.instance, "capabilities": ["engine:claude"], "seatLimit": 1, "protocol": 1, "engines": engines,
+    });
+    let _: Value = worker.client.post("/factories/heartbeat", &beat).await.unwrap();
+    let mut inbox = worker.inbox().await;
+    fleet.submit("---\nproduct: other\nengine: claude\n---\n# Costly\n").await;
+    let accepted = worker.take_next(&mut inbox).await;
+    let (job, epoch) = (accepted.assignment.job_id, accepted.lease_epoch);
+    worker.start(job, epoch).await.unwrap();
+    let quota = json!({ "leaseEpoch": epoch, "engine": "claude", "credential": "team", "exhausted": true });
+    let _: Value = worker.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
+
+    for (product, is_shown) in [("other", true), ("default", false)] {
+        let products = [product.parse().unwrap()].into();
+        let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);
+        let alerts: Value = viewer.get("/alerts").await.unwrap();
+        let codes: Vec<_> = alerts["items"].as_array().unwrap().iter().map(|alert| &alert["code"]).collect();
+        assert_eq!(codes.contains(&&json!("credential_exhausted")), is_shown, "{product}: {alerts}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_count_the_products_of_the_token_only() {
+    let fleet = Fleet::start().await;
+    fleet.product("other", ProductSettings::default()).await;
+    let worker = fleet.factory_for("worker", &["other"]).await;
+    let mut inbox = worker.inbox().await;
+    fleet.submit("---\nproduct: other\n---\n# Runs\n").await;
+    worker.take_next(&mut inbox).await;
+
+    for (product, seats) in [("other", 1), ("default", 0)] {
+        let products = [product.parse().unwrap()].into();
+        let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);
+        let metrics: Value = viewer.get("/metrics").await.unwrap();
+        assert_eq!((&metrics["seatsUsed"], &metrics["depth"]), (&json!(seats), &json!(0)), "{product}: {metrics}");
+        assert_eq!(metrics["seats"].as_u64().unwrap() > 0, seats > 0, "{product}: {metrics}");
+        assert_eq!(metrics["storeOperations"], json!({}), "{product}: {metrics}");
+    }
+}
+
+#[tokio::test]
 async fn a_dependency_of_another_product_does_not_exist() {
     let fleet = Fleet::start().await;
     fleet.product("other", ProductSettings::default()).await;
     let job = fleet.submit("# Of the product default\n").await;
     let products = ["other".parse().unwrap()].into();
-    let operator = fleet.client(&fleet.token(domain::Grant::Operator { products }).await.secret);
+    let operator = fleet.client(&fleet.token(domain::TokenScope::Operator { products }).await.secret);
     let manifest = |dep: String| json!({ "bodyMd": format!("---\nproduct: other\ndeps: [\"{dep}\"]\n---\n# Waits\n") });
 
     for dep in [job.to_string(), JobId::from_bytes([9; 16]).to_string()] {
@@ -483,7 +530,7 @@ async fn a_dependency_of_another_product_does_not_exist() {
 }
 
 #[tokio::test]
-async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
+async fn an_accept_and_release_loop_backs_off() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
@@ -500,7 +547,7 @@ async fn accepting_and_releasing_in_a_loop_is_slowed_down() {
 }
 
 #[tokio::test]
-async fn reporting_used_up_windows_in_a_loop_is_slowed_down() {
+async fn a_quota_report_loop_backs_off() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
     let mut inbox = worker.inbox().await;
@@ -536,8 +583,8 @@ async fn a_scoped_token_sees_no_factories_of_other_products() {
         let _: Value = worker.client.post("/factories/heartbeat", &beat).await.unwrap();
     }
     let alpha: std::collections::BTreeSet<domain::ProductId> = ["alpha".parse().unwrap()].into();
-    let viewer = fleet.client(&fleet.token(domain::Grant::Viewer { products: alpha.clone() }).await.secret);
-    let operator = fleet.client(&fleet.token(domain::Grant::Operator { products: alpha }).await.secret);
+    let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products: alpha.clone() }).await.secret);
+    let operator = fleet.client(&fleet.token(domain::TokenScope::Operator { products: alpha }).await.secret);
     let other = fleet.factory_for("other", &["alpha"]).await;
     let manifest = json!({ "bodyMd": "---\nproduct: alpha\ncapabilities: [os:plan9]\n---\n# Waits\n" });
     let submitted: Value = operator.post("/jobs", &manifest).await.unwrap();
@@ -572,7 +619,7 @@ async fn a_factory_does_not_end_its_own_drain() {
     }
 }
 
-/// The credentials that a client is shown, each with the factories that it is shown.
+/// The credentials that a client may see, each with the visible factories.
 async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
     let shown: protocol::CredentialList = client.get("/credentials").await.unwrap();
     let row = |one: protocol::CredentialView| (one.credential, one.factories.into_iter().map(String::from).collect());
@@ -580,7 +627,7 @@ async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
-async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_them() {
+async fn suspended_credentials_are_visible_with_their_factory() {
     let fleet = Fleet::start().await;
     for product in ["alpha", "beta"] {
         fleet.product(product, ProductSettings::default()).await;
@@ -600,10 +647,10 @@ async fn suspended_credentials_are_shown_to_those_who_see_a_factory_that_uses_th
         let quota = json!({ "leaseEpoch": epoch, "engine": "claude", "credential": "team", "resetsAt": "2099-01-01T00:00:00Z" });
         let _: Value = worker.client.post(&format!("/jobs/{job}/quota"), &quota).await.unwrap();
     }
-    // A second factory of the product, with a login of its own.
+    // A second factory of the product, with its own credential.
     let sibling = fleet.factory_for("a-2", &["alpha"]).await;
     let products = ["alpha".parse().unwrap()].into();
-    let viewer = fleet.client(&fleet.token(domain::Grant::Viewer { products }).await.secret);
+    let viewer = fleet.client(&fleet.token(domain::TokenScope::Viewer { products }).await.secret);
 
     let of_alpha = ("team@alpha".to_owned(), vec!["a-1".to_owned()]);
     let of_beta = ("team@beta".to_owned(), vec!["b-1".to_owned()]);

@@ -1,12 +1,12 @@
-//! Event streams: without gaps, without repeats, and never for longer than they may.
+//! Event streams: no gaps, no duplicates, and closed when they must end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{ManualClock, SeededEntropy, SystemClock};
-use domain::{Clock, Entropy, Grant, Position, Recorded};
-use protocol::{Batch, BatchAnswer, Client, EventStream, ProductSettings, SseEvent, Submit};
+use clock::{ManualClock, SeededEntropy, SystemClock};
+use domain::{Clock, Entropy, Position, StoredEvent, TokenScope};
+use protocol::{BatchRequest, BatchResponse, Client, EventStream, ProductSettings, SseEvent, SubmitRequest};
 use serde_json::json;
 use server::Limits;
 use tokio::task::JoinSet;
@@ -23,7 +23,7 @@ async fn next(stream: &mut EventStream) -> Option<SseEvent> {
     soon(stream.next()).await.unwrap()
 }
 
-/// The next event that is about a job.
+/// The next job event.
 async fn next_of_job(stream: &mut EventStream) -> Option<SseEvent> {
     loop {
         match next(stream).await {
@@ -33,12 +33,12 @@ async fn next_of_job(stream: &mut EventStream) -> Option<SseEvent> {
     }
 }
 
-fn as_streamed(log: &[Recorded]) -> Vec<(String, String)> {
+fn as_streamed(log: &[StoredEvent]) -> Vec<(String, String)> {
     log.iter().map(|event| (event.position.to_string(), event.json.as_ref().to_owned())).collect()
 }
 
 #[tokio::test]
-async fn a_stream_tells_everything_that_happens_after_it_was_opened() {
+async fn a_stream_has_every_event_after_its_start() {
     let fleet = Fleet::start().await;
     fleet.submit("# Before\n").await;
     let mut stream = fleet.admin.events(STREAM, None).await.unwrap();
@@ -68,12 +68,12 @@ async fn one_jobs_stream_is_about_that_job() {
     assert_eq!((kind(&submitted), kind(&cancelled)), (json!("submitted"), json!("cancelled")));
 }
 
-/// Row 24: clients that are cut off at random and resume see the log, the whole log and nothing twice.
+/// Row 24: clients that are disconnected at random and resume see the whole log, without duplicates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
+async fn row_24_disconnected_clients_see_the_whole_log_once() {
     let fleet = Fleet::start().await;
     fleet.product("web", ProductSettings::default()).await;
-    let viewer = fleet.token(Grant::Viewer { products: ["web".parse().unwrap()].into() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: ["web".parse().unwrap()].into() }).await;
     let of_web = fleet.client(&viewer.secret);
     let chance = Arc::new(SeededEntropy::new(24));
     let last_title = "The last one";
@@ -87,9 +87,12 @@ async fn row_24_clients_that_are_cut_at_random_see_the_whole_log_once() {
     for round in 0..20 {
         let jobs = (0..20).map(|n| {
             let product = if n % 3 == 0 { "web" } else { "default" };
-            Submit { body_md: format!("---\nproduct: {product}\n---\n# Job {round}-{n}\n"), ..Submit::default() }
+            SubmitRequest {
+                body_md: format!("---\nproduct: {product}\n---\n# Job {round}-{n}\n"),
+                ..SubmitRequest::default()
+            }
         });
-        let _: BatchAnswer = fleet.admin.post("/jobs/batch", &Batch { jobs: jobs.collect() }).await.unwrap();
+        let _: BatchResponse = fleet.admin.post("/jobs/batch", &BatchRequest { jobs: jobs.collect() }).await.unwrap();
     }
     fleet.submit(&format!("---\nproduct: web\ntitle: {last_title}\n---\n")).await;
 
@@ -121,7 +124,7 @@ async fn watch_with_cuts(client: Client, chance: &dyn Entropy, last_title: &str)
 }
 
 #[tokio::test]
-async fn a_position_that_nobody_knows_is_answered_with_a_reset() {
+async fn an_unknown_position_is_answered_with_a_reset() {
     let fleet = Fleet::start().await;
     fleet.submit("# One\n").await;
 
@@ -143,7 +146,7 @@ async fn a_position_that_nobody_knows_is_answered_with_a_reset() {
 async fn a_revoked_token_ends_its_streams() {
     let limits = Limits { token_check_every: Duration::from_millis(100), ..Limits::default() };
     let fleet = Fleet::limited(limits).await;
-    let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: BTreeSet::new() }).await;
     let factory = fleet.factory("mac-1").await;
     let mut watching = fleet.client(&viewer.secret).events(STREAM, None).await.unwrap();
     let mut working = factory.inbox().await;
@@ -169,7 +172,7 @@ async fn an_expired_token_ends_its_streams() {
     let clock = ManualClock::default();
     let fleet = Fleet::by(Arc::new(clock.clone()), limits).await;
     let request = json!({ "name": "short", "grant": { "role": "viewer" }, "ttlSeconds": 2 });
-    let made: protocol::TokenMade = fleet.admin.post("/tokens", &request).await.unwrap();
+    let made: protocol::CreateTokenResponse = fleet.admin.post("/tokens", &request).await.unwrap();
     let mut stream = fleet.client(&made.secret).events(STREAM, None).await.unwrap();
     assert_eq!(next(&mut stream).await.unwrap().event, "hello");
 
@@ -193,7 +196,7 @@ async fn an_expired_token_ends_its_streams() {
 #[tokio::test]
 async fn a_token_has_a_bounded_number_of_streams() {
     let fleet = Fleet::limited(Limits { streams_per_token_max: 2, ..Limits::default() }).await;
-    let viewer = fleet.token(Grant::Viewer { products: BTreeSet::new() }).await;
+    let viewer = fleet.token(TokenScope::Viewer { products: BTreeSet::new() }).await;
     let client = fleet.client(&viewer.secret);
     let first = client.events(STREAM, None).await.unwrap();
     let _second = client.events(STREAM, None).await.unwrap();
@@ -207,7 +210,7 @@ async fn a_token_has_a_bounded_number_of_streams() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_shows_that_it_is_alive() {
+async fn an_idle_stream_sends_keep_alives() {
     let fleet = Fleet::limited(Limits { keep_alive_every: Duration::from_millis(50), ..Limits::default() }).await;
     let mut connection = Connection::open(fleet.address).await;
     let asking = Asking::get("/api/fleet/events/stream").token(&fleet.admin_token);
@@ -241,7 +244,7 @@ async fn stopping_the_server_ends_its_streams_and_finishes() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_is_cut_off() {
+async fn a_client_that_never_reads_is_disconnected() {
     let fleet = Fleet::limited(Limits { write_stall_max: Duration::from_millis(300), ..Limits::default() }).await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -252,7 +255,7 @@ async fn a_client_that_never_reads_is_cut_off() {
     for n in 0..LOUD_MIB {
         let chunk = bytes::Bytes::from(vec![b'x'; 1024 * 1024]);
         let path = format!("/jobs/{id}/logs?leaseEpoch={epoch}&offset={}", n * 1024 * 1024);
-        let _: protocol::LogAppended = factory.client.post_bytes(&path, chunk).await.unwrap();
+        let _: protocol::AppendLogResponse = factory.client.post_bytes(&path, chunk).await.unwrap();
     }
     let streams = || async {
         let text = ask(fleet.address, Asking::get("/metrics")).await;

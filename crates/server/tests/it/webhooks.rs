@@ -1,9 +1,12 @@
-//! What GitHub says by itself: signed, and only a hint.
+//! Webhooks of GitHub: signed, and only a hint.
 
 use domain::{JobId, PullRequest, StageName};
 use hmac::{Hmac, KeyInit, Mac};
 use http::StatusCode;
-use protocol::{Directive, ErrandOutcome, ErrandReport, LookOrder, Sighting, SightingAnswer, StageAnswer, Standing};
+use protocol::{
+    Directive, ErrandOutcome, ErrandReport, PollPullRequest, PullRequestReport, PullRequestReportResponse,
+    PullRequestState, StageResponse,
+};
 use serde_json::{Value, json};
 use server::{Options, WebhookSecret};
 use sha2::Sha256;
@@ -33,7 +36,7 @@ async fn say(fleet: &Fleet, secret: &str, message: &Value) -> Answer {
     ask(fleet.address, request).await
 }
 
-/// A job whose pull request is open.
+/// A job with an open pull request.
 async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventStream) -> JobId {
     let job = fleet.submit("---\ntitle: Fix the typo\nrepo: notes\n---\nPlease.\n").await;
     let epoch = factory.take_next(inbox).await.lease_epoch;
@@ -46,11 +49,11 @@ async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventS
         pull_request: Some(PullRequest { number: 7, url: "https://github.com/acme/notes/pull/7".to_owned() }),
         conflicts_with: None,
     };
-    let _: StageAnswer = factory.client.post(&format!("/jobs/{job}/promote"), &report).await.unwrap();
+    let _: StageResponse = factory.client.post(&format!("/jobs/{job}/promote"), &report).await.unwrap();
     job
 }
 
-async fn next_look(inbox: &mut protocol::EventStream) -> LookOrder {
+async fn next_look(inbox: &mut protocol::EventStream) -> PollPullRequest {
     loop {
         let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
         if event.event == "directive"
@@ -62,7 +65,7 @@ async fn next_look(inbox: &mut protocol::EventStream) -> LookOrder {
 }
 
 #[tokio::test]
-async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts() {
+async fn a_signed_webhook_triggers_a_poll_whose_report_counts() {
     let fleet = fleet().await;
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
@@ -72,9 +75,10 @@ async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts
         json!({ "action": "closed", "pull_request": { "number": 7 }, "repository": { "full_name": "acme/notes" } });
     let heard = say(&fleet, SECRET, &message).await;
     let order = next_look(&mut inbox).await;
-    let merged = Standing::Merged { merge: None, by: Some("ann".to_owned()) };
-    let sighting = Sighting { number: 7, standing: merged, head: order.sha.clone(), remarks: Vec::new() };
-    let answer: SightingAnswer = factory.client.post(&format!("/jobs/{job}/sighting"), &sighting).await.unwrap();
+    let merged = PullRequestState::Merged { merge: None, by: Some("ann".to_owned()) };
+    let sighting = PullRequestReport { number: 7, pull_request: merged, head: order.sha.clone(), comments: Vec::new() };
+    let answer: PullRequestReportResponse =
+        factory.client.post(&format!("/jobs/{job}/pull-request"), &sighting).await.unwrap();
 
     assert_eq!((heard.status, heard.json()), (StatusCode::OK, json!({ "jobs": 1 })));
     assert_eq!((order.job_id, order.number), (job, 7));
@@ -82,7 +86,7 @@ async fn a_signed_message_has_the_pull_request_looked_at_and_what_is_seen_counts
 }
 
 #[tokio::test]
-async fn a_message_with_another_signature_or_none_is_refused_and_rung_for_nobody() {
+async fn a_webhook_with_a_wrong_or_missing_signature_is_rejected() {
     let fleet = fleet().await;
     let message = json!({ "pull_request": { "number": 7 }, "repository": { "full_name": "acme/notes" } });
 
@@ -94,7 +98,7 @@ async fn a_message_with_another_signature_or_none_is_refused_and_rung_for_nobody
 }
 
 #[tokio::test]
-async fn a_message_about_something_else_is_heard_and_concerns_nobody() {
+async fn an_unrelated_webhook_is_accepted_without_effect() {
     let fleet = fleet().await;
 
     let ping = say(&fleet, SECRET, &json!({ "zen": "Keep it simple.", "hook_id": 1 })).await;
@@ -104,7 +108,7 @@ async fn a_message_about_something_else_is_heard_and_concerns_nobody() {
     assert_eq!((ping.json(), other.json()), (json!({ "jobs": 0 }), json!({ "jobs": 0 })));
 }
 
-/// The head of a webhook that promises a long body; the body is not sent.
+/// The head of a webhook that announces a long body; the body is not sent.
 async fn begin(fleet: &Fleet, headers: &str) -> TcpStream {
     let mut stream = TcpStream::connect(fleet.address).await.unwrap();
     let head = format!("POST /webhooks/github HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
@@ -118,7 +122,7 @@ async fn status(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&status).into_owned()
 }
 
-/// What anybody can send costs no memory before it could be signed (SECURITY, slow or greedy clients).
+/// An unauthenticated body uses no memory before its signature can be valid (SECURITY, slow or greedy clients).
 #[tokio::test]
 async fn an_unsigned_webhook_is_refused_before_its_body() {
     let fleet = fleet().await;
@@ -136,9 +140,9 @@ async fn an_unsigned_webhook_is_refused_before_its_body() {
     assert_eq!(status(&mut huge).await, "HTTP/1.1 413");
 }
 
-/// All bodies that are being read share one budget, and a network has only a few of them at one time.
+/// All bodies in progress share one budget, and a network has only a few of them at one time.
 #[tokio::test]
-async fn webhooks_that_are_never_finished_do_not_pile_up() {
+async fn unfinished_webhooks_do_not_accumulate() {
     let fleet = fleet().await;
     let wrong = signature("guessed", "");
     let head = format!("Content-Length: 26214400\r\nX-Hub-Signature-256: {wrong}\r\nExpect: 100-continue\r\n");

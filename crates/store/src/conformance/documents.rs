@@ -3,10 +3,10 @@
 use domain::{Collection, CommitError, Expected, Revision, Versioned};
 use serde_json::json;
 
-use super::Bench;
+use super::Harness;
 
-/// The first write needs nothing there, each further one what was seen.
-pub async fn a_document_is_compared_and_set(bench: &mut dyn Bench) {
+/// The first write expects absence, each later one the revision that was read.
+pub async fn a_document_is_compared_and_set(bench: &mut dyn Harness) {
     let fleet = bench.open().await.fleet;
     let put = async |expected, value| fleet.put(Collection::Factories, "forge", expected, Some(value)).await;
 
@@ -21,8 +21,8 @@ pub async fn a_document_is_compared_and_set(bench: &mut dyn Bench) {
     assert_eq!(fleet.document(Collection::Products, "forge").await.unwrap(), None);
 }
 
-/// A removal loses its race like any other write; afterwards the key is free.
-pub async fn a_document_is_removed_only_as_it_was_seen(bench: &mut dyn Bench) {
+/// A removal fails its compare-and-set like any other write; afterwards the key is free.
+pub async fn a_document_is_removed_only_at_its_expected_revision(bench: &mut dyn Harness) {
     let fleet = bench.open().await.fleet;
     let put = async |expected, value| fleet.put(Collection::Tokens, "t", expected, value).await;
     put(Expected::Absent, Some(json!("a"))).await.unwrap();
@@ -37,8 +37,8 @@ pub async fn a_document_is_removed_only_as_it_was_seen(bench: &mut dyn Bench) {
     assert!(put(Expected::Absent, Some(json!("b"))).await.is_ok());
 }
 
-/// Each collection by itself.
-pub async fn documents_are_listed_in_order_of_key(bench: &mut dyn Bench) {
+/// Each collection is listed by itself.
+pub async fn documents_are_listed_in_order_of_key(bench: &mut dyn Harness) {
     let fleet = bench.open().await.fleet;
     for key in ["b", "a/1", "Z", "é", "a"] {
         fleet.put(Collection::Products, key, Expected::Absent, Some(json!({ "key": key }))).await.unwrap();

@@ -1,22 +1,22 @@
-//! The log: one order, without gaps, for everybody who follows it.
+//! The log: one order, without gaps, for all subscribers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{DepsState, EventSeq, Job, JobEvent, JobId, Position, Recorded, Revision, Scope, Submission};
+use domain::{DepsState, EventSeq, Job, JobEvent, JobId, Position, Revision, Scope, StoredEvent, Submission};
 use tokio::task::JoinSet;
 
 use super::sample::{create, dispatched, granted, id, job, released, replace, seconds, submission};
 use super::writing::{stored, written};
-use super::{Bench, Stores};
+use super::{Harness, Stores};
 
 const WRITERS: u32 = 32;
-/// A job's life of a first write and this many rounds of three more.
+/// Each job has a first write and this many rounds of three more.
 const ROUNDS: u64 = 4;
 const EVENTS: u64 = WRITERS as u64 * (1 + 3 * ROUNDS);
 
-/// Thirty-two writers at once: each event has its own place, and a job's events are in the order of its writes.
-pub async fn positions_grow_in_commit_order_without_gaps(bench: &mut dyn Bench) {
+/// Thirty-two concurrent writers: each event has its own position, and a job's events are in the order of its writes.
+pub async fn positions_grow_in_commit_order_without_gaps(bench: &mut dyn Harness) {
     let stores = bench.open().await;
 
     race(&stores).await;
@@ -32,7 +32,7 @@ pub async fn positions_grow_in_commit_order_without_gaps(bench: &mut dyn Bench) 
 }
 
 /// Waiting for a change and then reading on misses nothing and repeats nothing, while writers race.
-pub async fn a_follower_sees_every_event_exactly_once(bench: &mut dyn Bench) {
+pub async fn a_follower_sees_every_event_exactly_once(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let mut followers = JoinSet::new();
     for limit in [1, 7, 1000] {
@@ -48,8 +48,8 @@ pub async fn a_follower_sees_every_event_exactly_once(bench: &mut dyn Bench) {
     }
 }
 
-/// The fleet's, some products', one job's.
-pub async fn a_scope_hears_its_own_events_only(bench: &mut dyn Bench) {
+/// The scopes are the fleet, some products and one job.
+pub async fn a_scope_returns_only_its_own_events(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let of = |product: &str, n: u32| {
         create(Job::submit(Submission { product: product.parse().unwrap(), ..submission(n) }, DepsState::Met))
@@ -73,8 +73,8 @@ pub async fn a_scope_hears_its_own_events_only(bench: &mut dyn Bench) {
     assert_eq!(heard(Scope::Job(id(9)), 0, 100).await, [0_u64; 0]);
 }
 
-/// Nobody waits for a change that has happened; nobody is woken by one that has not.
-pub async fn changed_answers_at_once_when_the_log_is_further(bench: &mut dyn Bench) {
+/// A change that has happened is returned at once; one that has not wakes no subscriber.
+pub async fn changed_returns_at_once_when_the_log_is_ahead(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let nothing_yet = tokio::time::timeout(Duration::ZERO, stores.jobs.changed(Position(0))).await;
 
@@ -88,7 +88,7 @@ pub async fn changed_answers_at_once_when_the_log_is_further(bench: &mut dyn Ben
     assert!(at_the_end.is_err());
 }
 
-/// Every writer leads a job of its own through its rounds, one write at a time.
+/// Every writer takes a job of its own through its rounds, one write at a time.
 async fn race(stores: &Stores) {
     let mut writers = JoinSet::new();
     for n in 0..WRITERS {
@@ -109,8 +109,8 @@ async fn race(stores: &Stores) {
     }
 }
 
-async fn follow(stores: Stores, limit: u16) -> Vec<Recorded> {
-    let mut seen: Vec<Recorded> = Vec::new();
+async fn follow(stores: Stores, limit: u16) -> Vec<StoredEvent> {
+    let mut seen: Vec<StoredEvent> = Vec::new();
     let mut after = Position(0);
     while after < Position(EVENTS) {
         stores.jobs.changed(after).await.unwrap();
@@ -121,11 +121,11 @@ async fn follow(stores: Stores, limit: u16) -> Vec<Recorded> {
     seen
 }
 
-fn positions(events: &[Recorded]) -> Vec<u64> {
+fn positions(events: &[StoredEvent]) -> Vec<u64> {
     events.iter().map(|event| event.position.0).collect()
 }
 
-fn assert_in_order_of_seq(log: &[Recorded]) {
+fn assert_in_order_of_seq(log: &[StoredEvent]) {
     let mut last: BTreeMap<JobId, EventSeq> = BTreeMap::new();
     for event in log {
         let before = last.insert(event.job, event.seq).unwrap_or(EventSeq(0));

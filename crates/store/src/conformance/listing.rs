@@ -1,4 +1,4 @@
-//! Lists: newest first, by pages, of what was asked for.
+//! Lists: newest first, in pages, filtered.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use domain::{Actor, Cursor, DepsState, Job, JobFilter, JobId, Priority, Revision
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds, submission};
 use super::writing::{stored, written};
-use super::{Bench, Stores};
+use super::{Harness, Stores};
 
-/// A page never repeats or skips a job that was there when the first page was read.
-pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Bench) {
+/// A page never repeats or skips a job that existed when the first page was read.
+pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit((0..40).map(|n| create(job(n))).collect()).await);
     let (mut listed, mut after) = (Vec::new(), None);
@@ -27,8 +27,8 @@ pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Bench) {
     assert_eq!(listed, (0..40).rev().map(id).collect::<Vec<_>>());
 }
 
-/// Every combination of products, stages, priority and repository, against a filter written out.
-pub async fn a_filter_shows_what_it_names_and_nothing_else(bench: &mut dyn Bench) {
+/// Compares every combination of products, stages, priority and repository with a reference filter.
+pub async fn a_filter_returns_exactly_the_matching_jobs(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let all = varied(&stores).await;
     let products = [vec![], vec!["notes"], vec!["notes", "tracker", "notes"], vec!["nobody"]];
@@ -53,8 +53,8 @@ pub async fn a_filter_shows_what_it_names_and_nothing_else(bench: &mut dyn Bench
     }
 }
 
-/// A cursor is only good where it was given out.
-pub async fn a_cursor_from_elsewhere_is_refused(bench: &mut dyn Bench) {
+/// A cursor is valid only for the list that issued it.
+pub async fn a_foreign_cursor_is_rejected(bench: &mut dyn Harness) {
     let stores = bench.open().await;
 
     for cursor in ["", "7", "not a cursor", "é", &"z".repeat(48)] {
@@ -64,7 +64,7 @@ pub async fn a_cursor_from_elsewhere_is_refused(bench: &mut dyn Bench) {
     }
 }
 
-/// Sixty jobs that differ in everything a filter names, newest first as a list has them. Several share a moment.
+/// Sixty jobs that differ in every filtered attribute, newest first. Several share a timestamp.
 async fn varied(stores: &Stores) -> Vec<Job> {
     let mut all = Vec::new();
     for n in 0..60 {
@@ -100,7 +100,7 @@ fn fits(job: &Job, filter: &JobFilter) -> bool {
         && (filter.repo.is_none() || filter.repo == job.submission().spec.repo)
 }
 
-/// Everything that a filter shows, page by page.
+/// Everything that a filter returns, page by page.
 pub(super) async fn pages(stores: &Stores, filter: &JobFilter, limit: u16) -> Vec<JobId> {
     let (mut listed, mut after) = (Vec::new(), None);
     loop {

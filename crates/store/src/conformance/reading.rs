@@ -1,15 +1,15 @@
-//! Reads: what was written comes back, and queries give what they name.
+//! Reads return what was written, and queries return exactly what matches.
 
 use domain::{
     Body, DepsState, Expected, Job, JobId, Position, Priority, Revision, Scope, StageName, Submission, Versioned,
 };
 
-use super::Bench;
+use super::Harness;
 use super::sample::{cancelled, create, dispatched, granted, id, job, released, replace, seconds, started, submission};
 use super::writing::{stored, written};
 
 /// An unknown id is an outcome, not an error.
-pub async fn what_was_never_written_is_absent(bench: &mut dyn Bench) {
+pub async fn an_unknown_id_is_absent(bench: &mut dyn Harness) {
     let stores = bench.open().await;
 
     assert_eq!(stores.jobs.job(id(1)).await.unwrap(), None);
@@ -21,8 +21,8 @@ pub async fn what_was_never_written_is_absent(bench: &mut dyn Bench) {
     assert_eq!(stores.history.census().await.unwrap(), []);
 }
 
-/// Through every stage that a holder sees.
-pub async fn a_job_comes_back_as_it_was_written(bench: &mut dyn Bench) {
+/// Through every stage that a lease holder sees.
+pub async fn a_job_is_read_as_it_was_written(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let mut unit = create(job(1));
 
@@ -36,8 +36,8 @@ pub async fn a_job_comes_back_as_it_was_written(bench: &mut dyn Bench) {
     }
 }
 
-/// Line ends, odd characters, nothing at all: the manifest is kept as it came.
-pub async fn a_body_comes_back_byte_for_byte(bench: &mut dyn Bench) {
+/// Line endings, unusual characters, an empty manifest: all are kept verbatim.
+pub async fn a_body_is_returned_byte_for_byte(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let long = "ß\r\n".repeat(100_000);
     let bodies =
@@ -52,8 +52,8 @@ pub async fn a_body_comes_back_byte_for_byte(bench: &mut dyn Bench) {
     }
 }
 
-/// A run is there once it has ended.
-pub async fn runs_come_back_in_order(bench: &mut dyn Bench) {
+/// A run is stored once it has ended.
+pub async fn runs_are_listed_in_order(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit(vec![create(job(1))]).await);
     let mut ended = Vec::new();
@@ -75,7 +75,7 @@ pub async fn runs_come_back_in_order(bench: &mut dyn Bench) {
 }
 
 /// In order of id, a page at a time, whatever else is stored.
-pub async fn open_lists_exactly_the_jobs_that_are_not_over(bench: &mut dyn Bench) {
+pub async fn open_lists_exactly_the_jobs_that_have_not_ended(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let mut expected = Vec::new();
     for n in 0..40 {
@@ -103,8 +103,8 @@ pub async fn open_lists_exactly_the_jobs_that_are_not_over(bench: &mut dyn Bench
     assert_eq!(listed, expected);
 }
 
-/// Also from a job that is not there yet.
-pub async fn dependents_are_found_from_what_they_wait_for(bench: &mut dyn Bench) {
+/// Also for a dependency that does not exist yet.
+pub async fn dependents_are_found_by_their_dependency(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let waiting =
         |n: u32, deps: Vec<JobId>| create(Job::submit(Submission { deps, ..submission(n) }, DepsState::Unmet));
@@ -123,8 +123,8 @@ pub async fn dependents_are_found_from_what_they_wait_for(bench: &mut dyn Bench)
     assert_eq!(stores.jobs.dependents(id(3)).await.unwrap(), []);
 }
 
-/// Counts per product and stage, without a stage that nobody is in.
-pub async fn the_census_follows_every_move(bench: &mut dyn Bench) {
+/// Counts per product and stage, without empty stages.
+pub async fn the_census_follows_every_stage_change(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let of = |product: &str, n: u32| {
         let submission = Submission { product: product.parse().unwrap(), ..submission(n) };

@@ -1,14 +1,14 @@
-//! What lasts.
+//! Durability.
 
 use domain::{Collection, Expected, JobFilter, Position, Revision, Scope};
 use serde_json::json;
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, released, replace, seconds};
 use super::writing::{stored, written};
-use super::{Bench, Stores};
+use super::{Harness, Stores};
 
-/// After a restart everything reads as before, and the log goes on where it ended.
-pub async fn what_was_acknowledged_survives_a_restart(bench: &mut dyn Bench) {
+/// After a restart all reads return the same, and the log continues where it ended.
+pub async fn acknowledged_writes_survive_a_restart(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit((0..20).map(|n| create(job(n))).collect()).await);
     for n in 0..10 {

@@ -1,10 +1,10 @@
-//! Jobs to try a store with.
+//! Sample jobs for tests of a store.
 
 use std::time::Duration;
 
 use domain::{
-    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, Insights,
-    InstanceId, Job, JobId, Lease, Revision, Spec, StageEvent, Submission, Timestamp,
+    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, InstanceId, Job,
+    JobId, Lease, Revision, RunInsights, Spec, StageEvent, Submission, Timestamp,
 };
 
 /// When the first sample was submitted.
@@ -22,7 +22,7 @@ pub fn id(n: u32) -> JobId {
     JobId::new(START.after(Duration::from_millis(n.into())), random)
 }
 
-/// What was submitted as the `n`th sample: of product `notes`, in no repository.
+/// The submission of the `n`th sample: product `notes`, no repository.
 pub fn submission(n: u32) -> Submission {
     Submission {
         id: id(n),
@@ -36,7 +36,7 @@ pub fn submission(n: u32) -> Submission {
     }
 }
 
-/// The `n`th sample, waiting for a seat.
+/// The `n`th sample, queued.
 pub fn job(n: u32) -> Job {
     Job::submit(submission(n), DepsState::Met)
 }
@@ -52,24 +52,24 @@ pub fn replace(job: Job, revision: Revision) -> Commit {
     job.commit_at(Expected::At(revision), None)
 }
 
-/// The job after the coordinator did `event` to it.
+/// Applies `event` to the job, as the coordinator does.
 pub fn after(job: Job, event: StageEvent, at: Timestamp) -> Job {
     job.apply(event, at, Actor::Coordinator).unwrap()
 }
 
-/// The job, stopped for good.
+/// Cancels the job.
 pub fn cancelled(job: Job) -> Job {
     after(job, StageEvent::Cancelled { message: None }, seconds(1))
 }
 
-/// The job, offered to a factory that has to accept by then.
+/// Offers the job to a factory, with this deadline to accept.
 pub fn dispatched(job: Job, accept_by: Timestamp) -> Job {
     let seq = job.dispatch_seq().next();
     let dispatch = Dispatch { seq, target: factory(), accept_by, score: 1.5 };
     after(job, StageEvent::Dispatched { dispatch }, seconds(2))
 }
 
-/// The job, held by the factory that it was offered to.
+/// Grants the job to the factory that it was offered to.
 pub fn granted(job: Job) -> Job {
     let lease = Lease {
         factory: factory(),
@@ -82,24 +82,24 @@ pub fn granted(job: Job) -> Job {
     after(job, StageEvent::Granted { lease }, seconds(3))
 }
 
-/// The job, with the agent at work.
+/// Starts the job's run.
 pub fn started(job: Job) -> Job {
     let started = StageEvent::Started { holder: holder(&job), engine: EngineName::command() };
     after(job, started, seconds(4))
 }
 
-/// The job, given back by its holder, which ends its run.
+/// Releases the job, which ends its run.
 pub fn released(job: Job) -> Job {
     let released = StageEvent::Released {
         holder: holder(&job),
         message: Some("another time".to_owned()),
-        insights: Insights::default(),
+        insights: RunInsights::default(),
         not_before: None,
     };
     after(job, released, seconds(5))
 }
 
-/// What the holder of a job shows.
+/// The factory and epoch of the job's lease.
 pub fn holder(job: &Job) -> Holder {
     Holder { epoch: job.epoch(), factory: factory() }
 }

@@ -1,13 +1,13 @@
-//! Writes: compared, whole, and independent of each other.
+//! Writes are conditional, atomic and independent of each other.
 
 use domain::{Commit, CommitError, Expected, Position, Priority, Revision, Scope, StoreError};
 use tokio::task::JoinSet;
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use super::{Bench, Stores};
+use super::{Harness, Stores};
 
-/// Two writers decide on the same revision; one of them has to decide again.
-pub async fn only_one_of_two_writers_wins(bench: &mut dyn Bench) {
+/// Two writers decide on the same revision; the loser has to read again and retry.
+pub async fn only_one_of_two_writers_wins(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let jobs = &stores.jobs;
     written(jobs.commit(vec![create(job(1))]).await);
@@ -21,8 +21,8 @@ pub async fn only_one_of_two_writers_wins(bench: &mut dyn Bench) {
     assert_eq!(jobs.job(id(1)).await.unwrap().unwrap().value.stage(), cancelled(seen.value).stage());
 }
 
-/// A unit that is stale, and one that contradicts the log, fail alone.
-pub async fn a_refused_unit_never_fails_its_neighbours(bench: &mut dyn Bench) {
+/// A stale unit and one that contradicts the log fail alone.
+pub async fn a_rejected_unit_does_not_fail_the_others(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let jobs = &stores.jobs;
     written(jobs.commit(vec![create(job(1)), create(job(2))]).await);
@@ -60,7 +60,7 @@ pub async fn a_refused_unit_never_fails_its_neighbours(bench: &mut dyn Bench) {
 }
 
 /// "Create if absent" is the whole check of an idempotent submit.
-pub async fn creating_twice_is_stale_the_second_time_and_changes_nothing(bench: &mut dyn Bench) {
+pub async fn creating_a_job_twice_is_stale_and_changes_nothing(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit(vec![create(job(1))]).await);
     let before = everything(&stores).await;
@@ -71,8 +71,8 @@ pub async fn creating_twice_is_stale_the_second_time_and_changes_nothing(bench: 
     assert_eq!(everything(&stores).await, before);
 }
 
-/// Neither a lost race nor a contradiction leaves half of a unit behind.
-pub async fn a_job_and_its_events_are_both_there_or_neither(bench: &mut dyn Bench) {
+/// Neither a conflict nor a contradiction leaves half of a unit behind.
+pub async fn a_job_and_its_events_are_written_together_or_not_at_all(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     written(stores.jobs.commit(vec![create(job(1)), create(job(2))]).await);
     let before = everything(&stores).await;
@@ -89,8 +89,8 @@ pub async fn a_job_and_its_events_are_both_there_or_neither(bench: &mut dyn Benc
     assert_eq!(seqs, [1, 2]);
 }
 
-/// Units are applied in the order in which they were given.
-pub async fn units_of_one_job_in_one_commit_build_on_each_other(bench: &mut dyn Bench) {
+/// Units are applied in the order given.
+pub async fn units_of_one_job_in_one_commit_apply_in_order(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let mut base = job(1);
     let created = create(base.clone());
@@ -109,8 +109,8 @@ pub async fn units_of_one_job_in_one_commit_build_on_each_other(bench: &mut dyn 
     assert_eq!(stored(&stores, 1).await, end);
 }
 
-/// Ten thousand pairs of conditional writes, each pair on one job: one of the two happens, whole.
-pub async fn of_two_racing_writes_exactly_one_happens(bench: &mut dyn Bench) {
+/// Ten thousand pairs of conditional writes, each pair on one job: one of the two succeeds, completely.
+pub async fn of_two_racing_writes_exactly_one_succeeds(bench: &mut dyn Harness) {
     const BATCHES: u32 = 200;
     const PAIRS: u32 = 50;
     let stores = bench.open().await;
@@ -146,8 +146,8 @@ pub async fn of_two_racing_writes_exactly_one_happens(bench: &mut dyn Bench) {
     assert_eq!(end, Position(u64::from(BATCHES * PAIRS) * 2));
 }
 
-/// A caller that gives up takes back nothing that was handed over, and harms nobody.
-pub async fn a_write_whose_caller_left_is_whole_or_absent(bench: &mut dyn Bench) {
+/// A caller that is cancelled takes back no write that it submitted, and affects no other caller.
+pub async fn an_abandoned_write_is_complete_or_absent(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     for n in 0..50 {
         let leaving = stores.jobs.commit(vec![create(job(n))]);
@@ -173,12 +173,12 @@ pub(super) async fn stored(stores: &Stores, n: u32) -> domain::Job {
     stores.jobs.job(id(n)).await.unwrap().expect("the job is there").value
 }
 
-/// A sample as it comes out of a store: with nothing left to tell.
+/// A sample as a store returns it: without pending events.
 fn clean(n: u32) -> domain::Job {
     job(n).commit_at(Expected::Absent, None).job
 }
 
-/// A change of sample `n` at revision 1 whose event has the number of one that is there.
+/// A change of sample `n` at revision 1 whose event repeats an existing number.
 fn repeating_an_event(n: u32) -> Commit {
     let urgent = clean(n).with_priority(Priority::Critical, seconds(1), domain::Actor::Coordinator);
     let mut unit = replace(urgent, Revision(1));
@@ -186,7 +186,7 @@ fn repeating_an_event(n: u32) -> Commit {
     unit
 }
 
-/// All that a store shows of its jobs.
+/// Everything that a store returns about its jobs.
 async fn everything(stores: &Stores) -> impl PartialEq + std::fmt::Debug + use<> {
     let page = stores.history.jobs(&domain::JobFilter::default(), None, 100).await.unwrap();
     let events = stores.history.events(&Scope::Fleet, Position(0), 100).await.unwrap();

@@ -1,25 +1,25 @@
-//! What people and programs read about jobs, by looking at all of them.
+//! Queries about jobs, by full scans.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Recorded, Run, Scope, StageName,
-    StoreError, Summary,
+    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
+    StoredEvent, Summary,
 };
 
-use super::Memory;
-use crate::cursor::Place;
+use super::MemoryStore;
+use crate::cursor::ListPosition;
 
 #[async_trait]
-impl JobHistory for Memory {
+impl JobHistory for MemoryStore {
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError> {
         Ok(self.fleet.lock().jobs.get(&id).and_then(|kept| kept.body.clone()))
     }
 
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
-        let (after, limit) = (Place::after(after.as_ref())?, usize::from(limit.max(1)));
+        let (after, limit) = (ListPosition::after(after.as_ref())?, usize::from(limit.max(1)));
         let fleet = self.fleet.lock();
         let jobs = fleet.jobs.values().map(|kept| &kept.job);
         let mut rest: Vec<_> = jobs.filter(|job| place(&job.value) < after && chosen(filter, &job.value)).collect();
@@ -31,7 +31,7 @@ impl JobHistory for Memory {
         Ok(Page { items: items.collect(), next })
     }
 
-    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError> {
         let fleet = self.fleet.lock();
         let read = usize::try_from(after.0).unwrap_or(usize::MAX);
         let rest = fleet.log.iter().skip(read).filter(|event| heard(scope, event));
@@ -53,14 +53,14 @@ impl JobHistory for Memory {
         Ok(counts.into_iter().map(|((product, stage), n)| (product, stage, n)).collect())
     }
 
-    /// Memory costs nothing that would be worth counting.
+    /// Operations in memory cost nothing, so none are counted.
     fn operations(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-fn place(job: &Job) -> Place {
-    Place { created: job.created_at(), id: job.id() }
+fn place(job: &Job) -> ListPosition {
+    ListPosition { created: job.created_at(), id: job.id() }
 }
 
 fn chosen(filter: &JobFilter, job: &Job) -> bool {
@@ -70,7 +70,7 @@ fn chosen(filter: &JobFilter, job: &Job) -> bool {
         && (filter.repo.is_none() || filter.repo == job.spec().repo)
 }
 
-fn heard(scope: &Scope, event: &Recorded) -> bool {
+fn heard(scope: &Scope, event: &StoredEvent) -> bool {
     match scope {
         Scope::Fleet => true,
         Scope::Products(products) => products.contains(&event.product),

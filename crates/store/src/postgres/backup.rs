@@ -1,4 +1,4 @@
-//! Copies of the whole database: one SQLite file as of one moment, taken while the writer goes on.
+//! Online backup: one SQLite file of one snapshot, taken while the writer continues.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use domain::{Backup, BackupSummary, StoreError, Timestamp};
 use tokio::sync::mpsc;
 use tokio_postgres::Row;
 
-use super::Postgres;
+use super::PostgresStore;
 use super::connection::Session;
-use super::fault::{Trouble, closed};
-use crate::cell::Cell;
-use crate::sqlite::{BackupError, Cells, Filling};
+use super::errors::{ServerError, closed};
+use crate::sql_value::SqlValue;
+use crate::sqlite::{BackupBuilder, BackupError, RowValues};
 
-/// Each table: how it is read here, and how it is written there.
+/// Each table: the query that reads it here, and the statement that writes it to SQLite.
 const TABLES: [(&str, &str); 8] = [
     (
         "SELECT j.n, j.id, j.rev, j.product, j.stage, j.open, j.shape, j.priority, b.repo, j.created, j.latest, j.state
@@ -42,17 +42,17 @@ const TABLES: [(&str, &str); 8] = [
     ),
 ];
 
-/// Everything that is read after this is as of one moment. Whole tables are read, however long that takes.
+/// All reads after this see one snapshot. There is no statement timeout, because whole tables are read.
 const BEGIN: &str = "\
     BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
     SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
     SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on; SET LOCAL enable_mergejoin = on";
 
-/// Pages that wait for the disk.
+/// Maximum number of pages that wait for the disk.
 const WAITING_MAX: usize = 4;
 
 #[async_trait]
-impl Backup for Postgres {
+impl Backup for PostgresStore {
     async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {
         let session = self.connector.connect_patiently().await.map_err(|trouble| trouble.fault())?;
         let (pages, arriving) = mpsc::channel(WAITING_MAX);
@@ -60,22 +60,22 @@ impl Backup for Postgres {
         let filling = tokio::task::spawn_blocking(move || fill(&to, arriving, now));
         let read = read(&session, pages).await;
         let filled = filling.await.map_err(|_| closed())?;
-        // A reader that broke off is why the file is not whole.
+        // If the reader failed, its error explains the incomplete file.
         read.map_err(|trouble| trouble.fault())?;
         filled?.ok_or_else(closed)
     }
 }
 
-/// What arrives at the file.
+/// A message to the thread that writes the file.
 enum Page {
-    Rows(&'static str, Vec<Cells>),
-    /// Everything has arrived.
+    Rows(&'static str, Vec<RowValues>),
+    /// All rows were sent.
     End,
 }
 
-/// `None` when not everything arrived.
+/// `None` if the rows are incomplete.
 fn fill(path: &Path, mut pages: mpsc::Receiver<Page>, now: Timestamp) -> Result<Option<BackupSummary>, BackupError> {
-    let mut filling = Filling::begin(path)?;
+    let mut filling = BackupBuilder::begin(path)?;
     while let Some(page) = pages.blocking_recv() {
         match page {
             Page::Rows(insert, rows) => filling.add(insert, &rows)?,
@@ -85,7 +85,7 @@ fn fill(path: &Path, mut pages: mpsc::Receiver<Page>, now: Timestamp) -> Result<
     Ok(None)
 }
 
-async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), Trouble> {
+async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), ServerError> {
     session.run(BEGIN).await?;
     for (select, insert) in TABLES {
         session.run(&format!("DECLARE copied NO SCROLL CURSOR FOR {select}")).await?;
@@ -95,7 +95,7 @@ async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), Troubl
                 break;
             }
             let rows = rows.iter().map(cells).collect::<Result<_, _>>()?;
-            // Nobody takes them once the file could not be written; its own error says why.
+            // The receiver is gone if the file could not be written; its own error gives the reason.
             if pages.send(Page::Rows(insert, rows)).await.is_err() {
                 return Ok(());
             }
@@ -107,6 +107,6 @@ async fn read(session: &Session, pages: mpsc::Sender<Page>) -> Result<(), Troubl
     Ok(())
 }
 
-fn cells(row: &Row) -> Result<Cells, Trouble> {
-    (0..row.len()).map(|column| Ok(row.try_get::<_, Cell>(column)?)).collect()
+fn cells(row: &Row) -> Result<RowValues, ServerError> {
+    (0..row.len()).map(|column| Ok(row.try_get::<_, SqlValue>(column)?)).collect()
 }

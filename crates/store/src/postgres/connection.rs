@@ -1,4 +1,4 @@
-//! Connections, each with the settings that durability and plans rest on, set and read back.
+//! Connections. The settings that durability and query plans depend on are set and read back.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -15,22 +15,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use super::fault::Trouble;
-use super::herald::End;
+use super::errors::ServerError;
+use super::notify::LogEnd;
 use super::open_error::OpenError;
 use super::tls;
 use super::url::{Flushing, Url};
 
-/// Longer than the server's own limit: only a server that cannot be reached any more takes as long.
+/// Longer than the server's statement timeout: only an unreachable server takes this long.
 const ANSWER_WITHIN: Duration = Duration::from_secs(40);
 
-/// A connection that is not made by then will not be.
+/// Timeout of one connection attempt.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a caller waits for a server that is away: as long as a restart takes, and no longer for one that says nothing at all.
+/// How long a caller waits for a server that is down: the time of a restart.
 const RECONNECT_WITHIN: Duration = Duration::from_secs(5);
 
-/// When it is looked for again.
+/// The pauses between attempts to reconnect.
 const RECONNECT_PAUSES: [Duration; 7] = [
     Duration::from_millis(50),
     Duration::from_millis(100),
@@ -41,15 +41,16 @@ const RECONNECT_PAUSES: [Duration; 7] = [
     Duration::from_secs(2),
 ];
 
-/// The oldest version that has all we use and still gets repairs.
+/// The oldest version that has all required features and is still maintained.
 const VERSION_MIN: u32 = 130_000;
 
 const FOUND: &str =
     "SELECT current_setting('server_version_num'), current_setting('server_version'), current_setting('fsync')";
 
-/// Every statement looks rows up by an index, and a plan is made once per connection: no statistic can ever talk the
-/// planner into reading a whole table. A commit waits for the disk at least; a role may ask for more. A transaction whose
-/// process hangs lets others go on soon. An older server is left alone: it is refused for its age.
+/// Every statement uses an index, and is planned once per connection, so that no statistics make the planner scan a
+/// whole table. A commit waits at least for the local disk; a role may require more. The transaction of a hanging
+/// process is ended soon, so that other writers can continue. On an older server the settings are skipped: it is
+/// refused for its version.
 const SET_UP: &str = "\
     SELECT set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
                THEN 'on' ELSE current_setting('synchronous_commit') END, false),
@@ -65,24 +66,24 @@ const SET_UP: &str = "\
            set_config('application_name', 'gigafactory', false)
     WHERE current_setting('server_version_num')::integer >= 130000";
 
-/// Whether one who wants a connection waits for a server that is away.
+/// Whether a caller waits for a server that is down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum ConnectWait {
     /// Not at all.
     None,
-    /// For as long as a restart takes.
+    /// For the time of a restart.
     Restart,
 }
 
-/// What makes connections.
+/// Opens connections.
 pub(super) struct Connector {
     url: Url,
     tls: Option<MakeRustlsConnect>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tasks: TaskTracker,
     pub(super) closing: CancellationToken,
-    /// Where notifications lead.
-    pub(super) end: Arc<End>,
+    /// Receives notifications.
+    pub(super) end: Arc<LogEnd>,
 }
 
 impl Connector {
@@ -91,24 +92,24 @@ impl Connector {
         clock: Arc<dyn Clock>,
         tasks: TaskTracker,
         closing: CancellationToken,
-        end: Arc<End>,
+        end: Arc<LogEnd>,
     ) -> Result<Self, OpenError> {
         let tls = tls::connector(&url.encryption)?;
         let mut url = url;
         url.config.connect_timeout(CONNECT_WITHIN);
-        // A server that vanished without a word is noticed although nobody asks it anything.
+        // Keepalives detect an unreachable server on an idle connection.
         url.config.keepalives_idle(Duration::from_secs(30)).tcp_user_timeout(Duration::from_secs(30));
         Ok(Self { url, tls, clock, tasks, closing, end })
     }
 
-    /// The first connection, with all that can be wrong with the server told apart.
-    pub(super) async fn first(&self, patience: Patience) -> Result<Session, OpenError> {
+    /// The first connection. Its errors distinguish everything that can be wrong with the server.
+    pub(super) async fn first(&self, patience: ConnectWait) -> Result<Session, OpenError> {
         if !self.url.is_private() {
             warn!("What goes to {} can be read on its way: add sslmode=require to the address", self.url);
         }
         let session = match patience {
-            Patience::None => self.connect().await,
-            Patience::Restart => self.connect_patiently().await,
+            ConnectWait::None => self.connect().await,
+            ConnectWait::Restart => self.connect_patiently().await,
         };
         let session = session.map_err(OpenError::server(&self.url))?;
         let found = session.texts(FOUND).await.map_err(OpenError::server(&self.url))?;
@@ -126,20 +127,20 @@ impl Connector {
         Ok(session)
     }
 
-    /// A connection, now or not at all.
-    pub(super) async fn connect(&self) -> Result<Session, Trouble> {
+    /// Connects in one attempt.
+    pub(super) async fn connect(&self) -> Result<Session, ServerError> {
         let session = self.dial().await?;
         session.texts(SET_UP).await?;
         Ok(session)
     }
 
-    /// A connection, even if the server has to come back first.
-    pub(super) async fn connect_patiently(&self) -> Result<Session, Trouble> {
+    /// Connects; retries while the server restarts.
+    pub(super) async fn connect_patiently(&self) -> Result<Session, ServerError> {
         let connected = tokio::time::timeout(RECONNECT_WITHIN, self.connect_again_and_again()).await;
-        connected.unwrap_or(Err(Trouble::Silent)).map_err(Trouble::while_connecting)
+        connected.unwrap_or(Err(ServerError::Silent)).map_err(ServerError::while_connecting)
     }
 
-    async fn connect_again_and_again(&self) -> Result<Session, Trouble> {
+    async fn connect_again_and_again(&self) -> Result<Session, ServerError> {
         for pause in RECONNECT_PAUSES {
             match self.connect().await {
                 Err(trouble) if trouble.may_pass() && !self.closing.is_cancelled() => {
@@ -155,7 +156,7 @@ impl Connector {
         self.connect().await
     }
 
-    async fn dial(&self) -> Result<Session, Trouble> {
+    async fn dial(&self) -> Result<Session, ServerError> {
         let dialling = async {
             Ok(match &self.tls {
                 Some(tls) => {
@@ -168,10 +169,10 @@ impl Connector {
                 }
             })
         };
-        tokio::time::timeout(ANSWER_WITHIN, dialling).await.unwrap_or(Err(Trouble::Silent))
+        tokio::time::timeout(ANSWER_WITHIN, dialling).await.unwrap_or(Err(ServerError::Silent))
     }
 
-    /// Moves what travels over the connection until its client is dropped or it breaks; then the token is cancelled.
+    /// Drives the connection until its client is dropped or it breaks; then cancels the token.
     fn drive<S, T>(&self, mut connection: Connection<S, T>) -> CancellationToken
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -193,7 +194,7 @@ impl Connector {
     }
 }
 
-/// One connection with its statements, each prepared once.
+/// One connection with its prepared statements.
 pub(super) struct Session {
     pub(super) client: Client,
     statements: Mutex<HashMap<&'static str, Statement>>,
@@ -205,23 +206,23 @@ impl Session {
         Self { client, statements: Mutex::default(), gone }
     }
 
-    /// Whether it is of no more use.
+    /// Reports whether the connection is unusable.
     pub(super) fn is_broken(&self) -> bool {
         self.gone.is_cancelled() || self.client.is_closed()
     }
 
-    /// Makes it of no more use.
+    /// Marks the connection as unusable.
     pub(super) fn give_up(&self) {
         self.gone.cancel();
     }
 
-    /// Resolves once it is of no more use.
+    /// Resolves once the connection is unusable.
     pub(super) async fn gone(&self) {
         self.gone.cancelled().await;
     }
 
-    /// The statement, prepared now if it was not.
-    pub(super) async fn prepared(&self, sql: &'static str) -> Result<Statement, Trouble> {
+    /// The statement; prepares it on first use.
+    pub(super) async fn prepared(&self, sql: &'static str) -> Result<Statement, ServerError> {
         if let Some(statement) = self.statements.lock().get(sql) {
             return Ok(statement.clone());
         }
@@ -230,25 +231,29 @@ impl Session {
         Ok(statement)
     }
 
-    /// What a statement answers.
-    pub(super) async fn rows(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Trouble> {
+    /// Runs a statement; returns its rows.
+    pub(super) async fn rows(
+        &self,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, ServerError> {
         let statement = self.prepared(sql).await?;
         in_time(self.client.query(&statement, params)).await
     }
 
-    /// How many rows a statement changes.
-    pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Trouble> {
+    /// Runs a statement; returns the number of changed rows.
+    pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, ServerError> {
         let statement = self.prepared(sql).await?;
         in_time(self.client.execute(&statement, params)).await
     }
 
-    /// Runs statements without answers, one after the other.
-    pub(super) async fn run(&self, sql: &str) -> Result<(), Trouble> {
+    /// Runs statements without results, one after the other.
+    pub(super) async fn run(&self, sql: &str) -> Result<(), ServerError> {
         in_time(self.client.batch_execute(sql)).await
     }
 
-    /// The one row of a question without parameters.
-    pub(super) async fn texts(&self, sql: &str) -> Result<Vec<String>, Trouble> {
+    /// The single row of a query without parameters.
+    pub(super) async fn texts(&self, sql: &str) -> Result<Vec<String>, ServerError> {
         let messages = in_time(self.client.simple_query(sql)).await?;
         let row = messages.into_iter().find_map(|message| match message {
             SimpleQueryMessage::Row(row) => Some(row),
@@ -259,10 +264,12 @@ impl Session {
     }
 }
 
-/// The answer, unless the server keeps it for too long.
-pub(super) async fn in_time<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Trouble> {
+/// Adds the answer timeout to a request.
+pub(super) async fn in_time<T>(
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, ServerError> {
     match tokio::time::timeout(ANSWER_WITHIN, answer).await {
-        Ok(answer) => answer.map_err(Trouble::from),
-        Err(_) => Err(Trouble::Silent),
+        Ok(answer) => answer.map_err(ServerError::from),
+        Err(_) => Err(ServerError::Silent),
     }
 }

@@ -1,17 +1,17 @@
-//! Small documents by key. They change rarely, so each change is a statement and a flush of its own.
+//! Small documents by key. They change rarely, so each change is its own statement and flush.
 
 use async_trait::async_trait;
 use domain::{Collection, CommitError, Expected, FleetStore, Revision, StoreError, Versioned};
 use serde_json::Value;
 use tokio_postgres::Row;
 
-use super::Postgres;
+use super::PostgresStore;
+use super::leadership::{TERM, deposed};
 use super::row::{column, counter, stored};
-use super::tenure::{TERM, deposed};
 
 pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE collection = $1 AND key = $2";
 pub(super) const DOCUMENTS: &str = "SELECT rev, doc, key FROM fleet_documents WHERE collection = $1 ORDER BY key";
-/// Each writes only for the one who has the database: the row of the log is held until the flush, so that nobody takes over in
+/// Each statement checks the term: it locks the log's row until the flush, so that the leadership cannot change in
 /// between.
 pub(super) const CREATE_DOCUMENT: &str = "\
     WITH ours AS (SELECT term FROM fleet_log WHERE term = coalesce($3, term) FOR SHARE)
@@ -25,7 +25,7 @@ pub(super) const REMOVE_DOCUMENT: &str = "\
     DELETE FROM fleet_documents USING ours WHERE collection = $1 AND key = $2 AND rev = $4";
 
 #[async_trait]
-impl FleetStore for Postgres {
+impl FleetStore for PostgresStore {
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
         self.meter.document_reads.add(1);
         let rows = self.pool.rows(DOCUMENT, &[&collection.name(), &key]).await?;
@@ -52,7 +52,7 @@ impl FleetStore for Postgres {
             (Expected::At(revision), None) => {
                 self.pool.execute(REMOVE_DOCUMENT, &[&name, &key, &term, &stored(revision.0)]).await? == 1
             }
-            // Removing what is not there leaves it so, which is what was asked for.
+            // Removing an absent document succeeds.
             (Expected::Absent, None) => self.pool.rows(DOCUMENT, &[&name, &key]).await?.is_empty(),
         };
         self.meter.transactions.add(1);
@@ -74,8 +74,8 @@ impl FleetStore for Postgres {
     }
 }
 
-impl Postgres {
-    /// Whether nothing was written because of what is there, rather than because somebody else has the database.
+impl PostgresStore {
+    /// Reports whether a write failed because of the stored revision, rather than because the leadership was lost.
     async fn still_ours(&self) -> Result<bool, StoreError> {
         let Some(term) = self.tenure.term() else { return Ok(true) };
         let rows = self.pool.rows(TERM, &[]).await?;

@@ -1,24 +1,24 @@
-//! What people and programs read about jobs.
+//! Queries about jobs, and the event log.
 
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Recorded, Run, Scope, StageName,
-    StoreError, Summary,
+    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
+    StoredEvent, Summary,
 };
 use tokio_postgres::Row;
 
 use super::row::{column, counter, document, job_id, parsed, stored, unreadable, uuid};
-use super::{Postgres, list};
-use crate::cursor::Place;
+use super::{PostgresStore, list};
+use crate::cursor::ListPosition;
 
 pub(super) const BODY: &str = "\
     SELECT b.body_md FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = $1";
 pub(super) const EVENTS: &str = "\
     SELECT e.pos, e.doc, b.id, e.product, e.seq FROM fleet_events e JOIN fleet_bodies b ON b.n = e.job
     WHERE e.pos > $1 ORDER BY e.pos LIMIT $2";
-/// Each product's transactions are in order already; the first events of all are among the first of each.
+/// Each product's transactions are in order; the first events of all products are among the first of each.
 pub(super) const EVENTS_OF_PRODUCTS: &str = "\
     SELECT f.pos, f.doc, f.id, f.product, f.seq FROM unnest($3::text[]) AS p (product)
     CROSS JOIN LATERAL (
@@ -30,7 +30,7 @@ pub(super) const EVENTS_OF_PRODUCTS: &str = "\
         ) e JOIN fleet_bodies b ON b.n = e.job
         ORDER BY s.last, e.pos LIMIT $2
     ) f ORDER BY f.pos LIMIT $2";
-/// Found from the latest backwards: each event says where the one before it is.
+/// From the latest backwards: each event stores the position of the previous one.
 pub(super) const EVENTS_OF_JOB: &str = "\
     WITH RECURSIVE told AS (
         SELECT e.pos, e.before FROM fleet_jobs j JOIN fleet_events e ON e.pos = j.latest WHERE j.id = $3 AND e.pos > $1
@@ -41,11 +41,11 @@ pub(super) const EVENTS_OF_JOB: &str = "\
 pub(super) const RUNS: &str = "\
     SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = $1 AND r.n > $2
     ORDER BY r.n LIMIT $3";
-/// Reads the whole table, which is no longer than the answer.
+/// Reads the whole table, which is as long as the result.
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
 #[async_trait]
-impl JobHistory for Postgres {
+impl JobHistory for PostgresStore {
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError> {
         self.meter.history_reads.add(1);
         let rows = self.pool.rows(BODY, &[&uuid(id)]).await?;
@@ -57,12 +57,12 @@ impl JobHistory for Postgres {
     }
 
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
-        let after = Place::after(after.as_ref())?;
+        let after = ListPosition::after(after.as_ref())?;
         self.meter.history_reads.add(1);
         list::page(&self.pool, &self.quarantine, filter, after, limit).await
     }
 
-    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError> {
         if let Some(events) = self.recent.after(scope, after, self.end.position(), limit) {
             return Ok(events);
         }
@@ -103,13 +103,13 @@ impl JobHistory for Postgres {
     }
 }
 
-/// The rows that can be read; the others are noted.
+/// The readable rows; unreadable ones are quarantined.
 fn readable<T>(rows: impl Iterator<Item = Result<T, StoreError>>, note: impl Fn(&StoreError)) -> Vec<T> {
     rows.filter_map(|row| row.inspect_err(&note).ok()).collect()
 }
 
-fn recorded(row: &Row) -> Result<Recorded, StoreError> {
-    Ok(Recorded {
+fn recorded(row: &Row) -> Result<StoredEvent, StoreError> {
+    Ok(StoredEvent {
         position: Position(counter(row, 0)?),
         json: document(row, 1)?.into(),
         job: job_id(row, 2)?,

@@ -1,39 +1,41 @@
-//! Which store a database is, and whether it is still all of it: compared with the record that the coordinator's machine
-//! keeps (row 37).
+//! The identity of a database: compared with the record on the coordinator's machine, to detect lost work (row 37).
 
 use std::io;
 use std::path::Path;
 
-use domain::{Collection, CommitError, Expected, FleetStore, Generation, Lineage, Position, StoreError, Timestamp};
+use domain::{
+    Collection, CommitError, Expected, FleetStore, Generation, Position, StoreError, StoreGeneration, Timestamp,
+};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::Postgres;
-use crate::record::{DataLoss, FoundStore, RecordFile, StoreRecord, read_record};
+use super::PostgresStore;
+use crate::record::{DataLoss, RecordFile, StoreIdentity, StoreRecord, read_record};
 
 /// The key of the store's own id in [`Collection::Meta`].
 const ID_KEY: &str = "store";
 
-/// Why a database was not compared with its record, or not accepted.
+/// Why a database was not compared with its record, or was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The database lacks something that was acknowledged.
+    /// The database lacks acknowledged work.
     #[error(transparent)]
     DataLoss(#[from] DataLoss),
-    /// The record cannot be read or written.
+    /// The record could not be read or written.
     #[error("cannot use the record of the store in the data directory")]
     Files(#[from] io::Error),
-    /// The database did not answer.
+    /// The database could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The database was not written.
+    /// The database could not be written.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
 
-impl Postgres {
-    /// Compares the database with the record at `path`, gives it the id `fresh` where it has none, and begins its new
-    /// record. A database below its record is refused, unless an operator accepted the loss at the time given.
+impl PostgresStore {
+    /// Compares the database with the record at `path`, assigns the id `fresh` if it has none, and starts its new
+    /// record. A database that is behind its record is refused, unless an operator accepted the loss at the given
+    /// time.
     pub async fn meet_record(
         &self,
         path: &Path,
@@ -52,8 +54,8 @@ impl Postgres {
         let replaced = known.map(|record| record.generation);
         if let Some(at) = accept.filter(|_| loss.is_some() || is_new) {
             let generation = Generation::restored(found.generation.unwrap_or_default(), replaced, at);
-            let lineage = Lineage { generation, restored_at: Some(at), as_of: None };
-            self.put_meta(Lineage::KEY, json!(lineage)).await?;
+            let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
+            self.put_meta(StoreGeneration::KEY, json!(lineage)).await?;
             info!(store.generation = %generation, "The store goes on under generation {generation}");
             found.generation = Some(generation);
         }
@@ -69,22 +71,24 @@ impl Postgres {
         Ok(RecordFile::create(path, record)?)
     }
 
-    /// Resolves when something was written here after `after`, with where the log ends. Nothing is asked of the server.
+    /// Resolves once the log is known to reach beyond `after`, with its end. Sends no query.
     pub async fn reached(&self, after: Position) -> Result<Position, StoreError> {
         self.end.reached(after).await
     }
 
-    async fn found(&self) -> Result<FoundStore, StoreError> {
+    async fn found(&self) -> Result<StoreIdentity, StoreError> {
         let id = self.document(Collection::Meta, ID_KEY).await?;
         let id = id.and_then(|found| found.value["id"].as_str().map(str::to_owned));
-        let generation = match self.document(Collection::Meta, Lineage::KEY).await? {
-            Some(found) => serde_json::from_value::<Lineage>(found.value).ok().map(|lineage| lineage.generation),
+        let generation = match self.document(Collection::Meta, StoreGeneration::KEY).await? {
+            Some(found) => {
+                serde_json::from_value::<StoreGeneration>(found.value).ok().map(|lineage| lineage.generation)
+            }
             None => Some(Generation::default()),
         };
-        Ok(FoundStore { store_id: id, generation, position: self.end() })
+        Ok(StoreIdentity { store_id: id, generation, position: self.end() })
     }
 
-    /// Whether nothing was ever written to it.
+    /// Reports whether the database was never written.
     pub async fn is_blank(&self) -> Result<bool, StoreError> {
         let has_id = self.document(Collection::Meta, ID_KEY).await?.is_some();
         let has_tokens = !self.documents(Collection::Tokens).await?.is_empty();

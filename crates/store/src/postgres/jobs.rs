@@ -1,10 +1,12 @@
-//! Jobs: the truth that dispatch rests on.
+//! Jobs: the state that dispatch depends on.
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Unreadable, Versioned};
+use domain::{
+    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned,
+};
 use uuid::Uuid;
 
-use super::Postgres;
+use super::PostgresStore;
 use super::row::{job_id, uuid, versioned_job};
 use crate::change::Change;
 use crate::quarantine::JOBS;
@@ -18,7 +20,7 @@ pub(super) const DEPENDENTS: &str = "\
     SELECT b.id FROM fleet_deps d JOIN fleet_bodies b ON b.n = d.job WHERE d.dep = $1 ORDER BY b.id";
 
 #[async_trait]
-impl JobStore for Postgres {
+impl JobStore for PostgresStore {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         self.meter.job_reads.add(1);
         let rows = self.pool.rows(JOB, &[&uuid(id)]).await?;
@@ -46,7 +48,7 @@ impl JobStore for Postgres {
         outcomes
     }
 
-    /// A page of nothing but unreadable jobs is not the end of the list.
+    /// A page of unreadable jobs only is not the end of the list.
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError> {
         self.meter.sweep_reads.add(1);
         let mut after = after.map_or(Uuid::nil(), uuid);
@@ -77,7 +79,7 @@ impl JobStore for Postgres {
         self.end.beyond(after).await
     }
 
-    fn unreadable(&self) -> Vec<Unreadable> {
+    fn unreadable(&self) -> Vec<UnreadableDocument> {
         self.quarantine.list()
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of jobs, newest first, each from indexes that already have their order: jobs are numbered as they were submitted.
+//! Pages of jobs, newest first, each from an index in that order: jobs are numbered in order of submission.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::pool::Pool;
 use super::row::{column, job_id, uuid, versioned_job};
-use crate::cursor::Place;
+use crate::cursor::ListPosition;
 use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = $1";
@@ -22,7 +22,7 @@ pub(super) const NEWEST_OF_REPO: &str = "\
     FROM fleet_bodies b JOIN fleet_jobs j ON j.id = b.id
     WHERE b.repo = $4 AND b.n < $1 AND ($3::text IS NULL OR j.priority = $3)
     ORDER BY b.n DESC LIMIT $2";
-/// Each product and stage has an order of its own in the index; the first of all are among the first of each.
+/// The index is ordered per product and stage; the first of all are among the first of each.
 pub(super) const NEWEST_IN_STAGES: &str = "\
     SELECT e.rev, e.state, e.submission, e.id, e.n
     FROM unnest($5::text[]) AS p (product) CROSS JOIN unnest($6::text[]) AS s (stage)
@@ -35,18 +35,18 @@ pub(super) const NEWEST_IN_STAGES: &str = "\
     ) e ORDER BY e.n DESC LIMIT $2";
 pub(super) const PRODUCTS: &str = "SELECT DISTINCT product FROM fleet_counts";
 
-/// The page of jobs that comes after a place. One statement reads it, so that each job is what it was chosen for.
+/// The page of jobs after a position. One statement reads it, so that each job still matches the filter.
 pub(super) async fn page(
     pool: &Pool,
     quarantine: &Quarantine,
     filter: &JobFilter,
-    after: Place,
+    after: ListPosition,
     limit: u16,
 ) -> Result<Page<Summary>, StoreError> {
     let limit = usize::from(limit.max(1));
     let mut below = below(pool, after).await?;
     loop {
-        // One more than asked for tells whether there is another page.
+        // One more than requested shows whether another page follows.
         let mut rows = rows(pool, filter, below, limit + 1).await?;
         let more = rows.len() > limit;
         rows.truncate(limit);
@@ -57,19 +57,19 @@ pub(super) async fn page(
                 Err(error) => quarantine.add(JOBS, &job_id(row, 3)?.to_string(), &error),
             }
         }
-        // A page of nothing but unreadable jobs is not the end of the list.
+        // A page of unreadable jobs only is not the end of the list.
         if let Some(last) = rows.last().filter(|_| items.is_empty() && more) {
             below = column(last, 4)?;
             continue;
         }
-        let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
+        let next = items.last().filter(|_| more).map(|last| ListPosition::of(&last.job).cursor());
         return Ok(Page { items, next });
     }
 }
 
-/// The number that all jobs after a place are below.
-async fn below(pool: &Pool, after: Place) -> Result<i64, StoreError> {
-    if after == Place::top() {
+/// The upper bound of the numbers after a position.
+async fn below(pool: &Pool, after: ListPosition) -> Result<i64, StoreError> {
+    if after == ListPosition::top() {
         return Ok(i64::MAX);
     }
     let rows = pool.rows(NUMBER, &[&uuid(after.id)]).await?;
@@ -100,7 +100,7 @@ async fn rows(pool: &Pool, filter: &JobFilter, below: i64, limit: usize) -> Resu
     pool.rows(NEWEST_IN_STAGES, &[below, limit, priority, &repo, &products, &stages]).await
 }
 
-/// The products of the filter, each once; all there are when it names none.
+/// The products of the filter, each once; all products if it names none.
 async fn products(pool: &Pool, filter: &JobFilter) -> Result<Vec<String>, StoreError> {
     if filter.products.is_empty() {
         return pool.rows(PRODUCTS, &[]).await?.iter().map(|row| column(row, 0)).collect();

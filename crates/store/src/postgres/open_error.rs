@@ -1,86 +1,86 @@
-//! Why a database cannot be used, and what to do about it.
+//! Why a database cannot be used, with a remedy.
 
 use super::url::Url;
 
-/// Why a database cannot be used. Nothing was changed in it.
+/// Why a database cannot be used. It was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The address cannot be read.
+    /// The URL is invalid.
     #[error("the address of the database cannot be used: {why}")]
     Url {
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// The server cannot be reached, or does not let us in.
+    /// The server cannot be reached or rejects the login.
     #[error("cannot use the database at {url}: check that the server runs, the user and the database ({why})")]
     Server {
-        /// Where, without its password.
+        /// The URL, without its password.
         url: String,
-        /// What went wrong.
+        /// The reason.
         why: String,
     },
-    /// The authority that certificates are checked against cannot be used.
+    /// The certificate authority cannot be used.
     #[error("cannot use the authority `{}` named by sslrootcert: {why}", path.display())]
     Authority {
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// The server does not flush.
+    /// The server does not flush commits.
     #[error(
         "the server at {url} runs with fsync=off and may lose what it acknowledged: turn fsync on, or accept the loss by adding `fsync=off` to the address"
     )]
     NotDurable {
-        /// Where, without its password.
+        /// The URL, without its password.
         url: String,
     },
-    /// The server lacks what we need.
+    /// The server's version is too old.
     #[error("the server at {url} has version {found}: PostgreSQL 13 or newer is needed")]
     TooOld {
-        /// Where, without its password.
+        /// The URL, without its password.
         url: String,
-        /// Its version.
+        /// The server's version.
         found: String,
     },
-    /// Another coordinator works on it.
+    /// Another coordinator uses the database.
     #[error(
         "another coordinator works on the database at {url} ({holder}): a fleet has one coordinator at a time; stop that one, or use another database"
     )]
     Taken {
-        /// Where, without its password.
+        /// The URL, without its password.
         url: String,
-        /// Which: its process, its machine, since when.
+        /// The holder: its process, its machine and its start time.
         holder: String,
     },
-    /// Nobody has brought the schema up to date yet, and this is not the one to do it.
+    /// The schema is outdated, and this process may not migrate it.
     #[error(
         "the database at {url} has schema {found}, and {known} is needed: start a coordinator of this program on it first, or use the program that it is from"
     )]
     Older {
-        /// Where, without its password.
+        /// The URL, without its password.
         url: String,
-        /// Its schema; 0 when there is nothing of ours.
+        /// The database's schema version; 0 if it has no schema of this program.
         found: i32,
-        /// The schema that is needed.
+        /// The required schema version.
         known: i32,
     },
-    /// A newer program changed the schema.
+    /// A newer version migrated the schema.
     #[error(
         "the database at {url} has schema {found}, this program knows up to {known}: use the newer program, or restore a backup taken with this one"
     )]
     Newer {
-        /// Where, without its password.
+        /// The URL, without its password.
         url: String,
-        /// Its schema.
+        /// The database's schema version.
         found: i32,
-        /// The newest schema we know.
+        /// The newest schema version that this program supports.
         known: i32,
     },
 }
 
 impl OpenError {
-    pub(super) fn server(url: &Url) -> impl FnOnce(super::fault::Trouble) -> Self {
+    pub(super) fn server(url: &Url) -> impl FnOnce(super::errors::ServerError) -> Self {
         let url = url.to_string();
         move |trouble| Self::Server { url, why: trouble.to_string() }
     }

@@ -1,4 +1,4 @@
-//! Connections that answer one question each at a time.
+//! Connections that run one statement at a time.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::connection::{Connector, Session};
-use super::fault::{Blame, Trouble, closed};
+use super::errors::{ErrorSource, ServerError, closed};
 
-/// A bounded number of connections, made when they are first needed; who finds none free waits.
+/// A bounded number of connections, opened on demand; a caller waits until one is free.
 pub(super) struct Pool {
     connector: Arc<Connector>,
     free: Mutex<Vec<Session>>,
@@ -23,14 +23,14 @@ impl Pool {
         Self { connector, free: Mutex::default(), permits: Semaphore::new(connections) }
     }
 
-    /// Takes a connection in.
+    /// Returns a connection to the pool.
     pub(super) fn give(&self, session: Session) {
         if !session.is_broken() && !self.permits.is_closed() {
             self.free.lock().push(session);
         }
     }
 
-    /// What a statement that changes nothing answers. Asked a second time when the connection turns out to be broken.
+    /// Runs a read. Retried once if the connection turns out to be broken.
     pub(super) async fn rows(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
         let _permit = self.permit().await?;
         let mut last = None;
@@ -41,7 +41,7 @@ impl Pool {
                     self.give(session);
                     return Ok(rows);
                 }
-                Err(trouble) if trouble.blame() == Blame::Connection => last = Some(trouble),
+                Err(trouble) if trouble.blame() == ErrorSource::Connection => last = Some(trouble),
                 Err(trouble) => {
                     self.give(session);
                     return Err(trouble.fault());
@@ -51,7 +51,7 @@ impl Pool {
         Err(last.map_or_else(closed, |trouble| trouble.fault()))
     }
 
-    /// How many rows a statement changed. Never repeated: what a broken connection was asked for may have happened.
+    /// Runs a write; returns the number of changed rows. Never retried: a broken connection may have executed it.
     pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, CommitError> {
         let _permit = self.permit().await?;
         let session = self.ready(sql).await.map_err(|trouble| trouble.fault())?;
@@ -60,7 +60,7 @@ impl Pool {
                 self.give(session);
                 Ok(changed)
             }
-            Err(trouble) if trouble.blame() == Blame::Connection => Err(CommitError::Unknown),
+            Err(trouble) if trouble.blame() == ErrorSource::Connection => Err(CommitError::Unknown),
             Err(trouble) => {
                 self.give(session);
                 Err(trouble.fault().into())
@@ -68,7 +68,7 @@ impl Pool {
         }
     }
 
-    /// Ends the connections that nobody uses; the others end with what they are used for.
+    /// Closes the idle connections; the others close after their current use.
     pub(super) fn close(&self) {
         self.permits.close();
         self.free.lock().clear();
@@ -78,17 +78,17 @@ impl Pool {
         self.permits.acquire().await.map_err(|_| closed())
     }
 
-    /// A connection that has just answered, so that the next question is likely to reach the server.
-    async fn ready(&self, sql: &'static str) -> Result<Session, Trouble> {
+    /// A connection that has just answered, so that the next statement is likely to reach the server.
+    async fn ready(&self, sql: &'static str) -> Result<Session, ServerError> {
         let session = self.take().await?;
         match session.prepared(sql).await {
             Ok(_) => Ok(session),
-            Err(trouble) if trouble.blame() == Blame::Connection => self.take().await,
+            Err(trouble) if trouble.blame() == ErrorSource::Connection => self.take().await,
             Err(trouble) => Err(trouble),
         }
     }
 
-    async fn take(&self) -> Result<Session, Trouble> {
+    async fn take(&self) -> Result<Session, ServerError> {
         loop {
             let Some(session) = self.free.lock().pop() else { break };
             if !session.is_broken() {

@@ -1,11 +1,12 @@
-//! Putting a backup in the place of what is there, in one transaction: a death at any step leaves the old or the new.
+//! Replaces the content of a database with a backup, in one transaction: a crash at any step leaves the old or the
+//! new.
 //!
-//! The backup is loaded into tables of a schema of its own; then the old tables go aside and the new ones take their place.
-//! Whoever works on the old ones is in an earlier term afterwards, and writes nothing any more.
+//! The backup is loaded into tables of a separate schema; then the old tables are moved aside and the new ones take
+//! their place. A process that uses the old tables has an outdated term afterwards and can no longer write.
 
 use std::path::Path;
 
-use domain::{Collection, Generation, Lineage, Timestamp};
+use domain::{Collection, Generation, StoreGeneration, Timestamp};
 use futures_util::pin_mut;
 use tokio::sync::mpsc;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
@@ -13,12 +14,12 @@ use tokio_postgres::types::{ToSql, Type};
 use tracing::{info, warn};
 
 use super::connection::{Connector, Session};
-use super::fault::{Blame, Trouble, closed};
-use super::{Postgres, documents, schema};
-use crate::cell::Cell;
-use crate::sqlite::{BackupError, Cells, LABEL_KEY, Restoration, inspect_backup, read_out};
+use super::errors::{ErrorSource, ServerError, closed};
+use super::{PostgresStore, documents, schema};
+use crate::sql_value::SqlValue;
+use crate::sqlite::{BackupError, LABEL_KEY, RestoreOutcome, RowValues, inspect_backup, read_out};
 
-/// A table: its name, how it is read from a backup, its columns here, and what they are.
+/// A table: its name, the query that reads it from a backup, its columns here, and their types.
 struct Table {
     name: &'static str,
     select: &'static str,
@@ -83,19 +84,19 @@ const TABLES: [Table; 8] = [
     },
     Table {
         name: "fleet_documents",
-        // What backs runs is kept beside their logs.
+        // Evidence is stored beside the logs, not in the database.
         select: "SELECT collection, key, rev, doc FROM fleet_documents WHERE collection <> 'fleet_evidence'",
         columns: "collection, key, rev, doc",
         kinds: &[Type::TEXT, Type::TEXT, Type::INT8, Type::BYTEA],
     },
 ];
 
-/// Where the new tables are until they take the place of the old ones.
+/// The schema of the new tables until they replace the old ones.
 const INCOMING: &str = "fleet_incoming";
 
-/// Loading takes as long as it takes.
+/// Loading has no time limit.
 const BEGIN: &str = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
-/// The lock is the one that schemas are brought up to date under.
+/// The same lock as for migrations.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(1195984705)";
 const HOME: &str = "\
     SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -108,39 +109,44 @@ const ENDS: &str = "\
     UPDATE fleet_log SET pos = (SELECT coalesce(max(pos), 0) FROM fleet_events),
                          jobs = (SELECT coalesce(max(n), 0) FROM fleet_bodies)";
 
-impl Postgres {
-    /// Puts a backup in the place of everything that is there. What was there is kept in a schema of its own, whose name
-    /// is in the answer. From then on this store writes nothing any more: it has to be opened again.
-    pub async fn restore(&self, from: &Path, now: Timestamp) -> Result<Restoration, BackupError> {
+impl PostgresStore {
+    /// Replaces the content of the database with a backup. The old content is kept in a schema of its own, whose name
+    /// is returned. Afterwards this store can no longer write: it has to be opened again.
+    pub async fn restore(&self, from: &Path, now: Timestamp) -> Result<RestoreOutcome, BackupError> {
         let path = from.to_owned();
         let inspected = tokio::task::spawn_blocking(move || inspect_backup(&path)).await;
         let backup = inspected.map_err(|_| BackupError::Server(closed()))??;
-        let away = |trouble: Trouble| BackupError::Server(trouble.fault());
+        let away = |trouble: ServerError| BackupError::Server(trouble.fault());
         let session = self.connector.connect_patiently().await.map_err(away)?;
         let replaced = generation(&session).await.map_err(away)?;
         let generation = Generation::restored(backup.generation, Some(replaced), now);
-        let lineage = Lineage { generation, restored_at: Some(now), as_of: backup.taken_at };
-        // What is not committed is undone with its connection.
+        let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: backup.taken_at };
+        // The server rolls an uncommitted transaction back when its connection closes.
         let kept = swap(&self.connector, &session, from, &lineage).await?;
         info!(
             store.generation = %generation,
             "Put a backup in the place of everything, under generation {generation}; what was there is in schema {kept}"
         );
-        Ok(Restoration { backup, generation, kept: Some(kept.into()) })
+        Ok(RestoreOutcome { backup, generation, kept: Some(kept.into()) })
     }
 }
 
-/// The generation that the database is in.
-async fn generation(session: &Session) -> Result<Generation, Trouble> {
-    let rows = session.rows(documents::DOCUMENT, &[&Collection::Meta.name(), &Lineage::KEY]).await?;
+/// The database's generation.
+async fn generation(session: &Session) -> Result<Generation, ServerError> {
+    let rows = session.rows(documents::DOCUMENT, &[&Collection::Meta.name(), &StoreGeneration::KEY]).await?;
     let Some(row) = rows.first() else { return Ok(Generation::default()) };
-    let lineage = serde_json::from_slice::<Lineage>(row.try_get(1)?);
-    Ok(lineage.map_err(|error| Trouble::Unreachable(error.to_string()))?.generation)
+    let lineage = serde_json::from_slice::<StoreGeneration>(row.try_get(1)?);
+    Ok(lineage.map_err(|error| ServerError::Unreachable(error.to_string()))?.generation)
 }
 
-/// Loads the backup, moves the tables, commits. Answers with the schema that has the old ones.
-async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &Lineage) -> Result<String, BackupError> {
-    let away = |trouble: Trouble| BackupError::Server(trouble.fault());
+/// Loads the backup, swaps the tables and commits. Returns the schema that holds the old ones.
+async fn swap(
+    connector: &Connector,
+    session: &Session,
+    from: &Path,
+    lineage: &StoreGeneration,
+) -> Result<String, BackupError> {
+    let away = |trouble: ServerError| BackupError::Server(trouble.fault());
     let name = transaction_name(lineage.generation);
     session.run(&format!("{BEGIN}; SET LOCAL application_name = '{name}'; {LOCK}")).await.map_err(away)?;
     let home = session.texts(HOME).await.map_err(away)?.concat();
@@ -165,7 +171,7 @@ async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &L
     );
     match session.run(&end).await {
         Ok(()) => Ok(kept),
-        Err(trouble) if trouble.blame() == Blame::Connection => {
+        Err(trouble) if trouble.blame() == ErrorSource::Connection => {
             session.give_up();
             warn!("The connection to the database broke while a backup was put in place: {trouble}");
             let stands = has_come_to_stand(connector, lineage.generation).await;
@@ -176,15 +182,15 @@ async fn swap(connector: &Connector, session: &Session, from: &Path, lineage: &L
     }
 }
 
-/// The name that a connection has for as long as it is within the transaction of a restore, and no longer.
+/// The `application_name` of a connection during the transaction of a restore.
 fn transaction_name(generation: Generation) -> String {
     format!("gigafactory restore {generation}")
 }
 
-/// Whether a swap whose answer was lost was committed: seen once its transaction is over.
-async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<bool, Trouble> {
+/// Reports whether a swap was committed whose response was lost. Waits until its transaction has ended.
+async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<bool, ServerError> {
     let session = connector.connect_patiently().await?;
-    // The server may not have noticed that nobody listens: left alone, the transaction would keep its locks.
+    // The server may not have noticed the lost connection: without this, the transaction would keep its locks.
     let name = transaction_name(wanted);
     let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'");
     session.run(&end).await?;
@@ -192,8 +198,8 @@ async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<
     Ok(generation(&session).await? == wanted)
 }
 
-/// A schema that is not there yet.
-async fn aside(session: &Session, generation: Generation) -> Result<String, Trouble> {
+/// An unused schema name for the old tables.
+async fn aside(session: &Session, generation: Generation) -> Result<String, ServerError> {
     let first = format!("fleet_before_generation_{generation}");
     let mut name = first.clone();
     for n in 2_u32.. {
@@ -208,7 +214,7 @@ async fn aside(session: &Session, generation: Generation) -> Result<String, Trou
 /// Copies one table of the backup, some rows at a time.
 async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), BackupError> {
     let (path, select) = (from.to_owned(), table.select);
-    let (pages, mut arriving) = mpsc::channel::<Vec<Cells>>(2);
+    let (pages, mut arriving) = mpsc::channel::<Vec<RowValues>>(2);
     let reading =
         tokio::task::spawn_blocking(move || read_out(&path, select, |page| pages.blocking_send(page).is_ok()));
     let copying = async {
@@ -223,21 +229,21 @@ async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), Backu
             }
         }
         writer.finish().await?;
-        Ok::<_, Trouble>(())
+        Ok::<_, ServerError>(())
     };
     let copied = copying.await;
     reading.await.map_err(|_| BackupError::Server(closed()))??;
     copied.map_err(|trouble| BackupError::Server(trouble.fault()))
 }
 
-fn parameter(cell: &Cell) -> &(dyn ToSql + Sync) {
+fn parameter(cell: &SqlValue) -> &(dyn ToSql + Sync) {
     cell
 }
 
-/// Writes down what the store must know about its own past, and where everything ends.
-async fn settle(session: &Session, lineage: &Lineage) -> Result<(), Trouble> {
+/// Writes the store's generation history and the ends of the log and of the jobs.
+async fn settle(session: &Session, lineage: &StoreGeneration) -> Result<(), ServerError> {
     let (meta, document) = (Collection::Meta.name(), serde_json::to_vec(lineage).unwrap_or_default());
-    session.client.execute(WRITE_LINEAGE, &[&meta, &Lineage::KEY, &document]).await?;
+    session.client.execute(WRITE_LINEAGE, &[&meta, &StoreGeneration::KEY, &document]).await?;
     session.client.execute(REMOVE, &[&meta, &LABEL_KEY]).await?;
     session.run(ENDS).await?;
     session.run("ANALYZE fleet_jobs; ANALYZE fleet_bodies; ANALYZE fleet_events").await

@@ -1,4 +1,4 @@
-//! Columns to values and back.
+//! Conversions between columns and values.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 use uuid::Uuid;
 
-/// A counter as PostgreSQL keeps it; none of ours will ever reach the end of the range.
+/// A counter as PostgreSQL stores it; no counter reaches the end of the range.
 pub(super) fn stored(counter: u64) -> i64 {
     i64::try_from(counter).unwrap_or(i64::MAX)
 }
@@ -34,7 +34,6 @@ pub(super) fn parsed<T: FromStr<Err: Display>>(row: &Row, at: usize) -> Result<T
     column::<&str>(row, at)?.parse().map_err(unreadable)
 }
 
-/// A document as it was written.
 pub(super) fn document(row: &Row, at: usize) -> Result<&str, StoreError> {
     std::str::from_utf8(column(row, at)?).map_err(unreadable)
 }

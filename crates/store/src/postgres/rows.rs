@@ -1,4 +1,4 @@
-//! What a transaction writes, as arrays.
+//! The rows of a transaction, as arrays.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use domain::{Body, EventSeq, JobId, Position, ProductId, Revision, StageName};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::books::{Ends, Known};
 use super::row::{stored, uuid};
 use super::statement::{PARTS, sql};
+use super::writer_cache::{CachedJob, LogEnds};
 use crate::change::Change;
 
-/// What a transaction writes, column by column.
+/// The rows of a transaction, column by column.
 #[derive(Default)]
 pub(super) struct Rows<'a> {
     created: Jobs<'a>,
@@ -57,7 +57,7 @@ struct Events<'a> {
     docs: Vec<&'a [u8]>,
 }
 
-/// What the row of the log has to say, and what it says afterwards.
+/// The expected values of the log's row, and its new ones.
 pub(super) struct Log {
     jobs: i64,
     from_pos: i64,
@@ -67,7 +67,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(before: Ends, after: Ends, term: Option<i64>) -> Self {
+    pub(super) fn new(before: LogEnds, after: LogEnds, term: Option<i64>) -> Self {
         Self {
             jobs: stored(after.jobs),
             from_pos: stored(before.log.0),
@@ -79,7 +79,7 @@ impl Log {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn job(&mut self, id: JobId, from: Option<Revision>, to: Known, change: &'a Change) {
+    pub(super) fn job(&mut self, id: JobId, from: Option<Revision>, to: CachedJob, change: &'a Change) {
         let facts = &change.facts;
         let jobs = match from {
             None => {
@@ -103,7 +103,7 @@ impl<'a> Rows<'a> {
         jobs.states.push(change.state.as_bytes());
     }
 
-    /// What is written once, with the job itself.
+    /// Adds the columns that are written once, with a new job.
     pub(super) fn body(&mut self, n: i64, change: &'a Change) {
         let submission = change.submission.as_deref().unwrap_or_default();
         self.bodies.numbers.push(n);
@@ -123,11 +123,11 @@ impl<'a> Rows<'a> {
         self.runs.2.push(doc.as_bytes());
     }
 
-    /// An event of a job, with what was known about the job before it.
+    /// Adds an event of a job, with the job's state before it.
     pub(super) fn event(
         &mut self,
         position: Position,
-        job: Known,
+        job: CachedJob,
         seq: EventSeq,
         product: &'a ProductId,
         doc: &'a Arc<str>,
@@ -153,7 +153,7 @@ impl<'a> Rows<'a> {
         self.counts.2.push(by);
     }
 
-    /// The statement that writes them, with what it is run with.
+    /// The statement that writes the rows, with its parameters.
     pub(super) fn statement<'r>(&'r self, log: &'r Log) -> (&'static str, Vec<&'r (dyn ToSql + Sync)>) {
         let parts: [(bool, Vec<&(dyn ToSql + Sync)>); PARTS.len()] = [
             (!self.created.ids.is_empty(), self.created()),

@@ -1,18 +1,18 @@
-//! The schema, as the ordered list of steps that lead to it.
+//! The schema, as an ordered list of migrations.
 
 use domain::Clock;
 
 use super::connection::Session;
-use super::fault::Trouble;
+use super::errors::ServerError;
+use super::leadership;
 use super::open_error::OpenError;
-use super::tenure;
 use super::url::Url;
 
-/// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
+/// Each migration leads from the schema version of its index to the next. A released migration never changes.
 pub(super) const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001_fleet.sql"), include_str!("migrations/0002_deadlines_in_memory.sql")];
 
-/// Whoever brings a schema up to date holds this lock; the others wait, and find it done. The number is "GIGA".
+/// A migrating process holds this lock; others wait and then find the schema migrated. The number is "GIGA".
 const BEGIN: &str = "\
     BEGIN;
     SELECT pg_advisory_xact_lock(1195984705);
@@ -20,8 +20,8 @@ const BEGIN: &str = "\
 const VERSION: &str = "SELECT version FROM fleet_schema";
 const RECORD: &str = "WITH old AS (DELETE FROM fleet_schema) INSERT INTO fleet_schema (version) VALUES ($1)";
 
-/// Brings the database up to date, in one transaction: afterwards it has the newest schema, or the one it had. Never under
-/// the feet of a coordinator that works on it.
+/// Migrates the database in one transaction: afterwards it has the newest schema, or the old one. Never migrates a
+/// database that a coordinator uses.
 pub(super) async fn migrate(
     session: &Session,
     url: &Url,
@@ -34,7 +34,7 @@ pub(super) async fn migrate(
     outcome.and(ended)
 }
 
-/// Makes sure that the database has the newest schema, and changes nothing.
+/// Checks that the database has the newest schema. Changes nothing.
 pub(super) async fn check(session: &Session, url: &Url) -> Result<(), OpenError> {
     let known = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
     let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await;
@@ -49,8 +49,8 @@ pub(super) async fn check(session: &Session, url: &Url) -> Result<(), OpenError>
     }
 }
 
-/// What is there, for people.
-pub(super) async fn describe(session: &Session) -> Result<String, Trouble> {
+/// Describes the database for the operator.
+pub(super) async fn describe(session: &Session) -> Result<String, ServerError> {
     let server = session.texts("SHOW server_version").await?.concat();
     let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await?;
     if there != ["t"] {
@@ -70,7 +70,7 @@ async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Cl
         return Ok(());
     }
     if found > 0 {
-        tenure::vacant(session, url, clock).await?;
+        leadership::vacant(session, url, clock).await?;
     }
     for step in migrations.iter().skip(usize::try_from(found).unwrap_or(0)) {
         session.run(step).await.map_err(OpenError::server(url))?;
@@ -79,7 +79,7 @@ async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Cl
     Ok(())
 }
 
-async fn found(session: &Session) -> Result<i32, Trouble> {
+async fn found(session: &Session) -> Result<i32, ServerError> {
     session.run(BEGIN).await?;
     let rows = session.rows(VERSION, &[]).await?;
     Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)

@@ -1,16 +1,16 @@
-//! The one statement that writes a transaction: every table's rows as arrays, and the row of the log last.
+//! The statement that writes a transaction: every table's rows as arrays, and the log's row last.
 //!
-//! One statement is one message and one plan for the server. It has the parts that the transaction needs and no others;
-//! each combination is prepared once per connection.
+//! One statement is one message and one plan for the server. It has only the parts that the transaction needs; each
+//! combination is prepared once per connection.
 
 use std::sync::OnceLock;
 
-/// A part for each table, with jobs that are created apart from those that change. Parameters are numbered when parts are put together.
+/// One part per table, with new jobs apart from changed ones. Parameters are numbered when parts are combined.
 pub(super) const PARTS: [&str; 8] = [
     "INSERT INTO fleet_jobs (id, n, rev, product, stage, open, shape, priority, created, latest, state)
      SELECT * FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::boolean[], ?::bigint[], ?::text[],
                           ?::bigint[], ?::bigint[], ?::bytea[])",
-    // A row that is at another revision than was believed would get none, which the table refuses.
+    // If a row has another revision than expected, the CASE yields NULL, which the table rejects.
     "UPDATE fleet_jobs j SET rev = CASE WHEN j.rev = u.before THEN u.rev END, stage = u.stage, open = u.open,
                              shape = u.shape, priority = u.priority, latest = u.latest, state = u.state
      FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::boolean[], ?::bigint[], ?::text[],
@@ -28,17 +28,17 @@ pub(super) const PARTS: [&str; 8] = [
      ON CONFLICT (product, stage) DO UPDATE SET n = fleet_counts.n + excluded.n",
 ];
 
-/// The server does the last part of a statement first: nobody else has the log while the others are written.
+/// The server executes the last part of a statement first: it locks the log before it writes the rest.
 const LOG: &str = "\
     UPDATE fleet_log SET jobs = ?, pos = CASE WHEN pos = ? AND jobs = ? AND term = coalesce(?, term) THEN ?::bigint END";
 
-/// The statement that has these parts: bit `n` stands for the part with that number.
+/// The statement with these parts: bit `n` stands for part `n`.
 pub(super) fn sql(parts: usize) -> &'static str {
     static COMPOSED: [OnceLock<String>; 1 << PARTS.len()] = [const { OnceLock::new() }; 1 << PARTS.len()];
     COMPOSED[parts % COMPOSED.len()].get_or_init(|| compose(parts))
 }
 
-/// The statement that has all parts.
+/// The statement with all parts.
 #[cfg(test)]
 pub(super) fn whole() -> &'static str {
     sql((1 << PARTS.len()) - 1)
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_has_the_parts_it_is_asked_for_and_numbers_what_they_need() {
+    fn a_statement_has_its_parts_and_numbers_parameters() {
         let (nothing, runs) = (sql(0), sql(1 << 4));
 
         assert!(nothing.starts_with("UPDATE fleet_log") && nothing.ends_with("THEN $5::bigint END"), "{nothing}");

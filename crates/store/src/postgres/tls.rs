@@ -1,4 +1,4 @@
-//! Encrypted connections, with the server's certificate checked.
+//! TLS connections, with the server's certificate verified.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::open_error::OpenError;
 use super::url::Encryption;
 
-/// What makes connections private; `None` for those in plain text.
+/// The TLS connector; `None` for plain text.
 pub(super) fn connector(encryption: &Encryption) -> Result<Option<MakeRustlsConnect>, OpenError> {
     let mut roots = RootCertStore::empty();
     match encryption {

@@ -1,4 +1,4 @@
-//! Where a database is, and how to get there safely.
+//! The address of a database and its TLS settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::open_error::OpenError;
 
-/// Where a database is: `postgres://user:password@host:5432/name`, with what libpq knows as parameters.
+/// The address of a database: `postgres://user:password@host:5432/name`, with libpq's parameters.
 ///
-/// `sslmode=require` (or `verify-ca`, `verify-full`) encrypts, and always checks the server's certificate: against the
-/// public authorities, or against that of `sslrootcert`. `fsync=off` accepts a server that does not flush. The password
-/// is never shown.
+/// `sslmode=require` (or `verify-ca`, `verify-full`) encrypts and always verifies the server's certificate: against
+/// the public authorities, or against that of `sslrootcert`. `fsync=off` accepts a server that does not flush. The
+/// password is never displayed.
 #[derive(Clone)]
 pub struct Url {
     pub(super) config: Config,
@@ -20,17 +20,17 @@ pub struct Url {
     pub(super) flushing: Flushing,
 }
 
-/// Whether what travels can be read on the way.
+/// Whether the connection uses TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Encryption {
     Plain,
-    /// Encrypted, with the server's certificate checked against public authorities.
+    /// TLS, with the server's certificate verified against the public authorities.
     Public,
-    /// Encrypted, with the server's certificate checked against the authority in this file.
+    /// TLS, with the server's certificate verified against the authority in this file.
     Private(PathBuf),
 }
 
-/// Whether the server has to flush what it acknowledges.
+/// Whether the server must flush commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flushing {
     Required,
@@ -38,7 +38,7 @@ pub(super) enum Flushing {
 }
 
 impl Url {
-    /// Reads a URL. What is wrong with it is told without repeating it, for it may hold a password.
+    /// Parses a URL. Errors do not repeat it, because it may contain a password.
     pub fn parse(text: &str) -> Result<Self, OpenError> {
         let wrong = |why: &str| OpenError::Url { why: why.to_owned() };
         if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
@@ -66,19 +66,19 @@ impl Url {
         };
         let mut config: Config = format!("{address}?{}", kept.join("&"))
             .parse()
-            .map_err(|error: tokio_postgres::Error| wrong(&super::fault::chain(&error)))?;
+            .map_err(|error: tokio_postgres::Error| wrong(&super::errors::chain(&error)))?;
         config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
-        // Of several hosts, the one that takes writes.
+        // Of several hosts, the one that accepts writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         Ok(Self { config, encryption, flushing })
     }
 
-    /// Whether what travels stays on this machine or cannot be read on its way.
+    /// Reports whether the traffic stays on this machine or is encrypted.
     pub fn is_private(&self) -> bool {
         self.encryption != Encryption::Plain || self.is_here()
     }
 
-    /// Whether the server is on this machine.
+    /// Reports whether the server is on this machine.
     pub fn is_here(&self) -> bool {
         let is_here = |host: &Host| match host {
             Host::Tcp(name) => {
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_never_shown() {
+    fn a_password_is_never_displayed() {
         let url = Url::parse("postgres://ada:s3cret@db.example:6432/fleet?application_name=x").unwrap();
 
         assert_eq!(url.to_string(), "postgres://ada:…@db.example:6432/fleet");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn encryption_is_what_sslmode_asks_for_and_is_always_checked() {
+    fn sslmode_sets_encryption_and_always_verifies() {
         let encryption = |parameters: &str| Url::parse(&format!("postgres://h/d{parameters}")).unwrap().encryption;
 
         assert_eq!(encryption(""), Encryption::Plain);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leaves_the_machine_in_plain_text_is_not_private() {
+    fn only_plain_text_to_another_host_is_not_private() {
         let is_private = |text: &str| Url::parse(text).unwrap().is_private();
 
         assert!(is_private("postgres://localhost/d"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_cannot_work_is_refused_without_repeating_it() {
+    fn an_invalid_url_is_rejected_without_repeating_it() {
         for bad in [
             "mysql://u:s3cret@h/d",
             "postgres://u:s3cret@h/d?sslmode=maybe",

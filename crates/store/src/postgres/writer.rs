@@ -1,4 +1,4 @@
-//! Whatever waits is committed together, so that one flush serves many callers.
+//! The writer. It commits all queued changes together, so that one flush serves many callers.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,32 +11,32 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
-use super::books::Books;
 use super::connection::{Connector, Session};
-use super::fault::{Blame, Trouble, closed};
-use super::tenure::{Tenure, deposed};
-use super::transaction::{self, Broken, Committed};
+use super::errors::{ErrorSource, ServerError, closed};
+use super::leadership::{Leadership, deposed};
+use super::transaction::{self, CommittedTransaction, TransactionError};
+use super::writer_cache::WriterCache;
 use crate::change::Change;
 use crate::meter::Meter;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 
-/// What a caller learns about one of its changes.
+/// The result of one change, as its caller receives it.
 pub(super) type Outcome = Result<Revision, CommitError>;
 
-/// A transaction of this many changes takes a few milliseconds; more would make the first caller wait for the last.
+/// A transaction of this many changes takes a few milliseconds; a larger one would delay its first caller.
 const CHANGES_MAX: usize = 1024;
 
-/// A message to the server is far smaller than the largest that it takes.
+/// Keeps a message far below the server's maximum size.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How often a transaction is tried that was undone through no fault of its own.
+/// Maximum attempts of a transaction that was rolled back because of a race.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A connection that was quiet for longer is asked something first: it may be gone without anybody having noticed, and
-/// what is sent over such a one has an unknown outcome.
+/// A connection that was idle for longer is probed first: it may be broken, and a write over a broken connection has
+/// an unknown outcome.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
-/// The way to the one who writes.
+/// The handle of the writer task.
 pub(super) struct Writer {
     requests: Mutex<Option<mpsc::Sender<Write>>>,
     ended: CancellationToken,
@@ -47,25 +47,30 @@ struct Write {
     answer: oneshot::Sender<Vec<Outcome>>,
 }
 
-/// What the one who writes tells others.
-pub(super) struct Word {
-    /// Where the log ends by what was written here.
+/// The channels through which the writer publishes its progress.
+pub(super) struct WriterNotice {
+    /// The end of the log as written by this process.
     pub(super) own: watch::Sender<Position>,
-    pub(super) recent: Arc<Recent>,
+    pub(super) recent: Arc<RecentEvents>,
     pub(super) meter: Arc<Meter>,
 }
 
 impl Writer {
-    pub(super) fn start(connector: &Arc<Connector>, tenure: Arc<Tenure>, word: Word, waiting_max: usize) -> Self {
+    pub(super) fn start(
+        connector: &Arc<Connector>,
+        tenure: Arc<Leadership>,
+        word: WriterNotice,
+        waiting_max: usize,
+    ) -> Self {
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let ended = CancellationToken::new();
-        let scribe = Scribe {
+        let scribe = WriterState {
             waiting,
             connector: Arc::clone(connector),
             tenure,
             word,
             session: None,
-            books: Books::default(),
+            books: WriterCache::default(),
             used: Duration::ZERO,
             _ended: ended.clone().drop_guard(),
         };
@@ -73,7 +78,7 @@ impl Writer {
         Self { requests: Mutex::new(Some(requests)), ended }
     }
 
-    /// Hands the changes over and waits for the flush. Once handed over they are written, even if nobody waits any more.
+    /// Queues the changes and waits for the flush. Queued changes are written even if the caller is cancelled.
     pub(super) async fn write(&self, changes: Vec<Change>) -> Vec<Outcome> {
         let count = changes.len();
         let (answer, outcomes) = oneshot::channel();
@@ -81,11 +86,11 @@ impl Writer {
         if requests.send(Write { changes, answer }).await.is_err() {
             return refuse(count, closed);
         }
-        // Without an answer the one who wrote has died with the changes in its hands.
+        // Without a response, the writer has died while it had the changes.
         outcomes.await.unwrap_or_else(|_| unknown(count))
     }
 
-    /// Writes what waits; nothing more comes in.
+    /// Writes the queue; accepts no more changes.
     pub(super) async fn close(&self) {
         drop(self.requests.lock().take());
         self.ended.cancelled().await;
@@ -100,20 +105,21 @@ fn unknown(count: usize) -> Vec<Outcome> {
     (0..count).map(|_| Err(CommitError::Unknown)).collect()
 }
 
-/// The one who writes. Transactions follow one another, as their flushes have to; what comes in meanwhile is the next one.
-struct Scribe {
+/// The state of the writer task. Transactions are sequential, as their flushes have to be; changes that arrive
+/// meanwhile form the next one.
+struct WriterState {
     waiting: mpsc::Receiver<Write>,
     connector: Arc<Connector>,
-    tenure: Arc<Tenure>,
-    word: Word,
+    tenure: Arc<Leadership>,
+    word: WriterNotice,
     session: Option<Session>,
-    books: Books,
+    books: WriterCache,
     /// When the connection was last used.
     used: Duration,
     _ended: tokio_util::sync::DropGuard,
 }
 
-/// The changes in transactions that are not too large. One caller may hand over more than that at once.
+/// Splits the changes into transactions of limited size. A single caller may exceed the limit.
 fn parts(changes: &[&Change]) -> VecDeque<Range<usize>> {
     let (mut parts, mut start, mut bytes) = (VecDeque::new(), 0, 0);
     for (at, change) in changes.iter().enumerate() {
@@ -127,14 +133,14 @@ fn parts(changes: &[&Change]) -> VecDeque<Range<usize>> {
     parts
 }
 
-/// What came of a part of a batch.
-enum Part {
+/// The outcome of a part of a batch.
+enum PartOutcome {
     Done(Vec<Outcome>),
-    /// One of them is at fault: in two halves, only one of them fails.
+    /// One of the changes caused the error: split the part in two, and only one half fails.
     Halve,
 }
 
-impl Scribe {
+impl WriterState {
     async fn run(mut self) {
         while let Some(first) = self.waiting.recv().await {
             let batch = self.gather(first);
@@ -142,7 +148,7 @@ impl Scribe {
         }
     }
 
-    /// The first request and whatever else waits, up to a bound.
+    /// The first request and all queued ones, up to a limit.
     fn gather(&mut self, first: Write) -> Vec<Write> {
         let mut changes = first.changes.len();
         let mut batch = vec![first];
@@ -161,7 +167,7 @@ impl Scribe {
         drop(changes);
         for write in batch {
             let count = write.changes.len();
-            // A caller that does not wait any more has no use for the answer; the changes are written all the same.
+            // A cancelled caller receives no response; its changes are written all the same.
             let _ = write.answer.send(outcomes.by_ref().take(count).collect());
         }
     }
@@ -171,8 +177,8 @@ impl Scribe {
         let mut parts = parts(changes);
         while let Some(part) = parts.pop_front() {
             match self.write_part(&changes[part.clone()]).await {
-                Part::Done(done) => outcomes.extend(done),
-                Part::Halve => {
+                PartOutcome::Done(done) => outcomes.extend(done),
+                PartOutcome::Halve => {
                     let middle = part.start + part.len() / 2;
                     parts.push_front(middle..part.end);
                     parts.push_front(part.start..middle);
@@ -182,54 +188,56 @@ impl Scribe {
         outcomes
     }
 
-    async fn write_part(&mut self, changes: &[&Change]) -> Part {
+    async fn write_part(&mut self, changes: &[&Change]) -> PartOutcome {
         if changes.is_empty() {
-            return Part::Done(Vec::new());
+            return PartOutcome::Done(Vec::new());
         }
         let mut last = None;
         let mut looks = self.connector.clock.monotonic().saturating_sub(self.used) > QUIET_MAX;
         for _ in 0..ATTEMPTS_MAX {
             if self.tenure.is_lost() {
-                return Part::Done(refuse(changes.len(), deposed));
+                return PartOutcome::Done(refuse(changes.len(), deposed));
             }
             let trouble = match self.attempt(changes, looks).await {
-                Ok(committed) => return Part::Done(self.record(committed)),
-                Err(Broken::Unclear) => {
+                Ok(committed) => return PartOutcome::Done(self.record(committed)),
+                Err(TransactionError::Unclear) => {
                     looks = true;
                     continue;
                 }
-                Err(Broken::Unknown(trouble)) => {
+                Err(TransactionError::Unknown(trouble)) => {
                     error!("The connection to the database broke during a commit: {trouble}");
                     self.session = None;
-                    return Part::Done(unknown(changes.len()));
+                    return PartOutcome::Done(unknown(changes.len()));
                 }
-                Err(Broken::Deposed) => {
+                Err(TransactionError::Deposed) => {
                     self.tenure.lose();
                     continue;
                 }
-                Err(Broken::Away(trouble)) => return Part::Done(refuse(changes.len(), || trouble.fault())),
-                Err(Broken::Undone(trouble)) => trouble,
+                Err(TransactionError::Away(trouble)) => {
+                    return PartOutcome::Done(refuse(changes.len(), || trouble.fault()));
+                }
+                Err(TransactionError::Undone(trouble)) => trouble,
             };
             looks = true;
             match trouble.blame() {
-                Blame::Connection => self.session = None,
-                Blame::Race => {}
-                Blame::Content if changes.len() > 1 => return Part::Halve,
-                Blame::Content | Blame::Server => {
+                ErrorSource::Connection => self.session = None,
+                ErrorSource::Race => {}
+                ErrorSource::Content if changes.len() > 1 => return PartOutcome::Halve,
+                ErrorSource::Content | ErrorSource::Server => {
                     warn!("A change was not written: {trouble}");
-                    return Part::Done(refuse(changes.len(), || trouble.fault()));
+                    return PartOutcome::Done(refuse(changes.len(), || trouble.fault()));
                 }
             }
             last = Some(trouble);
         }
-        Part::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, Trouble::fault)))
+        PartOutcome::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, ServerError::fault)))
     }
 
-    /// One transaction. By memory at first; a look costs one more round trip.
-    async fn attempt(&mut self, changes: &[&Change], looks: bool) -> Result<Committed, Broken> {
+    /// Runs one transaction: based on the cache at first; reading the rows costs one more round trip.
+    async fn attempt(&mut self, changes: &[&Change], looks: bool) -> Result<CommittedTransaction, TransactionError> {
         let session = match self.session.take().filter(|session| !session.is_broken()) {
             Some(session) => session,
-            None => self.connector.connect_patiently().await.map_err(Broken::Away)?,
+            None => self.connector.connect_patiently().await.map_err(TransactionError::Away)?,
         };
         let session = &*self.session.insert(session);
         let (books, term) = (&mut self.books, self.tenure.term());
@@ -241,8 +249,8 @@ impl Scribe {
         outcome
     }
 
-    /// What a commit leaves behind in memory: the counters, and a word to those who follow the log.
-    fn record(&self, committed: Committed) -> Vec<Outcome> {
+    /// Updates memory after a commit: the counters and the subscribers' notification.
+    fn record(&self, committed: CommittedTransaction) -> Vec<Outcome> {
         let meter = &self.word.meter;
         meter.transactions.add(1);
         meter.job_units.add(committed.outcomes.len() as u64);

@@ -1,11 +1,11 @@
-//! Copies of the whole database: one consistent file, taken while the writer goes on.
+//! Online backup: one consistent file, copied while the writer continues.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
 use async_trait::async_trait;
-use domain::{Backup, BackupSummary, Collection, Generation, Lineage, Position, StoreError, Timestamp};
+use domain::{Backup, BackupSummary, Collection, Generation, Position, StoreError, StoreGeneration, Timestamp};
 use rusqlite::backup::{Backup as Copying, StepResult};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -13,22 +13,22 @@ use sha2::{Digest, Sha256};
 
 use super::backup_error::BackupError;
 use super::connection::{self, Role};
+use super::errors::closed;
 use super::evidence;
-use super::fault::closed;
 use super::inspect::{escaped, with_suffix};
 use super::lock::DirectoryLock;
 use super::row::counter;
 use super::schema::{self, APPLICATION_ID};
-use super::{Options, Sqlite, restore};
+use super::{Options, SqliteStore, restore};
 use crate::private;
 
-/// Pages copied at a time: 16 MiB, so that a process that is told to stop is not held up for long.
+/// Pages copied per step: 16 MiB, so that a shutdown is not delayed for long.
 const PAGES_PER_STEP: i32 = 4_096;
 
-/// What a backup says about itself, as a document beside the others.
+/// A backup's metadata, stored as a document in it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Label {
+struct BackupLabel {
     taken_at: Timestamp,
 }
 
@@ -36,7 +36,7 @@ struct Label {
 pub(crate) const LABEL_KEY: &str = "backup";
 
 #[async_trait]
-impl Backup for Sqlite {
+impl Backup for SqliteStore {
     async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {
         let (from, to) = (self.path.clone(), path.to_owned());
         let copying = tokio::task::spawn_blocking(move || {
@@ -47,7 +47,7 @@ impl Backup for Sqlite {
     }
 }
 
-/// Copies a database that nobody has open into a new file at `to`.
+/// Copies a closed database into a new file at `to`.
 pub fn back_up_closed(database: &Path, to: &Path, now: Timestamp) -> Result<BackupSummary, BackupError> {
     if !database.exists() && !restore::is_staged(database) {
         return Err(BackupError::NoDatabase(database.to_owned()));
@@ -59,9 +59,9 @@ pub fn back_up_closed(database: &Path, to: &Path, now: Timestamp) -> Result<Back
     copy(&source, to, now)
 }
 
-/// Looks at a backup: whether it is one, whether everything in it fits together, and what it holds. Nothing is changed.
+/// Checks that a file is a consistent backup, and summarises its content. Changes nothing.
 pub fn inspect_backup(path: &Path) -> Result<BackupSummary, BackupError> {
-    // SQLite would take a file that is not there, or is empty, for a database without tables.
+    // SQLite would open a missing or empty file as a database without tables.
     let bytes = fs::metadata(path).map_err(BackupError::files(path))?.len();
     if bytes == 0 {
         return Err(BackupError::NotABackup { path: path.to_owned(), why: "it is empty".to_owned() });
@@ -77,12 +77,12 @@ pub fn inspect_backup(path: &Path) -> Result<BackupSummary, BackupError> {
     Ok(BackupSummary { bytes, sha256, ..summary })
 }
 
-/// Copies what `source` shows now. Whatever is written meanwhile is not in it: the copy is as of one moment.
+/// Copies the snapshot that `source` sees now. Later writes are not included.
 fn copy(source: &Connection, to: &Path, now: Timestamp) -> Result<BackupSummary, BackupError> {
     private::file().write(true).create_new(true).open(to).map_err(BackupError::files(to))?;
     let copied = copy_pages(source, to).and_then(|()| seal(to, now));
     if copied.is_err() {
-        // Half a copy is worth nothing, and its name is wanted for the next try.
+        // Remove a partial copy: it is unusable, and the next attempt needs its name.
         let _ = fs::remove_file(to);
     }
     copied
@@ -92,14 +92,14 @@ fn copy_pages(source: &Connection, to: &Path) -> Result<(), BackupError> {
     let wrong = |error| BackupError::sqlite(to)(error);
     let mut target = Connection::open_with_flags(to, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(wrong)?;
     target.pragma_update(None, "synchronous", "OFF").map_err(wrong)?;
-    // A transaction that stays open keeps the copy at one moment: without it every write would start it over.
+    // An open transaction pins the snapshot: without it every write would restart the copy.
     source.execute_batch("BEGIN").map_err(wrong)?;
     source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(wrong)?;
     let copying = Copying::new(source, &mut target).map_err(wrong)?;
     loop {
         match copying.step(PAGES_PER_STEP).map_err(wrong)? {
             StepResult::Done => break,
-            // Nobody else knows the target, and readers of the source never wait: it will be there the next time.
+            // The target has no other user and WAL readers never block: the lock is free at the next attempt.
             _ => std::thread::yield_now(),
         }
     }
@@ -107,9 +107,9 @@ fn copy_pages(source: &Connection, to: &Path) -> Result<(), BackupError> {
     source.execute_batch("COMMIT").map_err(wrong)
 }
 
-/// Makes a finished copy a backup: one file without a log beside it, labelled, checked, and on the disk.
+/// Completes a backup: one file without a write-ahead log, labelled, checked and flushed.
 pub(super) fn seal(path: &Path, now: Timestamp) -> Result<BackupSummary, BackupError> {
-    let label = serde_json::to_string(&Label { taken_at: now }).unwrap_or_default();
+    let label = serde_json::to_string(&BackupLabel { taken_at: now }).unwrap_or_default();
     let write = || {
         let connection = open_alone(path)?;
         write_meta(&connection, LABEL_KEY, &label)?;
@@ -125,7 +125,7 @@ pub(super) fn seal(path: &Path, now: Timestamp) -> Result<BackupSummary, BackupE
     Ok(summary)
 }
 
-/// A connection that leaves no second file behind.
+/// Opens a connection that leaves no second file behind.
 pub(super) fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.pragma_update(None, "journal_mode", "DELETE")?;
@@ -133,7 +133,7 @@ pub(super) fn open_alone(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that changes nothing, not even a file beside the database.
+/// Opens a connection that changes nothing, not even a file beside the database.
 pub(super) fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     Connection::open_with_flags(format!("file:{}?mode=ro&immutable=1", escaped(path)?), flags)
@@ -152,14 +152,14 @@ pub(super) fn read_meta(connection: &Connection, key: &str) -> rusqlite::Result<
     connection.query_row(READ_META, params![Collection::Meta.name(), key], |row| row.get(0)).optional()
 }
 
-/// The generation that a database is in.
+/// The database's generation.
 pub(super) fn generation(connection: &Connection) -> rusqlite::Result<Generation> {
-    let document = read_meta(connection, Lineage::KEY)?;
-    let lineage = document.map(|document| serde_json::from_str::<Lineage>(&document)).transpose();
+    let document = read_meta(connection, StoreGeneration::KEY)?;
+    let lineage = document.map(|document| serde_json::from_str::<StoreGeneration>(&document)).transpose();
     Ok(lineage.map_err(super::row::unreadable(0))?.unwrap_or_default().generation)
 }
 
-/// Whether it is ours, whether it is whole, and what it holds.
+/// Checks the schema and the integrity of a backup, and summarises it.
 fn check(connection: &Connection, path: &Path) -> Result<BackupSummary, BackupError> {
     let wrong = |error| BackupError::sqlite(path)(error);
     let read = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -187,9 +187,9 @@ fn check(connection: &Connection, path: &Path) -> Result<BackupSummary, BackupEr
     Ok(summary)
 }
 
-/// Tables and indexes as they were written. Nothing else may be there: a trigger would act within our own writes.
+/// The SQL of tables and indexes. Other objects are rejected: a trigger would run within the store's writes.
 fn objects(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
-    // Names that begin with `sqlite_` are SQLite's own: it lets nobody else use them.
+    // Names that begin with `sqlite_` are reserved for SQLite.
     let own =
         r"SELECT name, ifnull(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY name";
     connection.prepare(own)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
@@ -208,11 +208,11 @@ const COUNTS: &str = "\
            (SELECT ifnull(sum(n), 0) FROM fleet_counts), (SELECT count(*) FROM fleet_bodies),
            (SELECT count(*) FROM fleet_documents WHERE collection = ?1)";
 
-/// What is in it, with the number of jobs by two other ways of counting.
+/// Summarises the content; counts the jobs in two more ways for comparison.
 fn count(connection: &Connection, schema: u32) -> rusqlite::Result<(BackupSummary, u64, u64)> {
     let generation = generation(connection)?;
     let label = read_meta(connection, LABEL_KEY)?;
-    let label = label.and_then(|label| serde_json::from_str::<Label>(&label).ok());
+    let label = label.and_then(|label| serde_json::from_str::<BackupLabel>(&label).ok());
     connection.query_row(COUNTS, [evidence::COLLECTION], |row| {
         let summary = BackupSummary {
             taken_at: label.map(|label| label.taken_at),

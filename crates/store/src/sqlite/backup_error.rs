@@ -1,4 +1,4 @@
-//! Why a backup cannot be taken, read or put back.
+//! Why a backup could not be created, read or restored.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,63 +7,63 @@ use domain::StoreError;
 
 use super::open_error::OpenError;
 
-/// Why a backup cannot be taken, read or put back. Unless it says otherwise, what was there before is as it was.
+/// Why a backup could not be created, read or restored. Unless a variant says otherwise, nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// A file cannot be read or written.
+    /// A file could not be read or written.
     #[error("cannot use `{}`", path.display())]
     Files {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// There is nothing to back up.
+    /// The database does not exist.
     #[error("there is no database at `{}`", .0.display())]
     NoDatabase(PathBuf),
-    /// The file is something else.
+    /// The file is not a backup.
     #[error("`{}` is not a backup of a fleet: {why}", path.display())]
     NotABackup {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// The reason.
         why: String,
     },
-    /// A newer program made it.
+    /// A newer version created the backup.
     #[error("`{}` has schema {found}, this program knows up to {known}: use the newer program", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// The backup's schema version.
         found: u32,
-        /// The newest schema we know.
+        /// The newest schema version that this program supports.
         known: u32,
     },
-    /// What it holds does not fit together.
+    /// The backup's content is inconsistent.
     #[error("`{}` is damaged ({why}): use another backup", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The inconsistency.
         why: String,
     },
-    /// SQLite could not do it.
+    /// SQLite returned an error.
     #[error("SQLite cannot work with `{}`", path.display())]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
-    /// The server of a database could not do it.
+    /// The database server returned an error.
     #[error(transparent)]
     Server(StoreError),
-    /// The server of a database went away in the last step, and cannot be asked whether it has taken it.
+    /// The connection broke during the last step: whether the server committed it is unknown.
     #[error("whether the backup is in place is not known, for the database cannot be asked ({0}): restore it again")]
     Unknown(String),
-    /// The database itself cannot be had.
+    /// The database could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
 }
@@ -74,7 +74,7 @@ impl BackupError {
         |source| Self::Files { path, source }
     }
 
-    /// What an error of SQLite says about the file.
+    /// Maps an error of SQLite about this file.
     pub(super) fn sqlite(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         let path = path.to_owned();
         |source| match source.sqlite_error_code() {
@@ -88,7 +88,7 @@ impl BackupError {
     }
 }
 
-/// Whether a value was found that nobody of us writes.
+/// Reports whether a value has a type or form that this program never writes.
 fn is_strange(error: &rusqlite::Error) -> bool {
     use rusqlite::Error as E;
     matches!(

@@ -1,4 +1,4 @@
-//! A check of the whole file: every page that a table or an index uses is read.
+//! A full check: every page of every table and index is read.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use domain::StoreError;
 use rusqlite::{Connection, ErrorCode};
 
 use super::connection::{self, Role};
-use super::fault::{closed, fault};
+use super::errors::{closed, fault};
 use super::inspect::{length, open_read_only, with_suffix};
 use super::open_error::OpenError;
-use super::{Options, Sqlite};
+use super::{Options, SqliteStore};
 
 const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
 
-impl Sqlite {
-    /// Reads every page that is in use, beside the work, and returns what is wrong with the file; `None` for a sound one.
-    /// Content that is wrong within a page of the right form is not found.
+impl SqliteStore {
+    /// Reads every used page, concurrently with other work, and returns the damage; `None` if there is none. Wrong
+    /// content in a well-formed page is not detected.
     pub async fn check(&self) -> Result<Option<String>, StoreError> {
         let path = self.path.clone();
         let checking = tokio::task::spawn_blocking(move || {
@@ -30,14 +30,15 @@ impl Sqlite {
     }
 }
 
-/// The same check of a database that is not open here; a coordinator may work on it meanwhile.
+/// The same check of a database that this process has not opened; a coordinator may use it meanwhile.
 pub fn check_closed(database: &Path) -> Result<Option<String>, OpenError> {
     let log = length(&with_suffix(database, "-wal"))?;
     let checked = open_read_only(database, log).and_then(|connection| damage(&connection));
     checked.map_err(OpenError::sqlite(database))
 }
 
-/// Each table with its indexes at a time, so that no snapshot is held for long: a log that is read cannot be emptied.
+/// Checks one table with its indexes at a time, so that no snapshot is held for long: a log with readers cannot be
+/// truncated.
 fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
     match check_tables(connection) {
         Err(error)

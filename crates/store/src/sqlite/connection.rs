@@ -1,4 +1,4 @@
-//! Connections, each with the settings that durability rests on, set and read back.
+//! Connections. The settings that durability depends on are set and read back.
 
 use std::io;
 use std::path::Path;
@@ -11,35 +11,34 @@ use super::Options;
 use super::open_error::OpenError;
 use crate::private;
 
-/// What a connection runs with, as read back from it.
+/// A connection's settings, as read back from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// `wal`: readers never wait for the writer, nor it for them.
+    /// `wal`: readers and the writer do not block each other.
     pub journal_mode: String,
-    /// 2 is FULL: a commit is on the disk when it returns.
+    /// 2 is FULL: a commit is flushed before it returns.
     pub synchronous: u8,
-    /// Rows of a job cannot be there without the job.
+    /// Enforces that a row of a job refers to an existing job.
     pub foreign_keys: bool,
-    /// How long a connection waits for another's lock.
+    /// How long a connection waits for another connection's lock.
     pub busy_timeout_ms: u32,
-    /// A reader cannot write, not even by mistake.
+    /// A reader cannot write.
     pub query_only: bool,
 }
 
-/// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Writer,
     Reader,
 }
 
-/// Only a checkpoint can make a connection wait, and that is over in far less.
+/// Only a checkpoint makes a connection wait, for far less time.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Every statement of the adapter fits, so that none is compiled twice.
+/// Room for every statement of the adapter, so that each is compiled once.
 const STATEMENTS_MAX: usize = 64;
 
-/// Opens a connection and makes sure that it runs with what was asked for.
+/// Opens a connection and checks its settings.
 pub(super) fn connect(path: &Path, role: Role, options: Options) -> Result<(Connection, Settings), OpenError> {
     if role == Role::Writer {
         create(path).map_err(OpenError::files(path))?;
@@ -60,7 +59,7 @@ pub(super) fn connect(path: &Path, role: Role, options: Options) -> Result<(Conn
     Ok((connection, found))
 }
 
-/// Creates the file before SQLite does, which gives its other files the mode of this one.
+/// Creates the file before SQLite does; SQLite gives its other files the same mode.
 fn create(path: &Path) -> io::Result<()> {
     match private::file().write(true).create_new(true).open(path) {
         Ok(_) => private::flush_name(path),
@@ -70,7 +69,7 @@ fn create(path: &Path) -> io::Result<()> {
 }
 
 fn flags(role: Role) -> OpenFlags {
-    // Each connection is used by one thread at a time, so SQLite need not lock it again.
+    // One thread at a time uses each connection, so SQLite needs no mutex.
     OpenFlags::SQLITE_OPEN_NO_MUTEX
         | match role {
             Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -81,14 +80,14 @@ fn flags(role: Role) -> OpenFlags {
 fn set_up(connection: &Connection, role: Role, options: Options) -> rusqlite::Result<Settings> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // A plan does not depend on what a statement is asked with, so that none is made again for each question.
+    // Query plans do not depend on bound values, so that a statement is not planned again for each value.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     match role {
         Role::Writer => {
             connection.pragma_update(None, "journal_mode", "WAL")?;
-            // 8 MiB hold the pages that the jobs at hand are on; the rest is in the system's own cache, and SQLite looks
-            // through all of its cache after every commit. A checkpoint every 16 MiB of log is rare beside the commits
-            // it delays, and the log file never keeps more than 64 MiB.
+            // 8 MiB hold the pages of the active jobs; the rest is in the page cache, and SQLite scans its whole cache
+            // after every commit. A checkpoint per 16 MiB of log is rare compared with the commits that it delays, and
+            // the log file never keeps more than 64 MiB.
             connection.pragma_update(None, "cache_size", -8 * 1024)?;
             connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
             connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;

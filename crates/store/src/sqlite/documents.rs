@@ -5,7 +5,7 @@ use domain::{Collection, CommitError, Expected, FleetStore, Revision, StoreError
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::Sqlite;
+use super::SqliteStore;
 use super::row::counter;
 use super::unit::{DocumentUnit, Unit};
 
@@ -13,7 +13,7 @@ pub(super) const DOCUMENT: &str = "SELECT rev, doc FROM fleet_documents WHERE co
 pub(super) const DOCUMENTS: &str = "SELECT rev, doc, key FROM fleet_documents WHERE collection = ?1 ORDER BY key";
 
 #[async_trait]
-impl FleetStore for Sqlite {
+impl FleetStore for SqliteStore {
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
         self.meter.document_reads.add(1);
         let key = key.to_owned();
@@ -33,7 +33,7 @@ impl FleetStore for Sqlite {
     ) -> Result<Revision, CommitError> {
         let doc = document.map(|document| document.to_string());
         let unit = Unit::Document(DocumentUnit { collection, key: key.to_owned(), expected, doc });
-        // One unit has one outcome; none would mean that the writer lost it.
+        // One unit has one outcome; none means that the writer lost it.
         self.writer.write(vec![unit]).await.pop().unwrap_or(Err(CommitError::Unknown))
     }
 

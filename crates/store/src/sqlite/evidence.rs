@@ -1,4 +1,4 @@
-//! What backs runs, on its way in a backup: the documents beside the logs, in a collection that no store reads.
+//! Evidence of runs inside a backup: documents in a collection that no store reads.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,30 +8,30 @@ use rusqlite::{Connection, params};
 
 use super::backup::{inspect_backup, open_alone, open_unchanged};
 use super::backup_error::BackupError;
-use crate::logs::{Added, DirectoryLogs};
+use crate::logs::{DirectoryLogs, Insertion};
 
-/// The collection of a backup that has them.
+/// The collection of a backup that holds evidence.
 pub(crate) const COLLECTION: &str = "fleet_evidence";
 
 const ADD: &str = "INSERT OR REPLACE INTO fleet_documents (collection, key, rev, doc) VALUES (?1, ?2, 1, ?3)";
 const ALL: &str = "SELECT key, doc FROM fleet_documents WHERE collection = ?1";
 const REMOVE: &str = "DELETE FROM fleet_documents WHERE collection = ?1";
 
-/// Adds what backs the runs whose logs are in `logs` to a backup; what the backup is then.
+/// Adds the evidence in `logs` to a backup; returns the backup's new summary.
 pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummary, BackupError> {
     let wrong = |error| BackupError::sqlite(backup)(error);
     let mut connection = open_alone(backup).map_err(wrong)?;
     let transaction = connection.transaction().map_err(wrong)?;
     let mut add = transaction.prepare(ADD).map_err(wrong)?;
     let packed = logs.each_evidence(|job, epoch, document| {
-        // Whole documents are JSON, and so text.
+        // Complete documents are JSON, and so text.
         let Ok(document) = String::from_utf8(document) else { return Ok(()) };
-        add.execute(params![COLLECTION, format!("{job}/{epoch}"), document]).map(drop).map_err(Broken::Database)
+        add.execute(params![COLLECTION, format!("{job}/{epoch}"), document]).map(drop).map_err(EvidenceError::Database)
     });
     drop(add);
     packed.map_err(|broken| match broken {
-        Broken::Database(error) => wrong(error),
-        Broken::Files(error) => BackupError::files(backup)(error),
+        EvidenceError::Database(error) => wrong(error),
+        EvidenceError::Files(error) => BackupError::files(backup)(error),
     })?;
     transaction.commit().map_err(wrong)?;
     connection.close().map_err(|(_, error)| wrong(error))?;
@@ -40,10 +40,10 @@ pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummar
     Ok(summary)
 }
 
-/// Puts what a backup has for runs into `logs`, where there is nothing yet. An error leaves `logs` as they were, and so does
-/// [`Unpacked::take_back`].
-pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<Unpacked, BackupError> {
-    let mut unpacked = Unpacked { logs: logs.clone(), added: Vec::new() };
+/// Extracts a backup's evidence into `logs`, where none exists yet. An error leaves `logs` unchanged;
+/// [`EvidenceImport::take_back`] undoes the import.
+pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<EvidenceImport, BackupError> {
+    let mut unpacked = EvidenceImport { logs: logs.clone(), added: Vec::new() };
     match unpack(backup, &mut unpacked) {
         Ok(()) => Ok(unpacked),
         Err(error) => {
@@ -53,16 +53,16 @@ pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<Unpacked, 
     }
 }
 
-/// What was added to logs from a backup.
+/// The evidence that an import added.
 #[derive(Debug)]
 #[must_use = "what was unpacked for a restore that fails has to be taken back"]
-pub struct Unpacked {
+pub struct EvidenceImport {
     logs: DirectoryLogs,
     added: Vec<(JobId, Epoch)>,
 }
 
-impl Unpacked {
-    /// Removes what was added. What cannot be removed backs runs that nobody knows, and harms nobody.
+impl EvidenceImport {
+    /// Removes the imported evidence. A document that cannot be removed belongs to no known run and is harmless.
     pub fn take_back(self) {
         for (job, epoch) in self.added {
             let _ = self.logs.remove_evidence(job, epoch);
@@ -70,7 +70,7 @@ impl Unpacked {
     }
 }
 
-fn unpack(backup: &Path, unpacked: &mut Unpacked) -> Result<(), BackupError> {
+fn unpack(backup: &Path, unpacked: &mut EvidenceImport) -> Result<(), BackupError> {
     let wrong = |error| BackupError::sqlite(backup)(error);
     let connection = open_unchanged(backup).map_err(wrong)?;
     let mut all = connection.prepare(ALL).map_err(wrong)?;
@@ -79,30 +79,30 @@ fn unpack(backup: &Path, unpacked: &mut Unpacked) -> Result<(), BackupError> {
         let (key, document): (String, String) = (row.get(0).map_err(wrong)?, row.get(1).map_err(wrong)?);
         let Some((job, epoch)) = run_of(&key) else { continue };
         let added = unpacked.logs.add_evidence(job, epoch, document.as_bytes());
-        if added.map_err(BackupError::files(backup))? == Added::Now {
+        if added.map_err(BackupError::files(backup))? == Insertion::Now {
             unpacked.added.push((job, epoch));
         }
     }
     Ok(())
 }
 
-/// Takes them out of a backup that becomes a store.
+/// Removes the evidence from a backup that becomes a store.
 pub(super) fn remove(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute(REMOVE, [COLLECTION]).map(drop)
 }
 
-/// The run that a document backs.
+/// The run that a document belongs to.
 fn run_of(key: &str) -> Option<(JobId, Epoch)> {
     let (job, epoch) = key.split_once('/')?;
     Some((job.parse().ok()?, Epoch(epoch.parse().ok()?)))
 }
 
-enum Broken {
+enum EvidenceError {
     Files(std::io::Error),
     Database(rusqlite::Error),
 }
 
-impl From<std::io::Error> for Broken {
+impl From<std::io::Error> for EvidenceError {
     fn from(error: std::io::Error) -> Self {
         Self::Files(error)
     }

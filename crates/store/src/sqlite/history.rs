@@ -1,18 +1,18 @@
-//! What people and programs read about jobs.
+//! Queries about jobs, and the event log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Recorded, Run, Scope, StageName,
-    StoreError, Summary,
+    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
+    StoredEvent, Summary,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::row::{counter, is_unreadable, job_id, parsed, stored, unreadable};
-use super::{Sqlite, list};
-use crate::cursor::Place;
+use super::{SqliteStore, list};
+use crate::cursor::ListPosition;
 
 pub(super) const BODY: &str = "\
     SELECT b.body_md FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.id = ?1";
@@ -31,11 +31,11 @@ pub(super) const EVENT: &str = "\
 pub(super) const RUNS: &str = "\
     SELECT r.doc FROM fleet_jobs j JOIN fleet_runs r ON r.job = j.n WHERE j.id = ?1 AND r.n > ?2
     ORDER BY r.n LIMIT ?3";
-/// Reads the whole table, which is no longer than the answer.
+/// Reads the whole table, which is as long as the result.
 pub(super) const CENSUS: &str = "SELECT product, stage, n FROM fleet_counts WHERE n > 0";
 
 #[async_trait]
-impl JobHistory for Sqlite {
+impl JobHistory for SqliteStore {
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError> {
         self.meter.history_reads.add(1);
         self.readers
@@ -48,7 +48,7 @@ impl JobHistory for Sqlite {
     }
 
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
-        let after = Place::after(after.as_ref())?;
+        let after = ListPosition::after(after.as_ref())?;
         self.meter.history_reads.add(1);
         let filter = filter.clone();
         let quarantine = Arc::clone(&self.quarantine);
@@ -57,7 +57,7 @@ impl JobHistory for Sqlite {
         page.ok_or(StoreError::BadCursor)
     }
 
-    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<Recorded>, StoreError> {
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError> {
         if let Some(events) = self.recent.after(scope, after, *self.end.borrow(), limit) {
             return Ok(events);
         }
@@ -105,7 +105,7 @@ impl JobHistory for Sqlite {
     }
 }
 
-/// The rows that can be read; the others are noted.
+/// The readable rows; unreadable ones are quarantined.
 fn readable<T>(
     rows: impl Iterator<Item = rusqlite::Result<T>>,
     note: impl Fn(&rusqlite::Error),
@@ -121,8 +121,13 @@ fn readable<T>(
     Ok(all)
 }
 
-/// A job's events, found from the latest backwards: each says where the one before it is.
-fn events_of_job(connection: &Connection, id: JobId, after: Position, limit: u16) -> rusqlite::Result<Vec<Recorded>> {
+/// A job's events, from the latest backwards: each event stores the position of the previous one.
+fn events_of_job(
+    connection: &Connection,
+    id: JobId,
+    after: Position,
+    limit: u16,
+) -> rusqlite::Result<Vec<StoredEvent>> {
     let latest = connection.prepare_cached(LATEST)?.query_row([id.as_bytes()], |row| counter(row, 0)).optional()?;
     let mut statement = connection.prepare_cached(EVENT)?;
     let (mut next, mut events) = (latest.unwrap_or(0), VecDeque::new());
@@ -135,13 +140,13 @@ fn events_of_job(connection: &Connection, id: JobId, after: Position, limit: u16
     Ok(events.into())
 }
 
-/// Each product's events are in order of position already; the first `limit` of all of them are among the first of each.
+/// Each product's events are in order of position; the first `limit` of all products are among the first of each.
 fn events_of_products(
     connection: &Connection,
     products: &[ProductId],
     after: Position,
     limit: u16,
-) -> rusqlite::Result<Vec<Recorded>> {
+) -> rusqlite::Result<Vec<StoredEvent>> {
     let mut events = Vec::new();
     for product in products {
         events.extend(events_of_product(connection, product, after, limit)?);
@@ -152,13 +157,13 @@ fn events_of_products(
     Ok(events)
 }
 
-/// The events of the transactions that have any of a product.
+/// The events of the transactions that contain events of a product.
 fn events_of_product(
     connection: &Connection,
     product: &ProductId,
     after: Position,
     limit: u16,
-) -> rusqlite::Result<Vec<Recorded>> {
+) -> rusqlite::Result<Vec<StoredEvent>> {
     let mut events = Vec::new();
     let mut statement = connection.prepare_cached(SPANS)?;
     let mut spans = statement.query(params![product.as_str(), stored(after.0), limit])?;
@@ -174,13 +179,13 @@ fn events_of_product(
     Ok(events)
 }
 
-fn recorded(connection: &Connection, sql: &str, params: impl Params) -> rusqlite::Result<Vec<Recorded>> {
+fn recorded(connection: &Connection, sql: &str, params: impl Params) -> rusqlite::Result<Vec<StoredEvent>> {
     connection.prepare_cached(sql)?.query_map(params, recorded_row)?.collect()
 }
 
 /// An event from its columns `pos`, `doc`, the job's id, `product`, `seq`, in this order.
-fn recorded_row(row: &Row<'_>) -> rusqlite::Result<Recorded> {
-    Ok(Recorded {
+fn recorded_row(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
+    Ok(StoredEvent {
         position: Position(counter(row, 0)?),
         json: row.get(1)?,
         job: job_id(row, 2)?,

@@ -1,9 +1,9 @@
-//! Which store a database is, and whether it is still all of it: compared with the record beside it (row 37).
+//! The identity of a database: compared with the record beside it, to detect lost work (row 37).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{Generation, Lineage, Position, Timestamp};
+use domain::{Generation, Position, StoreGeneration, Timestamp};
 use rusqlite::{Connection, TransactionBehavior};
 use tracing::{info, warn};
 
@@ -12,7 +12,7 @@ use super::inspect::{length, with_suffix};
 use super::open_error::OpenError;
 use super::restore;
 use super::row::counter;
-use crate::record::{FileStamp, FoundStore, RecordFile, StoreRecord, read_record};
+use crate::record::{FileStamp, RecordFile, StoreIdentity, StoreRecord, read_record};
 
 /// The key of the store's own id in [`domain::Collection::Meta`].
 pub(crate) const ID_KEY: &str = "store";
@@ -20,12 +20,12 @@ pub(crate) const ID_KEY: &str = "store";
 const NEW_ID: &str = "SELECT lower(hex(randomblob(16)))";
 const POSITION: &str = "SELECT ifnull(max(pos), 0) FROM fleet_events";
 
-/// What opening a store has found out about it.
+/// The identity that was found when a store was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
-    /// Nothing was there: the store was made now.
+pub struct OpenedIdentity {
+    /// The store was created now.
     pub is_new: bool,
-    /// The file is as a clean shutdown left it. Otherwise a check of the whole file is due.
+    /// The file is unchanged since a clean shutdown. Otherwise it needs a full check.
     pub is_untouched: bool,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct Expectation {
     is_untouched: bool,
 }
 
-/// Where the record of the database at `path` is.
+/// The path of the record of the database at `path`.
 pub fn record_path(path: &Path) -> PathBuf {
     with_suffix(path, ".record")
 }
 
-/// Whether a store is at `database`, as a file, as a log, as a restore that waits, or by its record. Nothing is opened.
+/// Reports whether a store exists at `database`: as a file, a log, a staged restore or a record. Opens nothing.
 pub fn holds_store(database: &Path) -> bool {
     let is_there = |path: &Path| length(path).is_ok_and(|len| len > 0);
     let beside = [with_suffix(database, "-wal"), record_path(database)];
@@ -50,8 +50,8 @@ pub fn holds_store(database: &Path) -> bool {
 }
 
 impl Expectation {
-    /// Reads the record and refuses a database that is gone, before anything is created in its place. Only the holder of
-    /// the lock may call it, once a restore that was staged is finished.
+    /// Reads the record and refuses a missing database before a new one is created. The caller must hold the lock and
+    /// have finished a staged restore.
     pub(super) fn read(database: &Path, accept: Option<Timestamp>) -> Result<Self, OpenError> {
         let path = record_path(database);
         let record = read_record(&path).map_err(OpenError::files(&path))?;
@@ -72,13 +72,13 @@ impl Expectation {
         Ok(Self { path, record, is_missing, is_untouched })
     }
 
-    /// Compares what was opened with the record, gives the store an id where it has none, and begins its new record.
+    /// Compares the opened database with the record, assigns an id if it has none, and starts its new record.
     pub(super) fn meet(
         self,
         connection: &mut Connection,
         database: &Path,
         accept: Option<Timestamp>,
-    ) -> Result<(Opening, RecordFile), OpenError> {
+    ) -> Result<(OpenedIdentity, RecordFile), OpenError> {
         let wrong = |error| OpenError::sqlite(database)(error);
         let mut found = found(connection).map_err(wrong)?;
         let loss = match &self.record {
@@ -94,37 +94,37 @@ impl Expectation {
             None => false,
         };
         let is_new = self.is_missing || (found.store_id.is_none() && is_blank(connection).map_err(wrong)?);
-        // A store that was made anew although one was here before: holders of what is lost are fenced as after a restore.
+        // The store was recreated although one existed before: holders of lost leases are fenced as after a restore.
         if let Some(at) = accept.filter(|_| loss || is_new) {
             let replaced = self.record.as_ref().map(|record| record.generation);
             let generation = Generation::restored(found.generation.unwrap_or_default(), replaced, at);
             found.generation = Some(generation);
-            let lineage = Lineage { generation, restored_at: Some(at), as_of: None };
+            let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
             let document = serde_json::to_string(&lineage).unwrap_or_default();
-            write_meta(connection, Lineage::KEY, &document).map_err(wrong)?;
+            write_meta(connection, StoreGeneration::KEY, &document).map_err(wrong)?;
             info!(store.generation = %generation, "The store goes on under generation {generation}");
         }
         let store_id = identify(connection).map_err(wrong)?;
         let generation = found.generation.or(self.record.map(|record| record.generation)).unwrap_or_default();
         let record = StoreRecord { store_id, generation, position: found.position, clean: None };
         let kept = RecordFile::create(&self.path, record).map_err(OpenError::files(&self.path))?;
-        Ok((Opening { is_new, is_untouched: self.is_untouched && !loss }, kept))
+        Ok((OpenedIdentity { is_new, is_untouched: self.is_untouched && !loss }, kept))
     }
 }
 
-/// Writes the record of a database that takes the place of another one.
+/// Writes the record of a database that replaces another one.
 pub(super) fn begin_record(staged: &Connection, database: &Path) -> Result<(), OpenError> {
     let wrong = |error| OpenError::sqlite(database)(error);
     let found = found(staged).map_err(wrong)?;
     let path = record_path(database);
-    // A backup always has an id once it is staged.
+    // A staged backup always has an id.
     let Some(store_id) = found.store_id else { return Ok(()) };
     let generation = found.generation.unwrap_or_default();
     let record = StoreRecord { store_id, generation, position: found.position, clean: None };
     RecordFile::create(&path, record).map(drop).map_err(OpenError::files(&path))
 }
 
-/// The store's id, given to it now where it has none.
+/// The store's id; assigns one if it has none.
 pub(super) fn identify(connection: &mut Connection) -> rusqlite::Result<String> {
     if let Some(id) = id(connection)? {
         return Ok(id);
@@ -136,8 +136,8 @@ pub(super) fn identify(connection: &mut Connection) -> rusqlite::Result<String> 
     Ok(id)
 }
 
-pub(super) fn found(connection: &Connection) -> rusqlite::Result<FoundStore> {
-    Ok(FoundStore {
+pub(super) fn found(connection: &Connection) -> rusqlite::Result<StoreIdentity> {
+    Ok(StoreIdentity {
         store_id: id(connection)?,
         generation: match backup::generation(connection) {
             Err(rusqlite::Error::FromSqlConversionFailure(..)) => None,
@@ -153,7 +153,7 @@ fn id(connection: &Connection) -> rusqlite::Result<Option<String>> {
     Ok(document.and_then(|document| document["id"].as_str().map(str::to_owned)))
 }
 
-/// Whether nothing was ever written to it.
+/// Reports whether the database was never written.
 fn is_blank(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row(
         "SELECT NOT EXISTS (SELECT 1 FROM fleet_documents) AND NOT EXISTS (SELECT 1 FROM fleet_jobs)",
@@ -162,7 +162,7 @@ fn is_blank(connection: &Connection) -> rusqlite::Result<bool> {
     )
 }
 
-/// The log of a database that is gone fits no other one.
+/// Renames the log of a missing database: it fits no other one.
 fn set_log_aside(database: &Path) -> std::io::Result<()> {
     let log = with_suffix(database, "-wal");
     if log.exists() {

@@ -1,4 +1,4 @@
-//! A look at what is there before anything is opened for writing, so that a file that is not ours stays as it is.
+//! Inspects a file before it is opened for writing, so that a foreign file is not changed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::open_error::OpenError;
 use super::schema::{self, APPLICATION_ID};
 
-/// Refuses what cannot be our database: another program's, a newer one, a damaged one, no database at all.
+/// Refuses a file that is not a usable database: foreign, newer, damaged, or no database at all.
 pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
     let wal = length(&with_suffix(path, "-wal"))?;
     if length(path)? == 0 {
@@ -21,7 +21,7 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
         return Ok(());
     }
     let header = Header::read(path, wal).map_err(OpenError::sqlite(path))?;
-    // A crash between creating the file and its first transaction leaves a database with nothing in it: ours to fill.
+    // A crash between the file's creation and its first transaction leaves an empty database, which is used.
     let blank = header.application_id == 0 && header.user_version == 0 && header.tables == 0;
     if header.application_id != APPLICATION_ID && !blank {
         return Err(OpenError::Foreign { path: path.to_owned(), found: header.application_id });
@@ -49,8 +49,7 @@ impl Header {
     }
 }
 
-/// A connection that changes nothing. Without a log the file is all there is to read, and `immutable` keeps SQLite from
-/// leaving files beside it.
+/// Opens a read-only connection. Without a log, `immutable` keeps SQLite from creating files beside the database.
 pub(super) fn open_read_only(path: &Path, wal_len: u64) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
     let mode = if wal_len == 0 { "mode=ro&immutable=1" } else { "mode=ro" };
@@ -59,7 +58,7 @@ pub(super) fn open_read_only(path: &Path, wal_len: u64) -> rusqlite::Result<Conn
     Ok(connection)
 }
 
-/// How long a file is; one that is not there has no length.
+/// The length of a file; zero if it does not exist.
 pub(super) fn length(path: &Path) -> Result<u64, OpenError> {
     match fs::metadata(path) {
         Ok(metadata) => Ok(metadata.len()),
@@ -74,7 +73,7 @@ pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The path as part of a URI: what would end it or start an escape is escaped.
+/// The path as part of a URI, percent-encoded.
 pub(super) fn escaped(path: &Path) -> rusqlite::Result<String> {
     let text = path.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(path.to_owned()))?;
     Ok(text.replace('%', "%25").replace('?', "%3f").replace('#', "%23"))

@@ -1,13 +1,15 @@
-//! Jobs: the truth that dispatch rests on.
+//! Jobs: the state that dispatch depends on.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, Unreadable, Versioned};
+use domain::{
+    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned,
+};
 use rusqlite::{OptionalExtension, params};
 
-use super::Sqlite;
-use super::fault::closed;
+use super::SqliteStore;
+use super::errors::closed;
 use super::row::{is_unreadable, job_id, versioned_job};
 use super::unit::{JobUnit, Unit};
 use crate::quarantine::{JOBS, Quarantine};
@@ -22,7 +24,7 @@ pub(super) const DEPENDENTS: &str = "\
     SELECT j.id FROM fleet_deps d JOIN fleet_jobs j ON j.n = d.job WHERE d.dep = ?1 ORDER BY j.id";
 
 #[async_trait]
-impl JobStore for Sqlite {
+impl JobStore for SqliteStore {
     async fn job(&self, id: JobId) -> Result<Option<Versioned<Job>>, StoreError> {
         self.meter.job_reads.add(1);
         let quarantine = Arc::clone(&self.quarantine);
@@ -77,12 +79,12 @@ impl JobStore for Sqlite {
         end.wait_for(|end| *end > after).await.map(|end| *end).map_err(|_| closed())
     }
 
-    fn unreadable(&self) -> Vec<Unreadable> {
+    fn unreadable(&self) -> Vec<UnreadableDocument> {
         self.quarantine.list()
     }
 }
 
-/// The next open jobs that can be read. One that cannot is reported and passed over: it must not hold up the others.
+/// The next readable open jobs. An unreadable one is logged and skipped: it must not block the others.
 fn open_page(
     connection: &rusqlite::Connection,
     quarantine: &Quarantine,
@@ -103,7 +105,7 @@ fn open_page(
                 Err(error) => return Err(error),
             }
         }
-        // A page of nothing but unreadable jobs is not the end of the list.
+        // A page of unreadable jobs only is not the end of the list.
         if !jobs.is_empty() || seen < limit {
             return Ok(jobs);
         }

@@ -1,4 +1,4 @@
-//! Pages of jobs, newest first, each from an index that already has their order.
+//! Pages of jobs, newest first, each from an index in that order.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use domain::{JobFilter, Page, Priority, RepoName, StageName, Summary};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::row::{is_unreadable, job_id, versioned_job};
-use crate::cursor::Place;
+use crate::cursor::ListPosition;
 use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = ?1";
@@ -24,15 +24,15 @@ pub(super) const PRODUCTS: &str = "SELECT DISTINCT product FROM fleet_counts";
 pub(super) const SUMMARY: &str = "\
     SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.n = ?1";
 
-/// The page of jobs that comes after a cursor. `None` for a cursor that leads nowhere.
+/// The page of jobs after a cursor. `None` for an invalid cursor.
 pub(super) fn page(
     connection: &Connection,
     quarantine: &Quarantine,
     filter: &JobFilter,
-    after: Place,
+    after: ListPosition,
     limit: u16,
 ) -> rusqlite::Result<Option<Page<Summary>>> {
-    // One snapshot for the order and for the jobs, so that each job still is what it was chosen for.
+    // One snapshot for the order and for the jobs, so that each job still matches the filter.
     let snapshot = connection.unchecked_transaction()?;
     let Some(mut below) = below(&snapshot, after)? else { return Ok(None) };
     let limit = usize::from(limit.max(1));
@@ -41,17 +41,16 @@ pub(super) fn page(
         let more = numbers.len() > limit;
         numbers.truncate(limit);
         let items = summaries(&snapshot, quarantine, &numbers)?;
-        // A page of nothing but unreadable jobs is not the end of the list.
+        // A page of unreadable jobs only is not the end of the list.
         if let Some(last) = numbers.last().filter(|_| items.is_empty() && more) {
             below = *last;
             continue;
         }
-        let next = items.last().filter(|_| more).map(|last| Place::of(&last.job).cursor());
+        let next = items.last().filter(|_| more).map(|last| ListPosition::of(&last.job).cursor());
         return Ok(Some(Page { items, next }));
     }
 }
 
-/// Those that can be read.
 fn summaries(connection: &Connection, quarantine: &Quarantine, numbers: &[i64]) -> rusqlite::Result<Vec<Summary>> {
     let mut items = Vec::with_capacity(numbers.len());
     for n in numbers {
@@ -67,9 +66,9 @@ fn summaries(connection: &Connection, quarantine: &Quarantine, numbers: &[i64]) 
     Ok(items)
 }
 
-/// The number that all jobs after a place are below: they are numbered as they were submitted.
-fn below(connection: &Connection, after: Place) -> rusqlite::Result<Option<i64>> {
-    if after == Place::top() {
+/// The upper bound of the numbers after a position: jobs are numbered in order of submission.
+fn below(connection: &Connection, after: ListPosition) -> rusqlite::Result<Option<i64>> {
+    if after == ListPosition::top() {
         return Ok(Some(i64::MAX));
     }
     connection.prepare_cached(NUMBER)?.query_row([after.id.as_bytes()], |row| row.get(0)).optional()
@@ -88,8 +87,8 @@ struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// The first of those that the filter names, in order. Each product and stage has an order of its own in the
-    /// index; the first of all are among the first of each.
+    /// The first numbers that match the filter, in order. The index is ordered per product and stage; the first of all
+    /// are among the first of each.
     fn numbers(&self) -> rusqlite::Result<Vec<i64>> {
         let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
         let priority = self.filter.priority.map(Priority::name);
@@ -115,7 +114,7 @@ impl Selection<'_> {
         Ok(numbers)
     }
 
-    /// The products of the filter, each once; all there are when it names none.
+    /// The products of the filter, each once; all products if it names none.
     fn products(&self) -> rusqlite::Result<BTreeSet<String>> {
         if !self.filter.products.is_empty() {
             return Ok(self.filter.products.iter().map(|product| product.as_str().to_owned()).collect());

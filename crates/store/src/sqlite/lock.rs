@@ -1,4 +1,4 @@
-//! One process at a time: a lock beside the database, which the system frees when its holder dies.
+//! A lock file beside the database, for one process at a time. The kernel releases it when its holder dies.
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use super::open_error::OpenError;
 use crate::private;
 
-/// Holding it is holding the database; dropping it, or dying, lets go.
+/// Exclusive access to the database. Dropping it, or the end of the process, releases it.
 #[derive(Debug)]
 pub(super) struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the lock of the database at `path`, and creates its folder.
+    /// Acquires the lock of the database at `path`; creates its directory.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             private::create_folder(folder).map_err(OpenError::files(folder))?;

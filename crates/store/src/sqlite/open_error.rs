@@ -1,39 +1,39 @@
-//! Why a database cannot be opened, and what to do about it.
+//! Why a database could not be opened, with a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::connection::Settings;
-use super::fault::is_full;
+use super::errors::is_full;
 use crate::record::DataLoss;
 
-/// Why a database cannot be opened. Nothing was changed in the file.
+/// Why a database could not be opened. The file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The folder or the file cannot be read or written.
+    /// The directory or the file could not be read or written.
     #[error("cannot use `{}`: check that it is writable, or choose another data directory", path.display())]
     Files {
-        /// What was to be used.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// Somebody has it open.
+    /// Another process has the database open.
     #[error("`{}` is in use by {}: stop that one first, or choose another data directory", path.display(), named(*holder))]
     InUse {
         /// The database.
         path: PathBuf,
-        /// The process that holds it, if it is known.
+        /// The process id of the holder, if known.
         holder: Option<u32>,
     },
-    /// The file is something else.
+    /// The file is not a database.
     #[error("`{}` is not a SQLite database: move it away, or choose another data directory", path.display())]
     NotADatabase {
         /// The file.
         path: PathBuf,
     },
-    /// The database is another program's.
+    /// The database belongs to another program.
     #[error(
         "`{}` is the database of another program (application id {found:#x}): choose another data directory",
         path.display()
@@ -41,10 +41,10 @@ pub enum OpenError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// The application id it carries.
+        /// The application id in the file.
         found: i32,
     },
-    /// A newer program wrote it.
+    /// A newer version wrote the database.
     #[error(
         "`{}` has schema {found}, this program knows up to {known}: use the newer program, or restore a backup taken with this one",
         path.display()
@@ -52,9 +52,9 @@ pub enum OpenError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// The database's schema version.
         found: u32,
-        /// The newest schema we know.
+        /// The newest schema version that this program supports.
         known: u32,
     },
     /// The database is damaged.
@@ -62,35 +62,35 @@ pub enum OpenError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         why: String,
     },
-    /// The database lacks something that was acknowledged.
+    /// The database lacks acknowledged work.
     #[error(transparent)]
     DataLoss(DataLoss),
-    /// A connection does not run with the settings that durability rests on.
+    /// A connection does not have the settings that durability depends on.
     #[error("`{}` does not run with the settings asked for: wanted {wanted:?}, found {found:?}", path.display())]
     Settings {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested settings.
         wanted: Box<Settings>,
-        /// What is in force.
+        /// The effective settings.
         found: Box<Settings>,
     },
-    /// SQLite could not open it.
+    /// SQLite could not open the database.
     #[error("SQLite cannot open `{}`: check the disk and its free space", path.display())]
     Sqlite {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// The error of SQLite.
         #[source]
         source: rusqlite::Error,
     },
 }
 
 impl OpenError {
-    /// Whether it is for lack of space: there will be space again.
+    /// Reports whether the disk is full, which is retryable.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Files { source, .. } => source.kind() == io::ErrorKind::StorageFull,
@@ -104,7 +104,7 @@ impl OpenError {
         |source| Self::Files { path, source }
     }
 
-    /// What an error of SQLite says about the file.
+    /// Maps an error of SQLite about this file.
     pub(super) fn sqlite(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         let path = path.to_owned();
         |source| match source.sqlite_error_code() {

@@ -1,4 +1,4 @@
-//! Connections that read, used off the threads that run everybody's tasks. They never hold up the writer.
+//! Connections that read, on blocking threads. They never block the writer.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::fault::{closed, fault};
+use super::errors::{closed, fault};
 
-/// A fixed number of connections; who finds none free waits.
+/// A fixed number of connections; a caller waits until one is free.
 pub(super) struct Readers {
     free: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
@@ -31,10 +31,10 @@ impl Readers {
         let free = Arc::clone(&self.free);
         let answer = tokio::task::spawn_blocking(move || {
             let taken = free.lock().pop();
-            let connection = Borrowed { free: &free, connection: taken };
+            let connection = PooledConnection { free: &free, connection: taken };
             let answer = connection.connection.as_ref().map(question);
             drop(connection);
-            // Only once the connection is back may the next one come for it.
+            // Release the permit only after the connection is back in the pool.
             drop(permit);
             answer
         });
@@ -45,10 +45,10 @@ impl Readers {
         }
     }
 
-    /// Waits for the questions that are being answered and closes all connections.
+    /// Waits for the running reads and closes all connections.
     pub(super) async fn close(&self) {
         let all = u32::try_from(self.count).unwrap_or(u32::MAX);
-        // An error says that somebody else has closed them already.
+        // An error means that the connections are already closed.
         if let Ok(permits) = self.permits.acquire_many(all).await {
             self.free.lock().clear();
             self.permits.close();
@@ -57,13 +57,13 @@ impl Readers {
     }
 }
 
-/// A connection that goes back when it is no longer used, even by a question that panicked.
-struct Borrowed<'a> {
+/// A connection that returns to the pool when it is dropped, even after a panic.
+struct PooledConnection<'a> {
     free: &'a Mutex<Vec<Connection>>,
     connection: Option<Connection>,
 }
 
-impl Drop for Borrowed<'_> {
+impl Drop for PooledConnection<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.free.lock().push(connection);

@@ -1,14 +1,14 @@
-//! Putting a backup in the place of a database, so that a death at any step leaves the old one or the new one.
+//! Replaces a database with a backup. A crash at any step leaves the old one or the new one.
 //!
-//! The copy is made ready beside the database: checked, lifted into its generation, flushed. Then it gets the name that says
-//! "this one from now on", which is the one step that counts. What is left, moving the old database aside and the new one
-//! into its place, is done by whoever opens the database next, as often as it takes.
+//! The copy is prepared beside the database: checked, moved to its new generation, flushed. Then it is renamed to the
+//! name of a staged restore: that rename commits the restore. The next open of the database moves the old files aside
+//! and the new ones into place, and repeats that after a crash.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use domain::{BackupSummary, Collection, Generation, Lineage, Timestamp};
+use domain::{BackupSummary, Collection, Generation, StoreGeneration, Timestamp};
 use fail::fail_point;
 use rusqlite::{Connection, OpenFlags, params};
 use tracing::{info, warn};
@@ -22,20 +22,20 @@ use super::lock::DirectoryLock;
 use super::open_error::OpenError;
 use crate::private;
 
-/// What a restore comes to.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restoration {
-    /// What was put back.
+pub struct RestoreOutcome {
+    /// The restored backup.
     pub backup: BackupSummary,
-    /// The generation that the store is in from now on.
+    /// The store's new generation.
     pub generation: Generation,
-    /// Where the database that was there is kept; nothing was there when absent.
+    /// Where the replaced database is kept; absent if there was none.
     pub kept: Option<PathBuf>,
 }
 
-/// Puts a backup in the place of a database that nobody has open. The one that was there is kept beside it.
-pub fn restore_closed(from: &Path, database: &Path, now: Timestamp) -> Result<Restoration, BackupError> {
-    // Before anything is touched: most files that are not backups are found out here.
+/// Replaces a closed database with a backup. The old one is kept beside it.
+pub fn restore_closed(from: &Path, database: &Path, now: Timestamp) -> Result<RestoreOutcome, BackupError> {
+    // Checked before anything is changed: most files that are not backups fail here.
     inspect_backup(from)?;
     let _lock = DirectoryLock::take(database)?;
     finish(database)?;
@@ -46,17 +46,17 @@ pub fn restore_closed(from: &Path, database: &Path, now: Timestamp) -> Result<Re
     Ok(staged)
 }
 
-/// Makes `incoming`, a file on the database's own disk, the database that the next [`super::Sqlite::open`] finds. Its
-/// generation will be above its own and above `replaced`. The file is used up; an error leaves everything as it was.
+/// Stages `incoming`, a file on the database's own disk, as the database that the next [`super::SqliteStore::open`]
+/// opens. Its generation will be above its own and above `replaced`. The file is consumed; an error changes nothing.
 pub fn stage_restore(
     incoming: &Path,
     database: &Path,
     replaced: Option<Generation>,
     now: Timestamp,
-) -> Result<Restoration, BackupError> {
+) -> Result<RestoreOutcome, BackupError> {
     let summary = inspect_backup(incoming)?;
     let generation = Generation::restored(summary.generation, replaced, now);
-    let lineage = Lineage { generation, restored_at: Some(now), as_of: summary.taken_at };
+    let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: summary.taken_at };
     lift(incoming, &lineage).map_err(BackupError::sqlite(incoming))?;
     fail_point!("restore::ready");
     let staged = staged(database);
@@ -68,15 +68,15 @@ pub fn stage_restore(
     name().map_err(BackupError::files(&staged))?;
     fail_point!("restore::staged");
     let kept = database.exists().then(|| aside(database, generation));
-    Ok(Restoration { backup: summary, generation, kept })
+    Ok(RestoreOutcome { backup: summary, generation, kept })
 }
 
-/// Whether a restore waits for the next open.
+/// Reports whether a restore is staged for the next open.
 pub(super) fn is_staged(database: &Path) -> bool {
     staged(database).exists()
 }
 
-/// Finishes a restore that was staged. Only the holder of the lock may call it; doing it twice is doing it once.
+/// Finishes a staged restore. The caller must hold the lock. Idempotent.
 pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     let staged = staged(database);
     if !staged.exists() {
@@ -89,7 +89,7 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     drop(incoming);
     let kept = aside(database, generation);
     let swap = || {
-        // The log goes first and under a name that fits: beside another database SQLite would replay it into that one.
+        // The log is moved first, under a matching name: SQLite would replay it into another database.
         move_if_there(&with_suffix(database, "-wal"), &with_suffix(&kept, "-wal"))?;
         fail_point!("restore::log_aside", |_| Ok(()));
         remove_if_there(&with_suffix(database, "-shm"))?;
@@ -108,12 +108,12 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Writes down what the store must know about its own past.
-fn lift(path: &Path, lineage: &Lineage) -> rusqlite::Result<()> {
+/// Writes the store's generation history into the copy.
+fn lift(path: &Path, lineage: &StoreGeneration) -> rusqlite::Result<()> {
     let mut connection = open_alone(path)?;
     let transaction = connection.transaction()?;
     let document = serde_json::to_string(lineage).unwrap_or_default();
-    write_meta(&transaction, Lineage::KEY, &document)?;
+    write_meta(&transaction, StoreGeneration::KEY, &document)?;
     transaction.execute(
         "DELETE FROM fleet_documents WHERE collection = ?1 AND key = ?2",
         params![Collection::Meta.name(), LABEL_KEY],
@@ -124,7 +124,7 @@ fn lift(path: &Path, lineage: &Lineage) -> rusqlite::Result<()> {
     connection.close().map_err(|(_, error)| error)
 }
 
-/// The generation of the database that is there, if it can still be read.
+/// The generation of the current database, if it can be read.
 fn generation_of(database: &Path) -> Option<Generation> {
     if !database.exists() {
         return None;
@@ -144,7 +144,7 @@ fn staged(database: &Path) -> PathBuf {
     with_suffix(database, ".restoring")
 }
 
-/// Where the database that is there goes: a name that nothing has yet, and the same one until it has gone there.
+/// The name for the replaced database: unused, and stable until the move is complete.
 pub(super) fn aside(database: &Path, generation: Generation) -> PathBuf {
     let first = with_suffix(database, &format!(".before-generation-{generation}"));
     let others = (2_u32..).map(|n| with_suffix(&first, &format!(".{n}")));

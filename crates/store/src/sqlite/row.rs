@@ -1,4 +1,4 @@
-//! Columns to values and back.
+//! Conversions between columns and values.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use domain::{Job, JobId, Revision, Submission, Versioned};
 use rusqlite::types::Type;
 use rusqlite::{Error, Row};
 
-/// A counter as SQLite keeps it; none of ours will ever reach the end of the range.
+/// A counter as SQLite stores it; no counter reaches the end of the range.
 pub(super) fn stored(counter: u64) -> i64 {
     i64::try_from(counter).unwrap_or(i64::MAX)
 }
@@ -35,7 +35,7 @@ pub(super) fn versioned_job(row: &Row<'_>) -> rusqlite::Result<Versioned<Job>> {
     Ok(Versioned { value: job, revision: Revision(counter(row, 0)?) })
 }
 
-/// Whether an error is about what one row holds, and not about the database.
+/// Reports whether an error is about the content of one row and not about the database.
 pub(super) fn is_unreadable(error: &Error) -> bool {
     matches!(
         error,

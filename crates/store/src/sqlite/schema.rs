@@ -1,23 +1,22 @@
-//! The schema, as the ordered list of steps that lead to it.
+//! The schema, as an ordered list of migrations.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// What marks a database as ours: "GIGA".
+/// The application id of the database files: "GIGA".
 pub(super) const APPLICATION_ID: i32 = 0x4749_4741;
 
-/// Each step leads from the schema numbered by its place to the next. A step that was released never changes.
+/// Each migration leads from the schema version of its index to the next. A released migration never changes.
 pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_fleet.sql"),
     include_str!("migrations/0002_one_append_per_event.sql"),
     include_str!("migrations/0003_deadlines_in_memory.sql"),
 ];
 
-/// The newest schema we know.
 pub(super) fn newest() -> u32 {
     number(MIGRATIONS)
 }
 
-/// Brings the database up to date, in one transaction: afterwards it has the newest schema, or the one it had.
+/// Migrates the database in one transaction: afterwards it has the newest schema, or the old one.
 pub(super) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -48,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_schema_takes_only_the_steps_it_lacks() {
+    fn an_older_schema_runs_only_the_missing_migrations() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &[FIRST]).unwrap();
 
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indexed_log_becomes_a_chained_one() {
+    fn an_indexed_log_is_migrated_to_a_chained_one() {
         const OLD: &str = "\
             INSERT INTO fleet_jobs VALUES
                 (1, zeroblob(16), 2, 'notes', 'queued', 1, 0, 'normal', NULL, 0, NULL, '{}'),
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_fails_undoes_those_before_it() {
+    fn a_failed_migration_rolls_back_the_earlier_ones() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &[FIRST]).unwrap();
 

@@ -1,4 +1,4 @@
-//! Backups that are filled from another kind of store, and read out into one.
+//! Backups that are written from another kind of store, and read into one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use super::backup::{open_unchanged, seal};
 use super::backup_error::BackupError;
 use super::schema;
-use crate::cell::Cell;
 use crate::private;
+use crate::sql_value::SqlValue;
 
-/// A row on its way.
-pub(crate) type Cells = Vec<Cell>;
+/// The values of one row.
+pub(crate) type RowValues = Vec<SqlValue>;
 
-/// A new backup that is being filled. Unless it is finished, nothing is left of it.
-pub(crate) struct Filling {
+/// A backup that is being written. Unless it is finished, its file is removed.
+pub(crate) struct BackupBuilder {
     connection: Option<Connection>,
     path: PathBuf,
     is_whole: bool,
 }
 
-impl Filling {
-    /// An empty file with our schema; one that is already there is an error.
+impl BackupBuilder {
+    /// Creates an empty file with the schema; an existing file is an error.
     pub(crate) fn begin(path: &Path) -> Result<Self, BackupError> {
         private::file().write(true).create_new(true).open(path).map_err(BackupError::files(path))?;
         let mut filling = Self { connection: None, path: path.to_owned(), is_whole: false };
@@ -31,7 +31,7 @@ impl Filling {
         Ok(filling)
     }
 
-    pub(crate) fn add(&mut self, insert: &str, rows: &[Cells]) -> Result<(), BackupError> {
+    pub(crate) fn add(&mut self, insert: &str, rows: &[RowValues]) -> Result<(), BackupError> {
         let Some(connection) = &self.connection else { return Ok(()) };
         let write = || {
             let mut statement = connection.prepare_cached(insert)?;
@@ -40,7 +40,7 @@ impl Filling {
         write().map_err(BackupError::sqlite(&self.path))
     }
 
-    /// Makes it a backup: checked, labelled, and on the disk.
+    /// Completes the backup: checked, labelled and flushed.
     pub(crate) fn finish(mut self, now: Timestamp) -> Result<BackupSummary, BackupError> {
         if let Some(connection) = self.connection.take() {
             let close = || {
@@ -55,11 +55,11 @@ impl Filling {
     }
 }
 
-impl Drop for Filling {
+impl Drop for BackupBuilder {
     fn drop(&mut self) {
         drop(self.connection.take());
         if !self.is_whole {
-            // Half a copy is worth nothing, and its name is wanted for the next try.
+            // Remove a partial copy: it is unusable, and the next attempt needs its name.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -67,7 +67,7 @@ impl Drop for Filling {
 
 fn blank(path: &Path) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // A file that is not finished is removed, so nothing has to be kept to undo it.
+    // An unfinished file is removed, so no rollback journal is needed.
     connection.pragma_update(None, "journal_mode", "OFF")?;
     connection.pragma_update(None, "synchronous", "OFF")?;
     schema::migrate(&mut connection, schema::MIGRATIONS)?;
@@ -75,11 +75,11 @@ fn blank(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Reads rows out of a backup, and hands them over by the thousand until nobody wants any more.
+/// Reads the rows of a backup and passes them on in thousands, until the callback stops it.
 pub(crate) fn read_out(
     path: &Path,
     select: &str,
-    mut hand_over: impl FnMut(Vec<Cells>) -> bool,
+    mut hand_over: impl FnMut(Vec<RowValues>) -> bool,
 ) -> Result<(), BackupError> {
     const AT_ONCE: usize = 1_000;
     let wrong = |error| BackupError::sqlite(path)(error);
@@ -89,7 +89,7 @@ pub(crate) fn read_out(
     let mut rows = statement.query([]).map_err(wrong)?;
     let mut page = Vec::with_capacity(AT_ONCE);
     while let Some(row) = rows.next().map_err(wrong)? {
-        let cells = (0..columns).map(|column| Cell::read(row, column)).collect::<rusqlite::Result<_>>();
+        let cells = (0..columns).map(|column| SqlValue::read(row, column)).collect::<rusqlite::Result<_>>();
         page.push(cells.map_err(wrong)?);
         if page.len() == AT_ONCE && !hand_over(std::mem::take(&mut page)) {
             return Ok(());

@@ -1,29 +1,29 @@
-//! One change, made ready by the caller and applied by the writer inside a transaction.
+//! One change, serialised by the caller and applied by the writer inside a transaction.
 
 use domain::{Collection, Commit, EventSeq, Expected, Position, Revision, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::books::{Books, Known};
 use super::row::stored;
+use super::writer_cache::{CachedJob, WriterCache};
 use crate::change::Change;
 
-/// What a transaction writes, whole or not at all. Serialised by its caller, so that the writer only writes.
+/// An atomic part of a transaction. The caller serialises it, so that the writer only writes.
 pub(super) enum Unit {
     Job(Box<JobUnit>),
     Document(DocumentUnit),
 }
 
-/// What became of a unit.
+/// The outcome of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Applied {
+pub(super) enum ApplyOutcome {
     Written(Revision),
     Stale,
-    /// Its events do not follow those that are there [J7].
+    /// The event numbers do not continue the stored ones [J7].
     Gap,
 }
 
 impl Unit {
-    pub(super) fn apply(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Applied> {
+    pub(super) fn apply(&self, connection: &Connection, books: &mut WriterCache<'_>) -> rusqlite::Result<ApplyOutcome> {
         match self {
             Self::Job(unit) => unit.apply(connection, books),
             Self::Document(unit) => unit.apply(connection),
@@ -31,7 +31,6 @@ impl Unit {
     }
 }
 
-/// A job's change.
 pub(super) struct JobUnit(Change);
 
 pub(super) const CREATE: &str = "\
@@ -43,7 +42,8 @@ pub(super) const CREATE_DEP: &str = "INSERT INTO fleet_deps (dep, job) VALUES (?
 pub(super) const CURRENT: &str = "\
     SELECT n, rev, stage, priority, latest, ifnull((SELECT seq FROM fleet_events WHERE pos = latest), 0)
     FROM fleet_jobs WHERE id = ?1";
-/// SQLite writes each index again that a statement names a column of: there is one statement for each set of them.
+/// SQLite rewrites each index whose columns a statement names, so there is one statement for each set of changed
+/// columns.
 pub(super) const REPLACE: &str = "\
     UPDATE fleet_jobs SET rev = ?2, shape = ?3, latest = ?4, state = ?5, stage = ?6, open = ?7, priority = ?8
     WHERE n = ?1";
@@ -60,22 +60,22 @@ impl JobUnit {
         Change::prepare(commit).map(Self)
     }
 
-    fn apply(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Applied> {
+    fn apply(&self, connection: &Connection, books: &mut WriterCache<'_>) -> rusqlite::Result<ApplyOutcome> {
         let before = match self.0.expected {
             Expected::Absent => None,
             Expected::At(revision) => match self.current(connection, books)?.filter(|known| known.rev == revision) {
                 Some(known) => Some(known),
-                None => return Ok(Applied::Stale),
+                None => return Ok(ApplyOutcome::Stale),
             },
         };
         if !self.follows(before.map_or(EventSeq(0), |known| known.seq)) {
-            return Ok(Applied::Gap);
+            return Ok(ApplyOutcome::Gap);
         }
         let written = match before {
             None => self.create(connection, books)?,
             Some(before) => Some(self.replace(connection, books, before)?),
         };
-        let Some(known) = written else { return Ok(Applied::Stale) };
+        let Some(known) = written else { return Ok(ApplyOutcome::Stale) };
         for (seq, doc) in &self.0.events {
             let (position, before) = books.append(self.0.id, *seq, &self.0.facts.product, doc);
             connection.prepare_cached(APPEND_EVENT)?.execute(params![
@@ -94,31 +94,31 @@ impl JobUnit {
             Some((seq, _)) => (*seq, books.end()),
             None => (known.seq, known.latest),
         };
-        books.know(self.0.id, Known { seq, latest, ..known });
-        Ok(Applied::Written(self.0.expected.next()))
+        books.know(self.0.id, CachedJob { seq, latest, ..known });
+        Ok(ApplyOutcome::Written(self.0.expected.next()))
     }
 
-    /// Whether the events are numbered on from the last one.
+    /// Reports whether the event numbers continue after the last one.
     fn follows(&self, last: EventSeq) -> bool {
         self.0.events.iter().zip(last.0 + 1..).all(|((seq, _), expected)| seq.0 == expected)
     }
 
-    /// What is there, from memory or from the table.
-    fn current(&self, connection: &Connection, books: &Books<'_>) -> rusqlite::Result<Option<Known>> {
+    /// The job's current columns, from the cache or from the table.
+    fn current(&self, connection: &Connection, books: &WriterCache<'_>) -> rusqlite::Result<Option<CachedJob>> {
         match books.known(self.0.id) {
             Some(known) => Ok(Some(known)),
-            None => connection.prepare_cached(CURRENT)?.query_row([self.0.id.as_bytes()], Known::read).optional(),
+            None => connection.prepare_cached(CURRENT)?.query_row([self.0.id.as_bytes()], CachedJob::read).optional(),
         }
     }
 
-    /// Where the job's latest event will be once its events are in the log.
-    fn latest(&self, books: &Books<'_>, before: Position) -> i64 {
+    /// The position of the job's latest event after this unit's events are appended.
+    fn latest(&self, books: &WriterCache<'_>, before: Position) -> i64 {
         let events = self.0.events.len() as u64;
         stored(if events == 0 { before.0 } else { books.end().0 + events })
     }
 
-    /// Writes the job if there is none; answers with what is known about it now.
-    fn create(&self, connection: &Connection, books: &mut Books<'_>) -> rusqlite::Result<Option<Known>> {
+    /// Inserts the job if it does not exist; returns its new cache entry.
+    fn create(&self, connection: &Connection, books: &mut WriterCache<'_>) -> rusqlite::Result<Option<CachedJob>> {
         let (n, facts) = (books.next_job(), &self.0.facts);
         let written = connection.prepare_cached(CREATE)?.execute(params![
             n,
@@ -144,13 +144,19 @@ impl JobUnit {
             connection.prepare_cached(CREATE_DEP)?.execute(params![dep.as_bytes(), n])?;
         }
         let (rev, stage, priority) = (self.0.expected.next(), facts.stage, Some(facts.priority));
-        Ok(Some(Known { n, rev, stage, priority, latest: Position(0), seq: EventSeq(0) }))
+        Ok(Some(CachedJob { n, rev, stage, priority, latest: Position(0), seq: EventSeq(0) }))
     }
 
-    /// Writes the job over what is there; answers with what is known about it now.
-    fn replace(&self, connection: &Connection, books: &mut Books<'_>, before: Known) -> rusqlite::Result<Known> {
+    /// Updates the job; returns its new cache entry.
+    fn replace(
+        &self,
+        connection: &Connection,
+        books: &mut WriterCache<'_>,
+        before: CachedJob,
+    ) -> rusqlite::Result<CachedJob> {
         let facts = &self.0.facts;
-        let next = Known { rev: self.0.expected.next(), stage: facts.stage, priority: Some(facts.priority), ..before };
+        let next =
+            CachedJob { rev: self.0.expected.next(), stage: facts.stage, priority: Some(facts.priority), ..before };
         let latest = self.latest(books, before.latest);
         let (n, rev, shape) = (before.n, stored(next.rev.0), facts.shape.0);
         let moves = next.stage != before.stage;
@@ -175,7 +181,6 @@ impl JobUnit {
     }
 }
 
-/// A document's change.
 pub(super) struct DocumentUnit {
     pub(super) collection: Collection,
     pub(super) key: String,
@@ -194,7 +199,7 @@ pub(super) const DOCUMENT_IS_THERE: &str =
     "SELECT EXISTS (SELECT 1 FROM fleet_documents WHERE collection = ?1 AND key = ?2)";
 
 impl DocumentUnit {
-    fn apply(&self, connection: &Connection) -> rusqlite::Result<Applied> {
+    fn apply(&self, connection: &Connection) -> rusqlite::Result<ApplyOutcome> {
         let (collection, key) = (self.collection.name(), &self.key);
         let written = match (self.expected, &self.doc) {
             (Expected::Absent, Some(doc)) => {
@@ -208,12 +213,12 @@ impl DocumentUnit {
                 let mut statement = connection.prepare_cached(REMOVE_DOCUMENT)?;
                 statement.execute(params![collection, key, stored(revision.0)])? == 1
             }
-            // Removing what is not there leaves it so, which is what was asked for.
+            // Removing an absent document succeeds.
             (Expected::Absent, None) => {
                 let mut statement = connection.prepare_cached(DOCUMENT_IS_THERE)?;
                 !statement.query_row(params![collection, key], |row| row.get::<_, bool>(0))?
             }
         };
-        Ok(if written { Applied::Written(self.expected.next()) } else { Applied::Stale })
+        Ok(if written { ApplyOutcome::Written(self.expected.next()) } else { ApplyOutcome::Stale })
     }
 }

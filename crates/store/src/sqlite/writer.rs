@@ -1,29 +1,29 @@
-//! The one thread that writes. Whatever waits is committed together, so that one flush serves many callers.
+//! The writing thread. It commits all queued writes together, so that one flush serves many callers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use domain::{CommitError, Position, Recorded, Revision, StoreError};
+use domain::{CommitError, Position, Revision, StoreError, StoredEvent};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
-use super::books::{Books, Ends, Memory};
-use super::fault::{closed, fault, is_full, is_index_full};
+use super::errors::{closed, fault, is_full, is_index_full};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
 use super::row::counter;
-use super::unit::{Applied, Unit};
+use super::unit::{ApplyOutcome, Unit};
+use super::writer_cache::{JobCache, LogEnds, WriterCache};
 use crate::meter::Meter;
-use crate::recent::Recent;
+use crate::recent::RecentEvents;
 use crate::record::{FileStamp, RecordFile};
 
-/// What a caller learns about one of its units.
+/// The result of one unit, as its caller receives it.
 pub(super) type Outcome = Result<Revision, CommitError>;
 
-/// The way to the writing thread. Dropping it writes what waits and joins the thread.
+/// The handle of the writing thread. Dropping it writes the queue and joins the thread.
 pub(super) struct Writer {
     requests: Option<mpsc::Sender<Request>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -39,7 +39,7 @@ struct Write {
     answer: oneshot::Sender<Vec<Outcome>>,
 }
 
-/// A transaction of this many units takes a few milliseconds; more would make the first caller wait for the last.
+/// A transaction of this many units takes a few milliseconds; a larger one would delay its first caller.
 const UNITS_MAX: usize = 1024;
 
 /// Why the writer did not start.
@@ -57,7 +57,7 @@ impl StartError {
     }
 }
 
-/// What the writing thread has to itself.
+/// The files that only the writing thread uses.
 pub(super) struct Files {
     pub(super) connection: Connection,
     pub(super) lock: DirectoryLock,
@@ -70,20 +70,20 @@ impl Writer {
     pub(super) fn start(
         files: Files,
         meter: Arc<Meter>,
-        recent: Arc<Recent>,
+        recent: Arc<RecentEvents>,
         waiting_max: usize,
     ) -> Result<(Self, watch::Receiver<Position>), StartError> {
         let ends = last(&files.connection).map_err(StartError::Sqlite)?;
         let (requests, waiting) = mpsc::channel(waiting_max.max(1));
         let (end, follow) = watch::channel(ends.log);
-        let memory = Memory::default();
-        let scribe = Scribe { files, waiting, end, meter, recent, memory, ends, failed: None, is_full: false };
+        let memory = JobCache::default();
+        let scribe = WriterState { files, waiting, end, meter, recent, memory, ends, failed: None, is_full: false };
         let thread = thread::Builder::new().name("store-writer".to_owned()).spawn(move || scribe.run());
         let thread = Mutex::new(Some(thread.map_err(StartError::Thread)?));
         Ok((Self { requests: Some(requests), thread }, follow))
     }
 
-    /// Hands the units over and waits for the flush. Once handed over they are written, even if nobody waits any more.
+    /// Queues the units and waits for the flush. Queued units are written even if the caller is cancelled.
     pub(super) async fn write(&self, units: Vec<Unit>) -> Vec<Outcome> {
         let count = units.len();
         let (answer, outcomes) = oneshot::channel();
@@ -91,14 +91,14 @@ impl Writer {
         if requests.send(Request::Write(Write { units, answer })).await.is_err() {
             return refuse(count, closed);
         }
-        // Without an answer the thread has died with the units in its hands.
+        // Without a response, the thread has died while it had the units.
         outcomes.await.unwrap_or_else(|_| (0..count).map(|_| Err(CommitError::Unknown)).collect())
     }
 
-    /// Writes what waits, closes the database and ends the thread.
+    /// Writes the queue, closes the database and ends the thread.
     pub(super) async fn close(&self) -> Result<(), StoreError> {
         if let Some(requests) = &self.requests {
-            // An error says that the thread has ended already.
+            // An error means that the thread has already ended.
             let _ = requests.send(Request::Close).await;
         }
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
@@ -127,36 +127,36 @@ fn refuse(count: usize, why: impl Fn() -> StoreError) -> Vec<Outcome> {
 pub(super) const LAST: &str =
     "SELECT (SELECT ifnull(max(pos), 0) FROM fleet_events), (SELECT ifnull(max(n), 0) FROM fleet_jobs)";
 
-/// Where the log and the jobs end.
-fn last(connection: &Connection) -> rusqlite::Result<Ends> {
-    connection.query_row(LAST, [], |row| Ok(Ends { log: Position(counter(row, 0)?), jobs: counter(row, 1)? }))
+/// The ends of the log and of the jobs.
+fn last(connection: &Connection) -> rusqlite::Result<LogEnds> {
+    connection.query_row(LAST, [], |row| Ok(LogEnds { log: Position(counter(row, 0)?), jobs: counter(row, 1)? }))
 }
 
-/// The writing thread's own.
-struct Scribe {
+/// The state of the writing thread.
+struct WriterState {
     files: Files,
     waiting: mpsc::Receiver<Request>,
     end: watch::Sender<Position>,
     meter: Arc<Meter>,
-    recent: Arc<Recent>,
-    memory: Memory,
-    /// As of the last commit. A transaction works on a copy, so that one that is undone uses up no position.
-    ends: Ends,
-    /// Set by a flush that failed: what is on the disk is then anybody's guess until the file is opened again.
+    recent: Arc<RecentEvents>,
+    memory: JobCache,
+    /// As of the last commit. A transaction works on a copy, so that a rollback uses up no position.
+    ends: LogEnds,
+    /// Set by a failed flush: the content of the disk is unknown until the file is opened again.
     failed: Option<String>,
-    /// The last change found no space.
+    /// The last change failed because the disk was full.
     is_full: bool,
 }
 
 /// Why a transaction was not committed.
-enum Broken {
-    /// It was undone: nothing of it is stored.
+enum TransactionError {
+    /// Rolled back: nothing of it is stored.
     Undone(rusqlite::Error),
-    /// The flush failed: nobody knows.
+    /// The flush failed: the outcome is unknown.
     Unknown(rusqlite::Error),
 }
 
-impl Scribe {
+impl WriterState {
     fn run(mut self) {
         while let Some(first) = self.waiting.blocking_recv() {
             let batch = self.gather(first);
@@ -165,7 +165,7 @@ impl Scribe {
         self.finish();
     }
 
-    /// The first request and whatever else waits, up to a bound.
+    /// The first request and all queued ones, up to a limit.
     fn gather(&mut self, first: Request) -> Vec<Write> {
         let (mut batch, mut units) = (Vec::new(), 0);
         let mut next = Some(first);
@@ -175,7 +175,7 @@ impl Scribe {
                     units += write.units.len();
                     batch.push(write);
                 }
-                // What was handed over before is still written; nothing more comes in.
+                // Requests from before the close are still written; no new ones are accepted.
                 Request::Close => self.waiting.close(),
             }
             next = if units < UNITS_MAX { self.waiting.try_recv().ok() } else { None };
@@ -189,7 +189,7 @@ impl Scribe {
         drop(units);
         for write in batch {
             let count = write.units.len();
-            // A caller that does not wait any more has no use for the answer; the units are written all the same.
+            // A cancelled caller receives no response; its units are written all the same.
             let _ = write.answer.send(outcomes.by_ref().take(count).collect());
         }
     }
@@ -203,18 +203,20 @@ impl Scribe {
         }
         match self.transaction(units) {
             Ok(outcomes) => outcomes,
-            // One of them is at fault: alone, only that one fails.
-            Err(Broken::Undone(_)) if units.len() > 1 => units.iter().flat_map(|unit| self.write(&[unit])).collect(),
-            Err(Broken::Undone(cause)) => {
+            // One of the units caused the error: written alone, only that one fails.
+            Err(TransactionError::Undone(_)) if units.len() > 1 => {
+                units.iter().flat_map(|unit| self.write(&[unit])).collect()
+            }
+            Err(TransactionError::Undone(cause)) => {
                 self.report(&cause);
                 refuse(units.len(), || fault(&cause))
             }
-            // Nothing sees the transaction unless the process dies before the next one writes over it in the log.
-            Err(Broken::Unknown(cause)) if is_index_full(&cause) => {
+            // The transaction becomes visible only if the process dies before the next one overwrites it in the log.
+            Err(TransactionError::Unknown(cause)) if is_index_full(&cause) => {
                 self.report(&cause);
                 units.iter().map(|_| Err(CommitError::Unknown)).collect()
             }
-            Err(Broken::Unknown(cause)) => {
+            Err(TransactionError::Unknown(cause)) => {
                 error!("The database could not be flushed, and nothing more is written to it: {cause}");
                 self.failed = Some(format!("the disk failed while flushing: check it, then start again ({cause})"));
                 units.iter().map(|_| Err(CommitError::Unknown)).collect()
@@ -222,7 +224,7 @@ impl Scribe {
         }
     }
 
-    /// Logs why a change was not written; a full disk once, until there is space again.
+    /// Logs why a change was not written. A full disk is logged once, until there is space again.
     fn report(&mut self, cause: &rusqlite::Error) {
         if !is_full(cause) {
             warn!("A change was not written: {cause}");
@@ -231,7 +233,7 @@ impl Scribe {
         }
     }
 
-    fn transaction(&mut self, units: &[&Unit]) -> Result<Vec<Outcome>, Broken> {
+    fn transaction(&mut self, units: &[&Unit]) -> Result<Vec<Outcome>, TransactionError> {
         let written = self.apply(units);
         if written.is_err() {
             self.memory.forget();
@@ -244,50 +246,50 @@ impl Scribe {
         Ok(applied.into_iter().map(outcome).collect())
     }
 
-    fn apply(&mut self, units: &[&Unit]) -> Result<(Vec<Applied>, Ends, Vec<Recorded>), Broken> {
+    fn apply(&mut self, units: &[&Unit]) -> Result<(Vec<ApplyOutcome>, LogEnds, Vec<StoredEvent>), TransactionError> {
         let begun = self.files.connection.transaction_with_behavior(TransactionBehavior::Immediate);
-        let transaction = begun.map_err(Broken::Undone)?;
-        let mut books = Books::open(&mut self.memory, self.ends);
+        let transaction = begun.map_err(TransactionError::Undone)?;
+        let mut books = WriterCache::open(&mut self.memory, self.ends);
         let mut applied = Vec::with_capacity(units.len());
         for unit in units {
-            applied.push(unit.apply(&transaction, &mut books).map_err(Broken::Undone)?);
+            applied.push(unit.apply(&transaction, &mut books).map_err(TransactionError::Undone)?);
         }
-        let (ends, recorded) = books.settle(&transaction).map_err(Broken::Undone)?;
+        let (ends, recorded) = books.settle(&transaction).map_err(TransactionError::Undone)?;
         transaction.commit().map_err(|cause| match cause.sqlite_error_code() {
-            // The commit mark is written last, so a log without room for it holds no commit.
-            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => Broken::Undone(cause),
-            _ => Broken::Unknown(cause),
+            // The commit mark is written last, so a log without space for it holds no commit.
+            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => TransactionError::Undone(cause),
+            _ => TransactionError::Unknown(cause),
         })?;
         Ok((applied, ends, recorded))
     }
 
-    /// What a commit leaves behind in memory: the counters, the latest events, and a word to those who follow the log.
-    fn record(&mut self, units: &[&Unit], applied: &[Applied], ends: Ends, recorded: Vec<Recorded>) {
+    /// Updates memory after a commit: counters, recent events, and the subscribers' notification.
+    fn record(&mut self, units: &[&Unit], applied: &[ApplyOutcome], ends: LogEnds, recorded: Vec<StoredEvent>) {
         self.meter.transactions.add(1);
         for (unit, applied) in units.iter().zip(applied) {
             match unit {
                 Unit::Job(_) => self.meter.job_units.add(1),
                 Unit::Document(_) => self.meter.document_units.add(1),
             }
-            if *applied == Applied::Stale {
+            if *applied == ApplyOutcome::Stale {
                 self.meter.stale_units.add(1);
             }
         }
         self.meter.events.add(recorded.len() as u64);
         self.recent.extend(recorded);
         if ends.log != self.ends.log {
-            // After the flush and before the answers: what was acknowledged is in the record.
+            // After the flush and before the responses: every acknowledged commit is in the record.
             self.files.record.reach(ends.log);
             self.end.send_replace(ends.log);
         }
         self.ends = ends;
     }
 
-    /// Empties the log into the database, and lets go of the lock only when the file is closed.
+    /// Checkpoints the log and releases the lock after the file is closed.
     fn finish(self) {
         let Self { files: Files { connection, lock, record, database }, ends, failed, .. } = self;
         let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-        // A checkpoint that was held up says so in its answer.
+        // A blocked checkpoint is reported in its result.
         let is_empty = matches!(emptied, Ok(0));
         if let Err(cause) = emptied {
             warn!("The write-ahead log was not emptied; the next start reads it: {cause}");
@@ -304,11 +306,11 @@ impl Scribe {
     }
 }
 
-fn outcome(applied: Applied) -> Outcome {
+fn outcome(applied: ApplyOutcome) -> Outcome {
     match applied {
-        Applied::Written(revision) => Ok(revision),
-        Applied::Stale => Err(CommitError::Stale),
-        Applied::Gap => Err(CommitError::Store(StoreError::Corrupt(
+        ApplyOutcome::Written(revision) => Ok(revision),
+        ApplyOutcome::Stale => Err(CommitError::Stale),
+        ApplyOutcome::Gap => Err(CommitError::Store(StoreError::Corrupt(
             "the job's events do not follow those that are there".to_owned(),
         ))),
     }

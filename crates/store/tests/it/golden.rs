@@ -1,4 +1,4 @@
-//! Documents of every version that was ever stored load for ever.
+//! Stored documents of every earlier version still load.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Logs in a folder.
+//! Logs in a directory.
 
 use std::fs;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ async fn content(logs: &DirectoryLogs) -> String {
 }
 
 #[tokio::test]
-async fn a_repeated_chunk_changes_nothing_and_a_gap_is_refused() {
+async fn a_repeated_chunk_is_ignored_and_a_gap_is_rejected() {
     let (_folder, logs) = logs(1000);
     let append = async |offset, chunk: &str| logs.append(id(1), Epoch(1), offset, chunk.as_bytes()).await.unwrap();
 
@@ -39,7 +39,7 @@ async fn a_repeated_chunk_changes_nothing_and_a_gap_is_refused() {
 }
 
 #[tokio::test]
-async fn a_log_is_read_piece_by_piece() {
+async fn a_log_is_read_in_chunks() {
     let (_folder, logs) = logs(1000);
     logs.append(id(1), Epoch(1), 0, b"0123456789").await.unwrap();
 
@@ -63,7 +63,7 @@ async fn the_epochs_of_a_job_are_listed_in_order() {
 }
 
 #[tokio::test]
-async fn a_log_at_its_limit_says_so_once_and_lets_its_writer_go_on() {
+async fn a_log_at_its_limit_is_truncated_once() {
     let (_folder, logs) = logs(10);
     let append = async |offset, chunk: &str| logs.append(id(1), Epoch(1), offset, chunk.as_bytes()).await.unwrap();
 
@@ -78,7 +78,7 @@ async fn a_log_at_its_limit_says_so_once_and_lets_its_writer_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_chunk_that_arrives_many_times_at_once_is_written_once() {
+async fn a_chunk_sent_concurrently_is_written_once() {
     let (_folder, logs) = logs(1_000_000);
     let logs = Arc::new(logs);
     let text: String = (0..1000).map(|n| format!("line {n}\n")).collect();
@@ -103,7 +103,7 @@ async fn a_chunk_that_arrives_many_times_at_once_is_written_once() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_the_owner_may_read_a_log() {
+async fn only_the_owner_can_read_a_log() {
     use std::os::unix::fs::PermissionsExt;
     let (folder, logs) = logs(1000);
     logs.append(id(0x2a), Epoch(3), 0, b"secret").await.unwrap();
@@ -114,7 +114,7 @@ async fn only_the_owner_may_read_a_log() {
 }
 
 #[tokio::test]
-async fn what_backs_a_run_is_kept_whole_beside_its_log_and_replaced_by_what_is_shown_later() {
+async fn evidence_is_stored_beside_the_log_and_replaceable() {
     let (_folder, logs) = logs(1_000);
     let (job, epoch) = (id(1), Epoch(3));
     logs.append(job, epoch, 0, b"printed\n").await.unwrap();

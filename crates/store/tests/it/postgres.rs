@@ -1,66 +1,66 @@
-//! PostgreSQL keeps every promise, and some of its own.
+//! PostgreSQL passes the conformance suite and tests of its own.
 
 mod backup;
 mod bodies;
 mod cutting;
+mod leadership;
 mod meter;
 mod opening;
 mod ordering;
 mod proxy;
 mod restarting;
-mod tenure;
 mod waking;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
 use async_trait::async_trait;
+use clock::SystemClock;
 use pgserver::{Flushes, Server, for_test};
-use store::conformance::{Bench, Stores};
-use store::{Postgres, PostgresOptions, PostgresUrl, Tenancy};
+use store::conformance::{Harness, Stores};
+use store::{Exclusivity, PostgresOptions, PostgresStore, PostgresUrl};
 
-/// A server of one test.
+/// A server for one test.
 pub(crate) struct Database {
     pub(crate) server: Server,
-    open: Option<Arc<Postgres>>,
+    open: Option<Arc<PostgresStore>>,
 }
 
 impl Database {
-    /// `None` where the tester said that there is no PostgreSQL.
+    /// `None` if the tester disabled PostgreSQL.
     pub(crate) fn new() -> Option<Self> {
         let server = for_test(Flushes::None).unwrap_or_else(|error| panic!("{error}"))?;
         Some(Self { server, open: None })
     }
 
-    /// The server does not flush, which the store is told to accept.
+    /// The server runs with fsync=off, which this URL accepts.
     pub(crate) fn url(&self) -> String {
         format!("{}?fsync=off", self.server.url())
     }
 
-    pub(crate) async fn postgres(&self) -> Postgres {
+    pub(crate) async fn postgres(&self) -> PostgresStore {
         open(&self.url(), PostgresOptions::default()).await
     }
 
-    /// A store beside others.
-    pub(crate) async fn another(&self) -> Postgres {
+    /// A store with shared access.
+    pub(crate) async fn another(&self) -> PostgresStore {
         open(&self.url(), SHARED).await
     }
 }
 
-pub(crate) async fn open(url: &str, options: PostgresOptions) -> Postgres {
+pub(crate) async fn open(url: &str, options: PostgresOptions) -> PostgresStore {
     let url = PostgresUrl::parse(url).unwrap();
-    Postgres::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
+    PostgresStore::open(&url, options, Arc::new(SystemClock::new())).await.unwrap()
 }
 
-/// A connection beside the store's: another program, or a person.
+/// A connection beside the store's: another program, or the operator.
 pub(crate) async fn psql(database: &Database) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(&database.server.url(), tokio_postgres::NoTls).await.unwrap();
     tokio_util::task::TaskTracker::new().spawn(connection);
     client
 }
 
-/// Waits until `is_so`, and says what was waited for if that takes too long.
+/// Waits until `is_so`; fails with `what` after a timeout.
 pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     let clock = SystemClock::new();
     let waiting = async {
@@ -71,15 +71,19 @@ pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("waited too long for {what}"));
 }
 
-/// What stores run with that work beside each other.
-pub(crate) const SHARED: PostgresOptions =
-    PostgresOptions { tenancy: Tenancy::Shared, readers: 4, waiting_max: 1024, look_every: Duration::from_secs(60) };
+/// Options of stores with shared access.
+pub(crate) const SHARED: PostgresOptions = PostgresOptions {
+    tenancy: Exclusivity::Shared,
+    readers: 4,
+    waiting_max: 1024,
+    look_every: Duration::from_secs(60),
+};
 
-/// How long anything may take before a test gives up on it.
+/// Timeout of any single step of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[async_trait]
-impl Bench for Database {
+impl Harness for Database {
     async fn open(&mut self) -> Stores {
         let postgres = Arc::new(self.postgres().await);
         self.open = Some(Arc::clone(&postgres));

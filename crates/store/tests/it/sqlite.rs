@@ -1,4 +1,4 @@
-//! SQLite keeps every promise, and some of its own.
+//! SQLite passes the conformance suite and tests of its own.
 
 mod backup;
 mod closing;
@@ -16,14 +16,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store::conformance::{Bench, Stores};
-use store::{Options, Sqlite};
+use store::conformance::{Harness, Stores};
+use store::{Options, SqliteStore};
 use tempfile::TempDir;
 
-/// A database in a folder that goes away with it.
+/// A database in a temporary directory.
 pub(crate) struct Database {
     folder: TempDir,
-    open: Option<Arc<Sqlite>>,
+    open: Option<Arc<SqliteStore>>,
 }
 
 impl Database {
@@ -35,13 +35,13 @@ impl Database {
         self.folder.path().join("data/fleet.db")
     }
 
-    pub(crate) fn sqlite(&self) -> Sqlite {
-        Sqlite::open(self.path(), Options::default()).unwrap()
+    pub(crate) fn sqlite(&self) -> SqliteStore {
+        SqliteStore::open(self.path(), Options::default()).unwrap()
     }
 }
 
 #[async_trait]
-impl Bench for Database {
+impl Harness for Database {
     async fn open(&mut self) -> Stores {
         let sqlite = Arc::new(self.sqlite());
         self.open = Some(Arc::clone(&sqlite));

@@ -3,11 +3,11 @@ use domain::{Manifest, Strictness};
 use crate::golden;
 use crate::manifest::texts;
 
-/// Rows of `=== sentence`, a manifest, `>>>` and its findings. A sentence that begins with `strict` is read strictly.
+/// Rows of `=== sentence`, a manifest, `>>>` and its findings. A sentence that starts with `strict` is parsed strictly.
 const GOLDEN: &str = "bad_manifests.txt";
 
 #[test]
-fn every_bad_manifest_is_refused_with_its_line_and_key() {
+fn a_bad_manifest_is_rejected_with_line_and_key() {
     let text = golden::read(GOLDEN);
     let rows: Vec<&str> = text.split("=== ").filter(|row| !row.is_empty()).collect();
 
@@ -18,7 +18,7 @@ fn every_bad_manifest_is_refused_with_its_line_and_key() {
 }
 
 #[test]
-fn impossible_amounts_are_refused_with_their_line_and_key() {
+fn invalid_amounts_are_rejected_with_line_and_key() {
     let amounts = [".nan", ".inf", "-.inf", "-1", "1e308", "1e400"];
     let spans = ["-1s", "99999999h", "99999999999999999999h"];
     let rows = amounts

@@ -83,7 +83,7 @@ fn every_supported_key_reaches_the_spec() {
 }
 
 #[test]
-fn a_model_goes_to_the_engine_that_it_is_named_for() {
+fn each_engine_gets_its_model() {
     let model_for = |front: &str, engine: &str| {
         let spec = parse(&format!("---\n{front}\n---\nprose"));
         spec.model_for(&engine.parse().unwrap()).map(str::to_owned)
@@ -98,7 +98,7 @@ fn a_model_goes_to_the_engine_that_it_is_named_for() {
 }
 
 #[test]
-fn windows_line_ends_and_a_byte_order_mark_give_the_same_spec() {
+fn crlf_and_a_byte_order_mark_give_the_same_spec() {
     let windows = format!("\u{feff}{}", FULL.replace('\n', "\r\n"));
 
     assert_eq!(parse(&windows), parse(FULL));
@@ -113,14 +113,14 @@ fn the_prompt_is_the_text_after_the_front_matter() {
 }
 
 #[test]
-fn prose_alone_is_a_job_titled_by_its_heading() {
+fn a_prompt_without_front_matter_is_titled_by_its_heading() {
     let spec = parse("Please.\n\n# Add dark mode\n");
 
     assert_eq!(spec, Spec { title: "Add dark mode".into(), ..Spec::default() });
 }
 
 #[test]
-fn a_text_field_takes_words_that_mean_something_elsewhere() {
+fn a_text_field_accepts_yaml_keywords() {
     let spec = parse("---\ntitle: 3\nproduct: no\nmodel: 4.10\nbase: '1.0'\nengine: on\n---\n");
 
     assert_eq!(
@@ -137,7 +137,7 @@ fn a_text_field_takes_words_that_mean_something_elsewhere() {
 }
 
 #[test]
-fn one_command_may_stand_without_a_list() {
+fn a_single_command_needs_no_list() {
     assert_eq!(parse("---\ntitle: t\nverify: make test\n---\n").verify, ["make test"]);
 }
 

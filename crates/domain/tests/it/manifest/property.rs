@@ -1,7 +1,7 @@
-use domain::{Manifest, Severity, Spec, Strictness, is_harmless};
+use domain::{Manifest, Severity, Spec, Strictness, is_terminal_safe};
 use proptest::prelude::*;
 
-/// Pieces that a YAML parser stumbles over, glued in any order.
+/// Fragments that are hard for YAML parsers, in any order.
 fn yaml_like() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         prop::sample::select(vec![
@@ -53,7 +53,7 @@ fn yaml_like() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
-/// Lines that mostly parse, with values that often should not.
+/// Lines that mostly parse, with values that are often invalid.
 fn plausible() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "product",
@@ -79,12 +79,12 @@ fn plausible() -> impl Strategy<Value = String> {
     })
 }
 
-/// Whether the spec is one that its own types would let in, and its bare texts are safe to show and to pass on.
+/// Whether all names in the spec are valid and all texts are safe to display.
 fn is_sound(spec: &Spec) -> bool {
     let written = serde_json::to_string(spec).unwrap();
     let mut lines = spec.model.iter().chain([&spec.title]);
     serde_json::from_str::<Spec>(&written).is_ok_and(|read| read == *spec)
-        && lines.all(|line| !line.is_empty() && line.chars().all(is_harmless))
+        && lines.all(|line| !line.is_empty() && line.chars().all(is_terminal_safe))
         && spec.model.iter().all(|name| !name.starts_with('-'))
         && spec.verify.iter().all(|command| !command.is_empty() && !command.contains('\0'))
 }
@@ -105,7 +105,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
         };
         for finding in findings {
             prop_assert!(finding.line >= 1);
-            prop_assert!(finding.to_string().chars().all(is_harmless), "{finding:?}");
+            prop_assert!(finding.to_string().chars().all(is_terminal_safe), "{finding:?}");
         }
     }
     Ok(())
@@ -115,17 +115,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_accepted_or_refused_but_never_a_panic(text in "(?s).{0,200}") {
+    fn parsing_any_text_never_panics(text in "(?s).{0,200}") {
         check(&text)?;
     }
 
     #[test]
-    fn any_front_matter_is_accepted_or_refused_but_never_a_panic(yaml in yaml_like()) {
+    fn parsing_any_front_matter_never_panics(yaml in yaml_like()) {
         check(&format!("---\n{yaml}\n---\nprose"))?;
     }
 
     #[test]
-    fn whatever_is_accepted_has_only_valid_names(yaml in plausible()) {
+    fn an_accepted_manifest_has_only_valid_names(yaml in plausible()) {
         check(&format!("---\n{yaml}---\nprose"))?;
     }
 }

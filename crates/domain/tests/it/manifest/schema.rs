@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::golden;
 use crate::manifest::texts;
 
-/// Every key of the specification, nested ones by path.
+/// Every specified key, nested ones by path.
 const KEYS: [&str; 29] = [
     "title",
     "product",
@@ -39,7 +39,7 @@ const KEYS: [&str; 29] = [
     "tags",
 ];
 
-/// Every property of the schema by path, with what the schema says about it.
+/// Every property of the schema by path.
 fn properties(schema: &Value, parent: &str) -> Vec<(String, Value)> {
     let Some(properties) = schema["properties"].as_object() else { return Vec::new() };
     let mut found = Vec::new();
@@ -52,7 +52,7 @@ fn properties(schema: &Value, parent: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn the_schema_knows_the_keys_of_the_specification() {
+fn the_schema_has_all_specified_keys() {
     let known: BTreeSet<String> = properties(&manifest_schema(), "").into_iter().map(|(path, _)| path).collect();
 
     assert_eq!(known, KEYS.iter().map(|key| (*key).to_owned()).collect());
@@ -68,7 +68,7 @@ fn every_example_of_the_schema_is_accepted() {
         };
         let line = match path.split_once('.') {
             Some((group, name)) => format!("{group}: {{ {name}: {example} }}"),
-            // A model needs its engine.
+            // A model needs an engine.
             None if path == "model" => format!("engine: claude\n{path}: {example}"),
             None => format!("{path}: {example}"),
         };
@@ -98,7 +98,7 @@ fn every_property_is_described() {
 }
 
 #[test]
-fn the_published_schema_is_fresh() {
+fn the_published_schema_is_up_to_date() {
     let schema = serde_json::to_string_pretty(&manifest_schema()).unwrap() + "\n";
 
     golden::check("job.schema.json", &schema);

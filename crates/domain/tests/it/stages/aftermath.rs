@@ -1,8 +1,8 @@
-//! What a change of stage brings with it: counters, runs, checkpoints, and who is preferred next.
+//! Effects of stage changes: counters, runs, checkpoints, and the avoided factory.
 
 use domain::{
-    Account, Actor, Completion, Evidence, Expected, FailureReason, Insights, Job, KeepCheckpoint, Run, RunOutcome,
-    Spent, Stage, StageEvent, StageName, Verdict,
+    Actor, Completion, Evidence, Expected, FailureDetails, FailureReason, Job, KeepCheckpoint, RetryDecision, Run,
+    RunInsights, RunOutcome, Stage, StageEvent, StageName, TotalSpend,
 };
 
 use super::sample::{
@@ -10,7 +10,7 @@ use super::sample::{
     mac, offered, promoted, queued, quota_hit, sha, then,
 };
 
-/// Failed attempts, lost leases, offers in a row that nobody took.
+/// Failed attempts, lost leases, consecutive expired offers.
 fn counters(job: &Job) -> (u32, u32, u32) {
     (job.attempts(), job.lost_leases(), job.unaccepted())
 }
@@ -52,9 +52,18 @@ fn preemption_release_quota_and_questions_count_nothing() {
     let epoch = held.epoch();
     let events = [
         StageEvent::Preempted { epoch },
-        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default(), not_before: None },
+        StageEvent::Released {
+            holder: holder(&held),
+            message: None,
+            insights: RunInsights::default(),
+            not_before: None,
+        },
         quota_hit(&held),
-        StageEvent::Asked { holder: holder(&held), question: "Which gate?".to_owned(), account: Account::default() },
+        StageEvent::Asked {
+            holder: holder(&held),
+            question: "Which gate?".to_owned(),
+            account: FailureDetails::default(),
+        },
     ];
 
     for event in events {
@@ -66,7 +75,7 @@ fn preemption_release_quota_and_questions_count_nothing() {
 }
 
 #[test]
-fn a_used_up_window_leaves_the_job_to_anybody_at_once_and_its_cost_with_the_run() {
+fn an_exhausted_window_requeues_at_once_and_keeps_the_cost() {
     let held = building(queued());
 
     let job = then(held.clone(), quota_hit(&held));
@@ -80,9 +89,9 @@ fn a_used_up_window_leaves_the_job_to_anybody_at_once_and_its_cost_with_the_run(
 }
 
 #[test]
-fn an_offer_that_nobody_took_counts_until_somebody_takes_one() {
+fn expired_offers_count_until_one_is_accepted() {
     let job = offered(queued());
-    let job = then(job, expired(domain::DispatchSeq(1), domain::Unaccepted::Undelivered, RETRY));
+    let job = then(job, expired(domain::DispatchSeq(1), domain::OfferEnd::Undelivered, RETRY));
     assert_eq!(counters(&job), (0, 0, 1));
     assert_eq!(job.avoid(), Some(&mac()));
 
@@ -92,10 +101,10 @@ fn an_offer_that_nobody_took_counts_until_somebody_takes_one() {
 }
 
 #[test]
-fn an_offer_that_its_target_ignores_or_declines_is_not_counted() {
+fn an_ignored_or_declined_offer_is_not_counted() {
     let seq = domain::DispatchSeq(1);
-    let ignored = then(offered(queued()), expired(seq, domain::Unaccepted::Unanswered, RETRY));
-    let declined = then(offered(queued()), expired(seq, domain::Unaccepted::Declined("disk full".to_owned()), RETRY));
+    let ignored = then(offered(queued()), expired(seq, domain::OfferEnd::Unanswered, RETRY));
+    let declined = then(offered(queued()), expired(seq, domain::OfferEnd::Declined("disk full".to_owned()), RETRY));
 
     assert_eq!((counters(&ignored), ignored.avoid(), ignored.message()), ((0, 0, 0), Some(&mac()), None));
     assert_eq!(
@@ -105,7 +114,7 @@ fn an_offer_that_its_target_ignores_or_declines_is_not_counted() {
 }
 
 #[test]
-fn a_requeue_resets_the_counters_and_keeps_the_checkpoint_unless_asked_otherwise() {
+fn a_requeue_resets_counters_and_keeps_the_checkpoint() {
     let job = with_checkpoint(building(queued()));
     let saved = job.checkpoint().cloned();
     let event = failed(&job, FailureReason::Crash, EXHAUSTED);
@@ -121,7 +130,7 @@ fn a_requeue_resets_the_counters_and_keeps_the_checkpoint_unless_asked_otherwise
 }
 
 #[test]
-fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
+fn the_checkpoint_survives_every_lost_lease() {
     let job = with_checkpoint(building(queued()));
     let saved = job.checkpoint().cloned();
     let epoch = job.epoch();
@@ -129,7 +138,12 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
         StageEvent::Reaped { epoch, verdict: RETRY },
         StageEvent::Preempted { epoch },
         failed(&job, FailureReason::Timeout, RETRY),
-        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default(), not_before: None },
+        StageEvent::Released {
+            holder: holder(&job),
+            message: None,
+            insights: RunInsights::default(),
+            not_before: None,
+        },
     ];
 
     for event in events {
@@ -140,9 +154,10 @@ fn the_checkpoint_survives_reaping_preemption_failure_and_release() {
 }
 
 #[test]
-fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts_over() {
-    let insights = Insights { tokens_in: Some(90), tokens_out: Some(10), cost_usd: Some(0.5), ..Insights::default() };
-    let account = Account { insights: insights.clone(), ..Account::default() };
+fn spent_cost_counts_until_an_operator_starts_over() {
+    let insights =
+        RunInsights { tokens_in: Some(90), tokens_out: Some(10), cost_usd: Some(0.5), ..RunInsights::default() };
+    let account = FailureDetails { insights: insights.clone(), ..FailureDetails::default() };
     let job = building(queued());
 
     let (holder_of_first, reason) = (holder(&job), FailureReason::Timeout);
@@ -152,7 +167,7 @@ fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts
     let job = then(job, released);
 
     let spent = |cost_usd, tokens| (Some(cost_usd), Some(tokens));
-    let shown = |spent: Spent| (spent.cost_usd, spent.tokens);
+    let shown = |spent: TotalSpend| (spent.cost_usd, spent.tokens);
     assert_eq!(shown(job.spent_of_budget()), spent(1.0, 200));
     let job = then(job, StageEvent::Cancelled { message: None });
     let job = then(job, StageEvent::Requeued { checkpoint: KeepCheckpoint::Keep, message: None });
@@ -161,7 +176,7 @@ fn what_ended_runs_have_spent_counts_against_the_budget_until_an_operator_starts
 }
 
 #[test]
-fn a_run_of_unknown_cost_that_was_interrupted_is_told_from_one_that_ended_by_itself() {
+fn interrupted_runs_of_unknown_cost_are_counted_apart() {
     let held = building(queued());
     let epoch = held.epoch();
     let unknown = |event| {
@@ -169,14 +184,19 @@ fn a_run_of_unknown_cost_that_was_interrupted_is_told_from_one_that_ended_by_its
         let of_cost = (spent.runs_without_cost, spent.interrupted_without_cost);
         (of_cost, (spent.runs_without_tokens, spent.interrupted_without_tokens))
     };
-    let asked = StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: Account::default() };
-    let released =
-        StageEvent::Released { holder: holder(&held), message: None, insights: Insights::default(), not_before: None };
+    let asked =
+        StageEvent::Asked { holder: holder(&held), question: "Which?".to_owned(), account: FailureDetails::default() };
+    let released = StageEvent::Released {
+        holder: holder(&held),
+        message: None,
+        insights: RunInsights::default(),
+        not_before: None,
+    };
 
     for event in [StageEvent::Reaped { epoch, verdict: RETRY }, StageEvent::Preempted { epoch }, released, asked] {
         assert_eq!(unknown(event), ((1, 1), (1, 1)));
     }
-    let account = Account::default();
+    let account = FailureDetails::default();
     let (holder, reason) = (holder(&held), FailureReason::Crash);
     assert_eq!(unknown(StageEvent::AttemptFailed { holder, reason, account, verdict: RETRY }), ((1, 0), (1, 0)));
 }
@@ -186,7 +206,7 @@ fn a_final_failure_frees_the_lease_in_the_same_write() {
     let reason = FailureReason::BudgetExceeded;
     let job = building(queued());
     let before = job.epoch();
-    let event = failed(&job, reason, Verdict::Fail { reason });
+    let event = failed(&job, reason, RetryDecision::Fail { reason });
 
     let job = then(job, event);
 
@@ -196,7 +216,7 @@ fn a_final_failure_frees_the_lease_in_the_same_write() {
 }
 
 #[test]
-fn a_run_ends_only_once_the_branch_shows_its_commit() {
+fn a_run_ends_after_its_promotion() {
     let job = completed(queued());
     let run = job.run().cloned().unwrap();
     assert_eq!((run.outcome, run.ended_at), (Some(RunOutcome::Completed), None));
@@ -221,7 +241,7 @@ fn a_run_without_a_commit_ends_when_it_completes() {
 }
 
 #[test]
-fn a_run_whose_promotion_is_given_up_ends_as_completed() {
+fn a_run_with_a_failed_promotion_ends_as_completed() {
     let job = completed(queued());
     let given_up = StageEvent::ErrandFailed {
         holder: holder(&job),
@@ -238,7 +258,7 @@ fn a_run_whose_promotion_is_given_up_ends_as_completed() {
 }
 
 #[test]
-fn a_promotion_that_expired_or_failed_prefers_another_factory() {
+fn a_failed_promotion_prefers_another_factory() {
     let expired = errand_expired(completed(queued()));
     assert_eq!(expired.avoid(), Some(&mac()));
 
@@ -256,9 +276,9 @@ fn a_promotion_that_expired_or_failed_prefers_another_factory() {
 }
 
 #[test]
-fn a_failed_run_keeps_what_it_cost_and_what_it_showed() {
+fn a_failed_run_keeps_its_cost_and_evidence() {
     let job = building(queued());
-    let insights = Insights { cost_usd: Some(0.25), turns: Some(3), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.25), turns: Some(3), ..RunInsights::default() };
     let evidence = vec![Evidence {
         command: "make check".to_owned(),
         exit: Some(2),
@@ -266,7 +286,7 @@ fn a_failed_run_keeps_what_it_cost_and_what_it_showed() {
         took_ms: 5,
         ..Evidence::default()
     }];
-    let account = Account {
+    let account = FailureDetails {
         insights: insights.clone(),
         evidence: evidence.clone(),
         message: Some("it broke".to_owned()),
@@ -282,7 +302,7 @@ fn a_failed_run_keeps_what_it_cost_and_what_it_showed() {
 }
 
 #[test]
-fn a_ship_asked_for_during_the_promotion_follows_it_with_the_recorded_commit() {
+fn a_ship_requested_during_promotion_follows_it() {
     let job = then(completed(queued()), StageEvent::ShipRequested);
     let event = StageEvent::ErrandDone { holder: holder(&job) };
 
@@ -293,7 +313,7 @@ fn a_ship_asked_for_during_the_promotion_follows_it_with_the_recorded_commit() {
 }
 
 #[test]
-fn changes_asked_for_keep_the_branch_and_count_nothing() {
+fn requested_changes_keep_the_branch_and_counters() {
     let job = then(promoted(queued()), StageEvent::ChangesRequested { message: Some("smaller".to_owned()) });
 
     assert_eq!((job.stage().name(), counters(&job), job.promoted()), (StageName::Queued, (0, 0, 0), Some(&sha(1))));
@@ -301,7 +321,7 @@ fn changes_asked_for_keep_the_branch_and_count_nothing() {
 }
 
 #[test]
-fn the_commits_that_the_branch_may_show_are_remembered_newest_last_and_bounded() {
+fn promoted_commits_are_bounded_and_newest_last() {
     let mut job = queued();
     for n in 1..=12 {
         job = building(job);
@@ -316,7 +336,7 @@ fn the_commits_that_the_branch_may_show_are_remembered_newest_last_and_bounded()
 }
 
 #[test]
-fn events_are_numbered_without_gaps_and_say_where_the_job_was_afterwards() {
+fn events_have_no_gaps_and_record_the_new_stage() {
     let job = promoted(queued());
 
     let unit = job.commit_at(Expected::Absent, None);
@@ -338,7 +358,7 @@ fn events_are_numbered_without_gaps_and_say_where_the_job_was_afterwards() {
 }
 
 #[test]
-fn an_event_names_who_did_it() {
+fn an_event_names_its_actor() {
     let job = queued().apply(StageEvent::Cancelled { message: None }, NOW, Actor::Person("ada".to_owned())).unwrap();
 
     let by = job.commit_at(Expected::Absent, None).events.pop().map(|event| event.by);

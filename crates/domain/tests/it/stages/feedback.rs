@@ -1,4 +1,4 @@
-//! What a pull request brings with it.
+//! Feedback of pull requests.
 
 use domain::{Actor, Checkpoint, Completion, EventKind, Expected, PullRequest, StageEvent, StageName};
 
@@ -9,7 +9,7 @@ fn request() -> PullRequest {
 }
 
 #[test]
-fn work_that_is_sent_back_says_what_for_and_goes_on_from_the_completed_commit() {
+fn a_rework_resumes_from_the_completed_commit() {
     let job = building(queued());
     let (git_ref, session) = ("run".to_owned(), Some("s".to_owned()));
     let checkpoint = Checkpoint { git_ref, sha: sha(1), session, epoch: job.epoch(), repository: None };
@@ -31,7 +31,7 @@ fn work_that_is_sent_back_says_what_for_and_goes_on_from_the_completed_commit() 
 }
 
 #[test]
-fn what_was_to_be_changed_is_over_once_the_work_is_completed_again() {
+fn completing_the_work_clears_the_requested_changes() {
     let sent_back = then(promoted(queued()), StageEvent::ChangesRequested { message: Some("smaller".to_owned()) });
     assert_eq!(sent_back.changes(), Some("smaller"));
 
@@ -41,7 +41,7 @@ fn what_was_to_be_changed_is_over_once_the_work_is_completed_again() {
 }
 
 #[test]
-fn the_text_of_a_pull_request_is_kept_only_until_the_branch_is_moved() {
+fn promotion_clears_the_pull_request_text() {
     let job = building(queued());
     let completion =
         Completion { sha: Some(sha(1)), request_text: Some("Adds it.".to_owned()), ..Completion::default() };
@@ -65,7 +65,7 @@ fn the_text_of_a_pull_request_is_kept_only_until_the_branch_is_moved() {
 }
 
 #[test]
-fn a_job_that_a_person_sends_round_again_begins_its_rounds_anew() {
+fn a_requeue_resets_the_feedback_rounds() {
     let mut job = promoted(queued());
     for n in 0..3 {
         let ids = vec![format!("check:{n}")];
@@ -81,7 +81,7 @@ fn a_job_that_a_person_sends_round_again_begins_its_rounds_anew() {
 }
 
 #[test]
-fn an_errand_that_is_put_off_counts_no_try() {
+fn a_postponed_errand_counts_no_attempt() {
     let job = completed(queued());
     let put_off =
         StageEvent::ErrandPutOff { holder: holder(&job), message: "checks are running".to_owned(), retry_at: later() };

@@ -1,6 +1,6 @@
-//! Only the holder of the current epoch writes, and every clearing write closes the door behind it [I1][I2].
+//! Only the holder of the current epoch writes; every write that clears a holder fences it [I1][I2].
 
-use domain::{Actor, Epoch, Holder, Insights, Job, Refusal, StageEvent, StageName};
+use domain::{Actor, Epoch, Holder, Job, Refusal, RunInsights, StageEvent, StageName};
 
 use super::sample::{
     NOW, RETRY, assigned, building, checkpoint, completed, errand_expired, errand_granted, expired, fitting, granted,
@@ -22,7 +22,7 @@ fn with_holder(event: StageEvent, change: impl Fn(&mut Holder)) -> Option<StageE
 }
 
 #[test]
-fn every_worker_write_with_another_epoch_is_fenced_in_every_situation() {
+fn a_stale_epoch_is_fenced_in_every_stage() {
     for (situation, job) in situations() {
         for (name, event) in fitting(&job) {
             for shown in [Epoch(job.epoch().0 + 1), Epoch(job.epoch().0.wrapping_sub(1))] {
@@ -37,7 +37,7 @@ fn every_worker_write_with_another_epoch_is_fenced_in_every_situation() {
 }
 
 #[test]
-fn every_worker_write_of_another_factory_is_fenced_in_every_situation() {
+fn another_factory_is_fenced_in_every_stage() {
     for (situation, job) in situations() {
         for (name, event) in fitting(&job) {
             let Some(event) = with_holder(event, |holder| holder.factory = linux()) else { continue };
@@ -52,8 +52,12 @@ fn every_worker_write_of_another_factory_is_fenced_in_every_situation() {
 #[test]
 fn a_job_is_released_once() {
     let job = building(queued());
-    let released =
-        StageEvent::Released { holder: holder(&job), message: None, insights: Insights::default(), not_before: None };
+    let released = StageEvent::Released {
+        holder: holder(&job),
+        message: None,
+        insights: RunInsights::default(),
+        not_before: None,
+    };
     let held = job.epoch();
 
     let job = then(job, released.clone());
@@ -62,7 +66,7 @@ fn a_job_is_released_once() {
 }
 
 #[test]
-fn a_taken_over_lease_fences_its_old_holder() {
+fn a_new_lease_fences_the_old_holder() {
     let job = building(queued());
     let old = holder(&job);
     let job = then(job, StageEvent::Reaped { epoch: old.epoch, verdict: RETRY });
@@ -75,7 +79,7 @@ fn a_taken_over_lease_fences_its_old_holder() {
 }
 
 #[test]
-fn the_reaper_is_fenced_like_everybody_else() {
+fn the_reaper_is_fenced() {
     let job = completed(queued());
     let reaped = StageEvent::Reaped { epoch: Epoch(1), verdict: RETRY };
 
@@ -83,7 +87,7 @@ fn the_reaper_is_fenced_like_everybody_else() {
 }
 
 #[test]
-fn the_epoch_rises_on_every_grant_and_on_every_write_that_clears_or_passes_on_a_holder_and_else_stays() {
+fn the_epoch_rises_only_when_the_holder_changes() {
     for (situation, job) in situations() {
         for (name, event) in fitting(&job) {
             let is_restored = matches!(event, StageEvent::Restored { .. });
@@ -102,7 +106,7 @@ fn the_epoch_rises_on_every_grant_and_on_every_write_that_clears_or_passes_on_a_
 }
 
 #[test]
-fn an_offer_is_accepted_by_its_target_alone() {
+fn only_the_target_accepts_an_offer() {
     let job = offered(queued());
     let StageEvent::Granted { lease } = granted(&job) else { panic!("expected a grant") };
     let stolen = StageEvent::Granted { lease: domain::Lease { factory: linux(), ..lease } };
@@ -111,10 +115,10 @@ fn an_offer_is_accepted_by_its_target_alone() {
 }
 
 #[test]
-fn a_superseded_offer_is_refused_and_says_which_one_stands() {
+fn a_superseded_offer_is_refused_with_the_current_one() {
     let first = offered(queued());
     let accept = granted(&first);
-    let job = then(first, expired(domain::DispatchSeq(1), domain::Unaccepted::Undelivered, RETRY));
+    let job = then(first, expired(domain::DispatchSeq(1), domain::OfferEnd::Undelivered, RETRY));
 
     let withdrawn = refusal(&job, accept.clone());
     let job = offered(job);
@@ -126,7 +130,7 @@ fn a_superseded_offer_is_refused_and_says_which_one_stands() {
 }
 
 #[test]
-fn an_offer_that_was_accepted_cannot_be_accepted_again() {
+fn an_offer_is_accepted_once() {
     let job = offered(queued());
     let accept = granted(&job);
     let job = then(job, accept.clone());
@@ -135,7 +139,7 @@ fn an_offer_that_was_accepted_cannot_be_accepted_again() {
 }
 
 #[test]
-fn a_promotion_that_was_given_to_another_is_not_its_first_holders_to_report() {
+fn a_reassigned_promotion_fences_its_first_holder() {
     let job = completed(queued());
     let first = holder(&job);
     let job = errand_granted(errand_expired(job));
@@ -146,7 +150,7 @@ fn a_promotion_that_was_given_to_another_is_not_its_first_holders_to_report() {
 }
 
 #[test]
-fn a_refusal_names_the_moves_that_are_allowed() {
+fn a_refusal_names_the_allowed_moves() {
     let refusal = refusal(&promoted(queued()), StageEvent::Approved);
 
     assert_eq!(

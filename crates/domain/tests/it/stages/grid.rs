@@ -1,4 +1,4 @@
-//! The whole grid of stages by events, on paper.
+//! The transition table as a golden grid of stages and events.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::sample::{NOW, fitting, situations};
 use crate::golden;
 
 #[test]
-fn the_grid_of_stages_by_events_is_as_agreed() {
+fn the_transition_table_matches_the_golden_grid() {
     let mut grid = String::from(
         "What becomes of a job in each situation when each event happens to it, shown with the right, the epoch and\n\
          the number that fit it. Whatever is not listed is refused: the reason is at the end of each block.\n",
@@ -23,7 +23,7 @@ fn the_grid_of_stages_by_events_is_as_agreed() {
 }
 
 #[test]
-fn moves_says_exactly_what_the_table_allows() {
+fn moves_match_the_transition_table() {
     let mut allowed: Vec<(StageName, BTreeSet<StageName>)> =
         StageName::ALL.into_iter().map(|stage| (stage, BTreeSet::new())).collect();
 

@@ -1,15 +1,15 @@
-//! What a job keeps of its last run for the agent of the next one [F2b].
+//! The previous run, as kept for the next agent [F2b].
 
 use domain::{
-    Account, Actor, CommandStep, Evidence, FailureReason, Insights, Job, KeepCheckpoint, MergeConflict, RunEnd,
-    StageEvent, Verdict,
+    Actor, CommandStep, Evidence, FailureDetails, FailureReason, Job, KeepCheckpoint, MergeConflict, RetryDecision,
+    RunEnd, RunInsights, StageEvent,
 };
 
 use super::sample::{
     NOW, assigned, building, completed, errand_granted, failed, holder, mac, promoted, queued, quota_hit, sha, then,
 };
 
-const RETRY: Verdict = Verdict::Retry { not_before: None };
+const RETRY: RetryDecision = RetryDecision::Retry { not_before: None };
 
 fn end(job: &Job) -> Option<RunEnd> {
     job.previous_run().map(|previous| previous.end.clone())
@@ -19,10 +19,10 @@ fn requeued(job: Job, checkpoint: KeepCheckpoint, message: Option<&str>) -> Job 
     then(job, StageEvent::Requeued { checkpoint, message: message.map(str::to_owned) })
 }
 
-fn verify_failed(job: Job, verdict: Verdict) -> Job {
+fn verify_failed(job: Job, verdict: RetryDecision) -> Job {
     let evidence =
         Evidence { command: "make test".to_owned(), exit: Some(1), output: "no".to_owned(), ..Evidence::default() };
-    let account = Account { evidence: vec![evidence], ..Account::default() };
+    let account = FailureDetails { evidence: vec![evidence], ..FailureDetails::default() };
     let event =
         StageEvent::AttemptFailed { holder: holder(&job), reason: FailureReason::VerifyFailed, account, verdict };
     then(job, event)
@@ -52,18 +52,18 @@ fn a_failed_command_is_kept_with_its_exit_and_output() {
 }
 
 #[test]
-fn each_way_to_end_a_run_is_kept_as_what_it_is() {
+fn each_run_end_is_recorded() {
     let job = building(queued());
     let (epoch, held) = (job.epoch(), holder(&job));
     let message = Some("the factory is stopping".to_owned());
     let released = StageEvent::Released {
         holder: held.clone(),
         message: message.clone(),
-        insights: Insights::default(),
+        insights: RunInsights::default(),
         not_before: None,
     };
     let question = "Which?".to_owned();
-    let asked = StageEvent::Asked { holder: held, question: question.clone(), account: Account::default() };
+    let asked = StageEvent::Asked { holder: held, question: question.clone(), account: FailureDetails::default() };
     let after = |event| end(&then(job.clone(), event)).unwrap();
 
     assert_eq!(after(StageEvent::Reaped { epoch, verdict: RETRY }), RunEnd::LeaseExpired);
@@ -77,7 +77,7 @@ fn each_way_to_end_a_run_is_kept_as_what_it_is() {
 }
 
 #[test]
-fn a_run_without_an_engine_does_not_hide_the_failure_before_it() {
+fn a_run_without_an_engine_keeps_the_earlier_failure() {
     let job = assigned(verify_failed(building(queued()), RETRY));
     let before = end(&job);
     let event = failed(&job, FailureReason::NoEngine, RETRY);
@@ -88,8 +88,8 @@ fn a_run_without_an_engine_does_not_hide_the_failure_before_it() {
 }
 
 #[test]
-fn an_operators_message_is_kept_with_the_failure_until_the_work_is_completed() {
-    let dead = Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+fn an_operator_message_is_kept_until_completion() {
+    let dead = RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
     let job = verify_failed(building(queued()), dead);
 
     let job = requeued(job, KeepCheckpoint::Keep, Some("try harder"));
@@ -100,7 +100,7 @@ fn an_operators_message_is_kept_with_the_failure_until_the_work_is_completed() {
 }
 
 #[test]
-fn a_fresh_start_says_that_the_work_was_discarded_and_forgets_the_conflict() {
+fn a_fresh_start_discards_the_work_and_its_conflict() {
     let (job, conflict) = conflicted(queued());
     assert_eq!(job.merge_conflict(), Some(&conflict));
 
@@ -114,7 +114,7 @@ fn a_fresh_start_says_that_the_work_was_discarded_and_forgets_the_conflict() {
 }
 
 #[test]
-fn a_rework_for_a_conflict_keeps_the_conflict_until_it_is_completed() {
+fn a_conflict_rework_keeps_the_conflict_until_completion() {
     let (job, conflict) = conflicted(queued());
     assert!(job.is_merge_failed());
 
@@ -141,9 +141,9 @@ fn a_rejection_is_about_the_completed_work() {
 }
 
 #[test]
-fn what_is_kept_survives_the_store_and_old_documents_load_without_it() {
+fn a_previous_run_round_trips_and_old_documents_load() {
     let job = requeued(
-        verify_failed(building(queued()), Verdict::Fail { reason: FailureReason::VerifyFailed }),
+        verify_failed(building(queued()), RetryDecision::Fail { reason: FailureReason::VerifyFailed }),
         KeepCheckpoint::Keep,
         Some("again"),
     );

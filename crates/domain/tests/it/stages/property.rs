@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order: nothing panics, nothing falls that must only rise, and a refusal changes nothing.
+//! Any sequence of events: no panic, monotonic counters stay monotonic, and a refusal changes nothing.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::sample::{NOW, ballot, fitting, linux, submitted};
 
-/// What is wrong with an event before it is tried.
+/// A flaw injected into an event.
 #[derive(Debug, Clone, Copy)]
 enum Flaw {
     None,
@@ -25,7 +25,7 @@ fn flaws() -> impl Strategy<Value = Flaw> {
     ]
 }
 
-/// The right that a worker's event shows.
+/// The holder that a worker's event presents.
 pub(super) fn holder_mut(event: &mut StageEvent) -> Option<&mut Holder> {
     match event {
         StageEvent::Started { holder, .. }
@@ -42,7 +42,7 @@ pub(super) fn holder_mut(event: &mut StageEvent) -> Option<&mut Holder> {
     }
 }
 
-/// The event with its flaw, and whether the flaw took: not every event shows what would be wrong.
+/// The event with its flaw, and whether the flaw applies to it.
 fn flawed(mut event: StageEvent, flaw: Flaw) -> (StageEvent, bool) {
     let older = |epoch: Epoch, by: u64| epoch.0.checked_sub(by).map_or(Epoch(u64::MAX), Epoch);
     let took = match (flaw, &mut event) {
@@ -87,7 +87,7 @@ fn flawed(mut event: StageEvent, flaw: Flaw) -> (StageEvent, bool) {
     (event, took)
 }
 
-/// What must hold of a job at any time.
+/// Invariants of a job.
 fn check(job: &Job) {
     let stage = job.stage().name();
     if let Some(lease) = job.lease() {
@@ -110,7 +110,7 @@ fn check(job: &Job) {
     assert_eq!(job.facts().stage, stage);
 }
 
-/// What must hold between a job and what it became.
+/// Invariants between a job and its successor.
 fn check_step(before: &Job, after: &Job) {
     let (from, to) = (before.stage().name(), after.stage().name());
     assert!(from == to || from.moves().contains(&to), "{from} went to {to}");
@@ -127,7 +127,7 @@ fn check_step(before: &Job, after: &Job) {
     assert!(after.runs() >= before.runs());
 }
 
-/// The job as a store gives it back.
+/// The job after a round trip through the store.
 fn stored(job: &Job) -> Job {
     Job::from_stored(Arc::clone(job.submission()), &job.state_json().unwrap()).unwrap()
 }
@@ -172,7 +172,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_sequence_of_events_keeps_every_promise(
+    fn any_sequence_of_events_keeps_the_invariants(
         steps in prop::collection::vec((0_usize..1_000, flaws()), 1..120),
         is_blocked in any::<bool>(),
         is_reviewed in any::<bool>(),
@@ -185,7 +185,7 @@ proptest! {
     }
 }
 
-/// A random walk seldom gets far by itself: each of its events is tried beside the next one of an ordinary life.
+/// Interleaves random events with the usual sequence, because a random walk rarely gets far.
 fn woven(steps: &[(usize, Flaw)]) -> Vec<(usize, Flaw)> {
     let ordinary = ["dispatched", "granted", "started", "completed with a commit", "errand done"];
     let names: Vec<&str> = fitting(&submitted(DepsState::Met, None)).iter().map(|(name, _)| *name).collect();

@@ -1,4 +1,4 @@
-//! Row 28: a restored store fences everybody who knew the future that it lost.
+//! Row 28: a restored store fences every lease of the lost history.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn restored(job: Job) -> Job {
 }
 
 #[test]
-fn row_28_whatever_a_holder_of_the_lost_future_shows_is_fenced() {
+fn row_28_a_holder_of_the_lost_history_is_fenced() {
     for (situation, job) in situations() {
         let right = holder(&job);
         let lifted = restored(job);
@@ -40,7 +40,7 @@ fn row_28_whatever_a_holder_of_the_lost_future_shows_is_fenced() {
 }
 
 #[test]
-fn row_28_nobody_holds_a_restored_job_and_nothing_is_held_against_it() {
+fn row_28_a_restored_job_has_no_holder_and_no_penalty() {
     for (situation, job) in situations() {
         let before = (job.attempts(), job.lost_leases(), job.unaccepted(), job.completed().cloned());
 
@@ -55,7 +55,7 @@ fn row_28_nobody_holds_a_restored_job_and_nothing_is_held_against_it() {
 }
 
 #[test]
-fn row_28_a_run_that_was_under_way_ends_as_restored_and_its_checkpoint_stays() {
+fn row_28_a_running_run_ends_as_restored() {
     let job = building(queued());
     let saved = Checkpoint { epoch: job.epoch(), ..checkpoint(job.epoch()) };
     let event = StageEvent::Checkpointed { holder: holder(&job), checkpoint: saved.clone() };
@@ -71,7 +71,7 @@ fn row_28_a_run_that_was_under_way_ends_as_restored_and_its_checkpoint_stays() {
 }
 
 #[test]
-fn row_28_a_promotion_that_was_under_way_is_given_to_somebody_else() {
+fn row_28_a_running_promotion_is_reassigned() {
     let job = restored(completed(queued()));
 
     let errand = job.errand().unwrap();
@@ -82,7 +82,7 @@ fn row_28_a_promotion_that_was_under_way_is_given_to_somebody_else() {
 }
 
 #[test]
-fn row_28_a_job_that_ended_is_lifted_and_stays_where_it_is() {
+fn row_28_an_ended_job_keeps_its_stage() {
     let dead = building(queued());
     let event = StageEvent::Reaped { epoch: dead.epoch(), verdict: EXHAUSTED };
     let dead = then(dead, event);
@@ -98,7 +98,7 @@ fn row_28_a_job_that_ended_is_lifted_and_stays_where_it_is() {
 }
 
 #[test]
-fn a_job_is_lifted_once_per_generation() {
+fn a_job_enters_a_generation_once() {
     let lifted = restored(offered(queued()));
 
     let again = lifted.apply(StageEvent::Restored { generation: NEXT }, NOW, Actor::Coordinator);
@@ -108,7 +108,7 @@ fn a_job_is_lifted_once_per_generation() {
 }
 
 #[test]
-fn a_job_that_is_submitted_after_a_restore_begins_above_the_one_with_its_id_that_was_lost() {
+fn a_resubmitted_job_starts_above_its_lost_epochs() {
     let lost = assigned(queued());
 
     let job = submitted(DepsState::Met, None).begun_in(NEXT);
@@ -121,7 +121,7 @@ fn a_job_that_is_submitted_after_a_restore_begins_above_the_one_with_its_id_that
 }
 
 #[test]
-fn a_document_without_a_generation_is_of_the_first_one() {
+fn a_document_without_a_generation_belongs_to_the_first() {
     let state = r#"{"v":1,"stage":{"name":"queued"},"priority":"normal","leaseEpoch":3,"dispatchSeq":2,"seq":9,"updatedAt":"2026-01-01T00:00:00.000Z"}"#;
 
     let job = Job::from_stored(Arc::clone(promoted(queued()).submission()), state).unwrap();
@@ -129,7 +129,7 @@ fn a_document_without_a_generation_is_of_the_first_one() {
     assert_eq!((job.epoch(), job.generation(), job.dispatch_seq()), (Epoch(3), Generation(0), DispatchSeq(2)));
 }
 
-/// What a store that was lost has given out: rights to work, and numbers that a broker remembers.
+/// Leases and dispatch numbers granted by a lost store.
 #[derive(Debug, Default)]
 struct Given {
     epochs: BTreeSet<Epoch>,
@@ -150,11 +150,11 @@ impl Given {
 /// One step of a fleet's life.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Something happens to the job.
+    /// An event of the job.
     Event(usize),
-    /// Somebody takes a backup.
+    /// A backup is taken.
     BackUp,
-    /// The store is lost and the nth backup is put back; the store that it replaces may be gone as well.
+    /// The store is lost and backup `nth` is restored; the replaced store may be lost too.
     Restore { nth: usize, is_empty_disk: bool },
 }
 
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn row_28_no_right_that_a_lost_future_gave_out_is_ever_given_again(steps in steps()) {
+    fn row_28_a_lost_epoch_is_never_granted_again(steps in steps()) {
         let mut given = Given::default();
         let mut job = queued().commit_at(Expected::Absent, None).job;
         let mut generation = Generation(0);
@@ -179,7 +179,7 @@ proptest! {
             match step {
                 Step::BackUp => backups.push((job.clone(), generation)),
                 Step::Restore { nth, is_empty_disk } => {
-                    // Who puts a backup back onto an empty disk twice needs longer than the clock's grain for it.
+                    // Restoring twice onto an empty disk takes longer than the clock's step.
                     now = now.after(std::time::Duration::from_secs(3));
                     let (kept, its) = backups[nth % backups.len()].clone();
                     generation = Generation::restored(its, (!is_empty_disk).then_some(generation), now);
@@ -193,7 +193,8 @@ proptest! {
     }
 }
 
-/// Two events as the coordinator lets them happen: the job is lifted first. One is next in an ordinary life, one random.
+/// Two events as the coordinator applies them, after the job enters the generation. One is the usual next event, one is
+/// random.
 fn live(job: Job, generation: Generation, choice: usize, next: &str, now: Timestamp, given: &mut Given) -> Job {
     let mut job = match job.generation() < generation {
         true => job.apply(StageEvent::Restored { generation }, now, Actor::Coordinator).unwrap(),
@@ -214,7 +215,7 @@ fn live(job: Job, generation: Generation, choice: usize, next: &str, now: Timest
             job = after.commit_at(Expected::At(Revision(1)), None).job;
         }
     }
-    // A job that has ended starts over, or most of a history would be silence.
+    // Restart an ended job, so that the sequence goes on.
     match job.stage().name() {
         StageName::Failed | StageName::DeadLetter => {
             let requeued = StageEvent::Requeued { checkpoint: domain::KeepCheckpoint::Keep, message: None };
@@ -225,7 +226,7 @@ fn live(job: Job, generation: Generation, choice: usize, next: &str, now: Timest
 }
 
 #[test]
-fn a_failure_that_a_lost_holder_reports_twice_is_fenced_twice() {
+fn a_repeated_report_of_a_lost_holder_is_fenced() {
     let job = building(queued());
     let right = holder(&job);
     let regranted = assigned(restored(job));
@@ -234,7 +235,7 @@ fn a_failure_that_a_lost_holder_reports_twice_is_fenced_twice() {
         let failed = StageEvent::AttemptFailed {
             holder: right.clone(),
             reason: FailureReason::Crash,
-            account: domain::Account::default(),
+            account: domain::FailureDetails::default(),
             verdict: EXHAUSTED,
         };
         let outcome = regranted.clone().apply(failed, NOW, Actor::Coordinator);

@@ -1,14 +1,14 @@
-//! Jobs in every situation, and every event that can happen to them.
+//! Sample jobs in every stage, and every event for them.
 
 use std::time::Duration;
 
 use domain::{
-    Account, Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
-    FactoryId, FailureReason, Generation, Holder, Insights, InstanceId, Job, JobId, KeepCheckpoint, Lease, ProductId,
-    Review, Spec, StageEvent, Submission, Timestamp, Unaccepted, UsageWindow, Verdict,
+    Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
+    FactoryId, FailureDetails, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease,
+    OfferEnd, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp, UsageWindow,
 };
 
-/// Why an errand was taken back.
+/// Why an errand expired.
 const LATE: &str = "no report in time";
 
 pub(super) const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -53,7 +53,7 @@ pub(super) fn ballot() -> Review {
     Review { quorum: 2, reviewers: Vec::new() }
 }
 
-/// The job after an event that must be allowed.
+/// Applies an event that must be allowed.
 pub(super) fn then(job: Job, event: StageEvent) -> Job {
     let stage = job.stage().name();
     let name = event.name();
@@ -80,21 +80,21 @@ pub(super) fn building(job: Job) -> Job {
     then(job, event)
 }
 
-/// Completed with a commit: the holder may move the branch.
+/// Completed with a commit: the holder has the lease for the promotion.
 pub(super) fn completed(job: Job) -> Job {
     let job = building(job);
     let event = completed_with(&job, Some(sha(1)));
     then(job, event)
 }
 
-/// Completed, and the branch shows it.
+/// Completed and promoted.
 pub(super) fn promoted(job: Job) -> Job {
     let job = completed(job);
     let event = StageEvent::ErrandDone { holder: holder(&job) };
     then(job, event)
 }
 
-/// The errand waits for somebody to take it.
+/// The errand waits for a factory.
 pub(super) fn errand_expired(job: Job) -> Job {
     let event = StageEvent::ErrandExpired { epoch: job.epoch(), seq: open_seq(&job), message: LATE.to_owned() };
     then(job, event)
@@ -106,12 +106,12 @@ pub(super) fn errand_granted(job: Job) -> Job {
     then(job, event)
 }
 
-/// The right that the job's holder would show; some right if nobody holds it.
+/// The holder of the job's lease; a sample one if there is no lease.
 pub(super) fn holder(job: &Job) -> Holder {
     Holder { epoch: job.epoch(), factory: job.lease().map_or_else(mac, |lease| lease.factory.clone()) }
 }
 
-/// The number of the offer that is out or was accepted.
+/// The number of the pending or accepted offer.
 pub(super) fn open_seq(job: &Job) -> DispatchSeq {
     match (job.dispatch(), job.lease()) {
         (Some(offer), _) => offer.seq,
@@ -154,29 +154,29 @@ pub(super) fn completed_with(job: &Job, sha: Option<CommitSha>) -> StageEvent {
     StageEvent::Completed { holder: holder(job), completion, promote_until: later() }
 }
 
-pub(super) fn failed(job: &Job, reason: FailureReason, verdict: Verdict) -> StageEvent {
-    StageEvent::AttemptFailed { holder: holder(job), reason, account: Account::default(), verdict }
+pub(super) fn failed(job: &Job, reason: FailureReason, verdict: RetryDecision) -> StageEvent {
+    StageEvent::AttemptFailed { holder: holder(job), reason, account: FailureDetails::default(), verdict }
 }
 
 pub(super) fn quota_hit(job: &Job) -> StageEvent {
     let window = UsageWindow { engine: EngineName::command(), window: None, until: Some(later()), exhausted: false };
-    let insights = Insights { cost_usd: Some(0.25), ..Insights::default() };
+    let insights = RunInsights { cost_usd: Some(0.25), ..RunInsights::default() };
     StageEvent::QuotaHit {
         holder: holder(job),
         window,
-        account: Account { insights, ..Account::default() },
+        account: FailureDetails { insights, ..FailureDetails::default() },
         not_before: None,
     }
 }
 
-pub(super) const RETRY: Verdict = Verdict::Retry { not_before: None };
-pub(super) const EXHAUSTED: Verdict = Verdict::DeadLetter { reason: FailureReason::RetriesExhausted };
+pub(super) const RETRY: RetryDecision = RetryDecision::Retry { not_before: None };
+pub(super) const EXHAUSTED: RetryDecision = RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
 
-pub(super) fn expired(seq: DispatchSeq, why: Unaccepted, verdict: Verdict) -> StageEvent {
+pub(super) fn expired(seq: DispatchSeq, why: OfferEnd, verdict: RetryDecision) -> StageEvent {
     StageEvent::DispatchExpired { seq, why, verdict }
 }
 
-/// Every event, shown with the right, the epoch and the number that fit the job.
+/// Every event, with the holder, epoch and number that match the job.
 pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
     use StageEvent as E;
     let (holder, epoch, seq) = (holder(job), job.epoch(), open_seq(job));
@@ -190,26 +190,29 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("unblocked", E::Unblocked),
         ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),
         ("dispatched", dispatched(job)),
-        ("dispatch expired, again", expired(seq, Unaccepted::Undelivered, RETRY)),
-        ("dispatch expired, enough", expired(seq, Unaccepted::Undelivered, EXHAUSTED)),
-        ("dispatch unanswered", expired(seq, Unaccepted::Unanswered, RETRY)),
-        ("dispatch declined", expired(seq, Unaccepted::Declined("no space left".to_owned()), RETRY)),
+        ("dispatch expired, again", expired(seq, OfferEnd::Undelivered, RETRY)),
+        ("dispatch expired, enough", expired(seq, OfferEnd::Undelivered, EXHAUSTED)),
+        ("dispatch unanswered", expired(seq, OfferEnd::Unanswered, RETRY)),
+        ("dispatch declined", expired(seq, OfferEnd::Declined("no space left".to_owned()), RETRY)),
         ("granted", granted(job)),
         ("started", started(job)),
         ("checkpointed", E::Checkpointed { holder: holder.clone(), checkpoint: checkpoint(epoch) }),
         ("completed with a commit", completed_with(job, Some(sha(1)))),
         ("completed without one", completed_with(job, None)),
-        ("asked", E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: Account::default() }),
+        (
+            "asked",
+            E::Asked { holder: holder.clone(), question: "Which gate?".to_owned(), account: FailureDetails::default() },
+        ),
         ("quota hit", quota_hit(job)),
         (
             "released",
-            E::Released { holder: holder.clone(), message: None, insights: Insights::default(), not_before: None },
+            E::Released { holder: holder.clone(), message: None, insights: RunInsights::default(), not_before: None },
         ),
         ("attempt failed, again", failed(job, FailureReason::Crash, RETRY)),
         ("attempt failed, enough", failed(job, FailureReason::Crash, EXHAUSTED)),
         (
             "attempt failed for good",
-            failed(job, FailureReason::BudgetExceeded, Verdict::Fail { reason: FailureReason::BudgetExceeded }),
+            failed(job, FailureReason::BudgetExceeded, RetryDecision::Fail { reason: FailureReason::BudgetExceeded }),
         ),
         ("reaped, again", E::Reaped { epoch, verdict: RETRY }),
         ("reaped, enough", E::Reaped { epoch, verdict: EXHAUSTED }),
@@ -235,14 +238,17 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
     ]
 }
 
-/// A job in every situation that the table tells apart.
+/// A job in every state that the transition table distinguishes.
 pub(super) fn situations() -> Vec<(&'static str, Job)> {
     let in_review = || completed(submitted(DepsState::Met, Some(ballot())));
     let shipping = || then(promoted(queued()), StageEvent::ShipRequested);
     let asked = || {
         let job = building(queued());
-        let event =
-            StageEvent::Asked { holder: holder(&job), question: "Which gate?".to_owned(), account: Account::default() };
+        let event = StageEvent::Asked {
+            holder: holder(&job),
+            question: "Which gate?".to_owned(),
+            account: FailureDetails::default(),
+        };
         then(job, event)
     };
     let shipped = || {

@@ -1,8 +1,8 @@
-//! What a store keeps of a job, and what it gives back.
+//! Stored documents of jobs.
 
 use std::sync::Arc;
 
-use domain::{Completion, DocumentError, Expected, Insights, Job, StageEvent, Submission};
+use domain::{Completion, DocumentError, Expected, Job, RunInsights, StageEvent, Submission};
 use proptest::prelude::*;
 
 use super::sample::{building, completed, holder, later, queued, sha, situations, then};
@@ -12,7 +12,7 @@ fn stored(job: &Job) -> (String, String) {
 }
 
 #[test]
-fn a_job_in_every_situation_survives_being_written_down() {
+fn a_job_in_every_stage_round_trips_through_the_store() {
     for (situation, job) in situations() {
         let job = job.commit_at(Expected::Absent, None).job;
         let (submission, state) = stored(&job);
@@ -25,7 +25,7 @@ fn a_job_in_every_situation_survives_being_written_down() {
 }
 
 #[test]
-fn a_document_of_a_newer_version_is_refused_with_its_number() {
+fn a_newer_document_version_is_refused_with_its_number() {
     let job = queued();
     let (_, state) = stored(&job);
     let newer = state.replacen("\"v\":1", "\"v\":2", 1);
@@ -37,7 +37,7 @@ fn a_document_of_a_newer_version_is_refused_with_its_number() {
 }
 
 #[test]
-fn a_document_that_is_no_job_is_refused() {
+fn a_document_that_is_not_a_job_is_refused() {
     let job = queued();
 
     let error = Job::from_stored(Arc::clone(job.submission()), "{\"v\":1}").unwrap_err();
@@ -46,7 +46,7 @@ fn a_document_that_is_no_job_is_refused() {
 }
 
 #[test]
-fn a_unit_carries_each_event_once() {
+fn a_commit_contains_each_event_once() {
     let unit = completed(queued()).commit_at(Expected::Absent, None);
     assert_eq!(unit.events.len(), 5);
 
@@ -59,9 +59,9 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_figure_survives_being_written_down(cost in 0.0_f64..1_000.0) {
+    fn run_insights_round_trip_through_the_store(cost in 0.0_f64..1_000.0) {
         let job = building(queued());
-        let insights = Insights { cost_usd: Some(cost), ..Insights::default() };
+        let insights = RunInsights { cost_usd: Some(cost), ..RunInsights::default() };
         let completion = Completion { sha: Some(sha(1)), insights, ..Completion::default() };
         let event = StageEvent::Completed { holder: holder(&job), completion, promote_until: later() };
         let job = then(job, event).commit_at(Expected::Absent, None).job;

@@ -1,4 +1,4 @@
-//! What the agent asks of us while it works.
+//! Answers the agent's requests.
 
 use std::path::Path;
 
@@ -16,26 +16,26 @@ use super::wire::{self, Params};
 use crate::engine::EngineEvent;
 
 /// Answers requests: files of the worktree, and permissions by policy.
-pub(super) struct Answering {
+pub(super) struct RequestHandler {
     files: Files,
     permissions: Permissions,
     denied: Vec<String>,
 }
 
-/// What is remembered of refusals; more would tell nobody more.
+/// Refusals that are remembered; more would add no information.
 const DENIED_MAX: usize = 8;
 
-impl Answering {
+impl RequestHandler {
     pub(super) fn new(worktree: &Path, permissions: Permissions) -> Self {
         Self { files: Files::below(worktree), permissions, denied: Vec::new() }
     }
 
-    /// What the agent was not allowed to do, if anything.
+    /// What was refused to the agent, if anything.
     pub(super) fn denied(&self) -> &[String] {
         &self.denied
     }
 
-    /// The answer to a request, and what it tells those who watch.
+    /// The answer to a request, and its event.
     pub(super) fn answer(
         &mut self,
         method: &str,
@@ -72,7 +72,7 @@ impl Answering {
         let answered = self.permissions.answer(kind, &request.options);
         let mut events = Vec::new();
         if !answered.allowed {
-            let what = domain::printable(fields.title.as_deref().unwrap_or("use a tool"));
+            let what = domain::escape_for_terminal(fields.title.as_deref().unwrap_or("use a tool"));
             events.push(EngineEvent::ToolFailed { text: format!("not allowed: {what}") });
             if self.denied.len() < DENIED_MAX {
                 self.denied.push(format!("`{what}`"));

@@ -1,7 +1,7 @@
-//! The files that an agent reads and writes through us: those of its worktree, and no others.
+//! The files that an agent reads and writes through the factory: only those of its worktree.
 //!
-//! The path is walked one folder at a time, each opened below the one before and none through a link: what the agent
-//! changes meanwhile cannot lead us elsewhere.
+//! Each path is opened one directory at a time, without following links: concurrent changes by the agent cannot lead
+//! outside.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
-    /// The same folder without any link in its name, as the agent may know it.
+    /// The same directory without any link in its path, as the agent may know it.
     real_root: PathBuf,
 }
 
@@ -41,7 +41,7 @@ pub(super) enum FileError {
     Disk(#[source] io::Error),
 }
 
-/// A source file that an agent reads as text is far smaller, and a line of the protocol holds all of it.
+/// The largest file. A source file is far smaller, and one line of the protocol holds all of it.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 impl Files {
@@ -55,7 +55,7 @@ impl Files {
         let (folder, name) = self.find(path, Folders::MustExist)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(&folder, &name, flags, Mode::empty()).map_err(refused)?);
-        // A second name of somebody else's file may be one outside that only we can read.
+        // A hard link may name a file outside that only the factory can read.
         let found = ordinary(&file)?;
         if found.st_nlink > 1 && found.st_uid != stat(&self.real_root).map_err(refused)?.st_uid {
             return Err(FileError::Link);
@@ -74,12 +74,12 @@ impl Files {
         Ok(text.split_inclusive('\n').skip(before).take(count).collect())
     }
 
-    /// Puts `content` in place of what the file holds. Folders on the way are made.
+    /// Replaces the content of a file. Missing directories are created.
     pub(super) fn write(&self, path: &Path, content: &str) -> Result<(), FileError> {
         let (folder, name) = self.find(path, Folders::Make)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = File::from(openat(&folder, &name, flags, Mode::from_raw_mode(0o644)).map_err(refused)?);
-        // A second name may be one outside.
+        // A second hard link may be outside.
         if ordinary(&file)?.st_nlink > 1 {
             return Err(FileError::Link);
         }
@@ -88,7 +88,7 @@ impl Files {
         file.write_all(content.as_bytes()).map_err(FileError::Disk)
     }
 
-    /// The folder that holds the file, open, and the file's name in it.
+    /// The directory that holds the file, open, and the file's name in it.
     fn find(&self, path: &Path, folders: Folders) -> Result<(OwnedFd, OsString), FileError> {
         let names = self.names(path)?;
         let Some((name, on_the_way)) = names.split_last() else { return Err(FileError::NotAFile) };
@@ -110,7 +110,7 @@ impl Files {
         Ok((folder, (*name).to_owned()))
     }
 
-    /// What we make in the worktree belongs to whom the worktree does: an agent may run under another account than ours.
+    /// New files get the owner of the worktree: an agent may run under another account.
     fn hand_over(&self, made: impl AsFd) -> Result<(), FileError> {
         let owner = stat(&self.real_root).map_err(refused)?;
         let found = fstat(&made).map_err(refused)?;
@@ -128,7 +128,7 @@ impl Files {
         let mut names = Vec::new();
         for component in below.components() {
             let Component::Normal(name) = component else { return Err(FileError::Outside) };
-            // Some file systems do not tell capitals apart.
+            // Some file systems are case-insensitive.
             if name.eq_ignore_ascii_case(".git") {
                 return Err(FileError::Git);
             }
@@ -144,7 +144,7 @@ enum Folders {
     Make,
 }
 
-/// What is known of a file, if it is an ordinary one.
+/// The metadata of a file, if it is a regular one.
 fn ordinary(file: &File) -> Result<Stat, FileError> {
     let found = fstat(file).map_err(refused)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
@@ -153,7 +153,7 @@ fn ordinary(file: &File) -> Result<Stat, FileError> {
     Ok(found)
 }
 
-/// Why a folder on the way cannot be opened: a link shows as something that is no folder.
+/// Why a directory on the path cannot be opened: a link shows as a non-directory.
 fn through(folder: &OwnedFd, name: &OsStr, error: Errno) -> FileError {
     let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     match found {

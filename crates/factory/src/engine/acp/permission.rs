@@ -1,33 +1,33 @@
-//! What an agent may do when it asks first.
+//! The permission policy for agents that ask first.
 
 use agent_client_protocol_schema::v1::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, SelectedPermissionOutcome, ToolKind,
 };
 use serde::Deserialize;
 
-/// How an agent's requests for permission are answered; nobody is there to be asked.
+/// How an agent's permission requests are answered; no person is present.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permissions {
-    /// Everything is allowed, one time each. What keeps the agent in bounds is around it, not in it.
+    /// Everything is allowed, once each. The sandbox restricts the agent.
     #[default]
     All,
-    /// Reading and changing files is; commands, the network and the rest are not.
+    /// Reading and changing files is allowed; commands, the network and the rest are not.
     Edits,
-    /// Nothing is.
+    /// Nothing is allowed.
     Nothing,
 }
 
-/// An answer, and whether it let the agent go on.
-pub(super) struct Answered {
+/// An answer, and whether it allowed the call.
+pub(super) struct PermissionAnswer {
     pub(super) outcome: RequestPermissionOutcome,
     pub(super) allowed: bool,
 }
 
 impl Permissions {
-    /// Answers a request about a tool of this kind with one of the options that the agent gives.
-    pub(super) fn answer(self, kind: ToolKind, options: &[PermissionOption]) -> Answered {
-        // A lasting answer would be written to the agent's own settings, and outlive the job.
+    /// Answers a request about a tool of this kind with one of the agent's options.
+    pub(super) fn answer(self, kind: ToolKind, options: &[PermissionOption]) -> PermissionAnswer {
+        // A permanent answer would be written to the agent's own settings, and outlive the job.
         let (allow, wanted) = if self.allows(kind) {
             (true, [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways])
         } else {
@@ -37,9 +37,9 @@ impl Permissions {
         match chosen {
             Some(option) => {
                 let selected = SelectedPermissionOutcome::new(option.option_id.clone());
-                Answered { outcome: RequestPermissionOutcome::Selected(selected), allowed: allow }
+                PermissionAnswer { outcome: RequestPermissionOutcome::Selected(selected), allowed: allow }
             }
-            None => Answered { outcome: RequestPermissionOutcome::Cancelled, allowed: false },
+            None => PermissionAnswer { outcome: RequestPermissionOutcome::Cancelled, allowed: false },
         }
     }
 
@@ -67,7 +67,7 @@ mod tests {
     fn chosen(permissions: Permissions, kind: ToolKind, offered: &[PermissionOptionKind]) -> (Option<String>, bool) {
         let options: Vec<PermissionOption> =
             offered.iter().map(|kind| PermissionOption::new(format!("{kind:?}"), "x", *kind)).collect();
-        let Answered { outcome, allowed } = permissions.answer(kind, &options);
+        let PermissionAnswer { outcome, allowed } = permissions.answer(kind, &options);
         match outcome {
             RequestPermissionOutcome::Selected(selected) => (Some(selected.option_id.to_string()), allowed),
             _ => (None, allowed),

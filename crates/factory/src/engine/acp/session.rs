@@ -1,4 +1,4 @@
-//! One conversation: hello, a session, the prompt, and whatever the agent asks for on the way.
+//! One conversation: initialize, a session, the prompt, and the agent's requests.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -9,35 +9,35 @@ use agent_client_protocol_schema::v1::{
     InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest, NewSessionResponse, PromptRequest,
     PromptResponse, ResumeSessionRequest, SessionId, SessionModeId, SetSessionModeRequest, StopReason,
 };
-use domain::{FailureReason, Insights};
+use domain::{FailureReason, RunInsights};
 
 use super::Permissions;
-use super::answering::Answering;
+use super::answering::RequestHandler;
 use super::updates::Updates;
-use super::wire::{self, Heard, Params};
-use crate::engine::phrases::{says_no_credit, says_outage, says_unknown_model, says_usage_limit};
-use crate::engine::{EngineEvent, EngineRequest, Exit, Judgement, Pending, Reply, Session};
+use super::wire::{self, Incoming, Params};
+use crate::engine::error_patterns::{says_no_credit, says_outage, says_unknown_model, says_usage_limit};
+use crate::engine::{EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session};
 use crate::process::{Line, Source, exit_words};
 use crate::prompt::Memory;
 
 /// One run of an agent that speaks the protocol.
 pub(super) struct AcpSession {
-    /// What is asked of an agent that remembers the job, and of one that does not.
+    /// The prompts for an agent that resumes the job, and for one that does not.
     prompts: [String; 2],
     worktree: PathBuf,
-    /// A session of an earlier run that is to go on.
+    /// A session of an earlier run to resume.
     earlier: Option<SessionId>,
-    /// The agent's own name for how freely it works.
+    /// The agent's own permission mode.
     mode: Option<SessionModeId>,
     step: Step,
     session: Option<SessionId>,
     to_say: VecDeque<Vec<u8>>,
-    answering: Answering,
+    answering: RequestHandler,
     updates: Updates,
     last_words: String,
 }
 
-/// What we wait for.
+/// The pending request.
 enum Step {
     Hello,
     Opening(Opening),
@@ -46,7 +46,7 @@ enum Step {
     Over(Ending),
 }
 
-/// How the session is opened. Only one that starts anew tells its name.
+/// How the session is opened. Only a new one reports its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
     Anew,
@@ -56,7 +56,7 @@ enum Opening {
 enum Ending {
     Stopped(StopReason),
     Refused(Error),
-    /// It does not speak as the protocol says.
+    /// It violates the protocol.
     Strange(String),
 }
 
@@ -80,7 +80,7 @@ impl AcpSession {
             step: Step::Hello,
             session: None,
             to_say: VecDeque::from([wire::request(HELLO, "initialize", &hello)]),
-            answering: Answering::new(&request.worktree, permissions),
+            answering: RequestHandler::new(&request.worktree, permissions),
             updates: Updates::default(),
             last_words: String::new(),
         }
@@ -90,7 +90,7 @@ impl AcpSession {
         self.to_say.push_back(wire::request(number, method, params));
     }
 
-    /// Takes an answer to what we asked.
+    /// Takes an answer to a request of ours.
     fn take(&mut self, number: i64, outcome: Result<Params, Error>) -> Vec<EngineEvent> {
         match (&self.step, number) {
             (Step::Hello, HELLO) => self.greeted(outcome),
@@ -104,7 +104,7 @@ impl AcpSession {
                 (_, Err(error)) => self.end(Ending::Refused(error)),
             },
             (Step::Working, PROMPT) => self.prompted(outcome),
-            // An answer to nothing.
+            // An answer without a request.
             _ => Vec::new(),
         }
     }
@@ -144,7 +144,7 @@ impl AcpSession {
                 self.updates.begin_again();
                 self.begin(session, Opening::Again)
             }
-            // Sessions are the agent's own; this host's may not know it. The work in the worktree is there all the same.
+            // Sessions are the agent's own; this host may not have it. The work in the worktree is there all the same.
             _ => {
                 self.open_anew();
                 Vec::new()
@@ -199,7 +199,7 @@ impl AcpSession {
         events
     }
 
-    /// What an answer holds; one that holds something else, or a refusal, ends the conversation.
+    /// The content of an answer; any other content, or a refusal, ends the conversation.
     fn expect<T: serde::de::DeserializeOwned>(
         &mut self,
         outcome: Result<Params, Error>,
@@ -222,20 +222,20 @@ impl Session for AcpSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
         let heard = if line.source == Source::Out { wire::hear(&line.text) } else { None };
         match heard {
-            Some(Heard::Answer { number, outcome }) => self.take(number, outcome),
-            Some(Heard::Notification { method, params }) if method == "session/update" => {
+            Some(Incoming::Answer { number, outcome }) => self.take(number, outcome),
+            Some(Incoming::Notification { method, params }) if method == "session/update" => {
                 let replayed = !matches!(self.step, Step::Working);
                 self.updates.tell(&params, replayed)
             }
-            Some(Heard::Notification { .. }) => Vec::new(),
-            Some(Heard::Request { id, method, params }) => {
+            Some(Incoming::Notification { .. }) => Vec::new(),
+            Some(Incoming::Request { id, method, params }) => {
                 let (answer, events) = self.answering.answer(&method, &params, &self.updates);
                 self.to_say.push_back(wire::answer(&id, answer));
                 events
             }
             None => {
                 if !line.text.trim().is_empty() {
-                    self.last_words = domain::printable(line.text.trim());
+                    self.last_words = domain::escape_for_terminal(line.text.trim());
                 }
                 vec![EngineEvent::Output { text: line.text.clone() }]
             }
@@ -259,33 +259,33 @@ impl Session for AcpSession {
 
     fn settle(&mut self) {}
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         let ending = match &self.step {
             Step::Over(ending) => ending,
             Step::Hello | Step::Opening(_) | Step::ChangingMode(_) | Step::Working => {
                 let Exit::Code(code) = exit else {
-                    return Judgement::may_pass(FailureReason::EngineError, "it was ended".to_owned());
+                    return RunVerdict::may_pass(FailureReason::EngineError, "it was ended".to_owned());
                 };
                 let message =
                     format!("it left with {} before its turn was over: {}", exit_words(code), self.last_words);
-                return Judgement::may_pass(FailureReason::EngineError, message);
+                return RunVerdict::may_pass(FailureReason::EngineError, message);
             }
         };
         let message = ending.to_string();
         match ending {
             Ending::Stopped(StopReason::EndTurn) => match self.answering.denied() {
-                [] => Judgement::EndedWell,
-                denied => Judgement::EndedWithRefusals { refused: denied.to_vec() },
+                [] => RunVerdict::EndedWell,
+                denied => RunVerdict::EndedWithRefusals { refused: denied.to_vec() },
             },
             Ending::Stopped(StopReason::Refusal) | Ending::Strange(_) => {
-                Judgement::stays(FailureReason::EngineError, message)
+                RunVerdict::stays(FailureReason::EngineError, message)
             }
-            Ending::Stopped(_) => Judgement::may_pass(FailureReason::EngineError, message),
+            Ending::Stopped(_) => RunVerdict::may_pass(FailureReason::EngineError, message),
             Ending::Refused(error) => refused(error),
         }
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         self.updates.insights()
     }
 
@@ -294,27 +294,27 @@ impl Session for AcpSession {
     }
 }
 
-/// The protocol has no word for a usage window: agents say it in their own.
-fn refused(error: &Error) -> Judgement {
-    let message = domain::printable(&error.message);
+/// The protocol has no field for a usage window: agents report it as text.
+fn refused(error: &Error) -> RunVerdict {
+    let message = domain::escape_for_terminal(&error.message);
     let said = message.to_ascii_lowercase();
     if error.code == ErrorCode::AuthRequired {
-        return Judgement::SignedOut { message };
+        return RunVerdict::SignedOut { message };
     }
     if says_no_credit(&message) {
-        return Judgement::CreditExhausted { message };
+        return RunVerdict::CreditExhausted { message };
     }
     if says_usage_limit(&message) || said.contains("quota") {
         let resets_at = error.data.as_ref().and_then(super::updates::reset_of);
-        return Judgement::QuotaWindow { window: None, resets_at, message };
+        return RunVerdict::QuotaWindow { window: None, resets_at, message };
     }
     if says_unknown_model(&message) {
-        return Judgement::unknown_model(&message);
+        return RunVerdict::unknown_model(&message);
     }
     if says_outage(&message) {
-        return Judgement::Outage { message };
+        return RunVerdict::Outage { message };
     }
-    Judgement::may_pass(FailureReason::EngineError, message)
+    RunVerdict::may_pass(FailureReason::EngineError, message)
 }
 
 impl std::fmt::Display for Ending {
@@ -326,7 +326,7 @@ impl std::fmt::Display for Ending {
             Self::Stopped(StopReason::Refusal) => write!(f, "it refused to go on"),
             Self::Stopped(StopReason::Cancelled) => write!(f, "it says that it was cancelled"),
             Self::Stopped(reason) => write!(f, "it stopped: {reason:?}"),
-            Self::Refused(error) => write!(f, "{}", domain::printable(&error.message)),
+            Self::Refused(error) => write!(f, "{}", domain::escape_for_terminal(&error.message)),
             Self::Strange(why) => write!(f, "{why}"),
         }
     }

@@ -1,4 +1,4 @@
-//! What the agent tells about its work.
+//! Translates the agent's session updates.
 
 use std::collections::BTreeMap;
 
@@ -6,60 +6,60 @@ use agent_client_protocol_schema::v1::{
     ContentBlock, Cost, SessionNotification, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate,
     ToolKind,
 };
-use domain::{Insights, Timestamp};
+use domain::{RunInsights, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::wire::Params;
-use crate::engine::rounds::Rounds;
+use crate::engine::turn_counter::TurnCounter;
 use crate::engine::{EngineEvent, Target, Usage};
 
-/// Puts together what comes in pieces, and counts what it costs.
+/// Joins partial messages, and counts the cost.
 #[derive(Default)]
 pub(super) struct Updates {
     message: String,
-    tools: BTreeMap<String, Call>,
-    insights: Insights,
-    spent: Spent,
-    rounds: Rounds,
+    tools: BTreeMap<String, TrackedCall>,
+    insights: RunInsights,
+    spent: SessionCost,
+    rounds: TurnCounter,
 }
 
-/// A tool call as far as it is known. Some agents announce a call before they say what it is on.
+/// A tool call as far as it is known. Some agents announce a call before its target.
 #[derive(Clone, Copy, Default)]
-struct Call {
+struct TrackedCall {
     kind: ToolKind,
     told: bool,
-    /// Whether it has begun and not ended.
+    /// Whether it is in progress.
     runs: bool,
 }
 
-/// Money is told as the sum over a session, earlier runs included.
+/// Cost is reported as the total of a session, earlier runs included.
 #[derive(Default)]
-enum Spent {
-    /// Nobody knows yet what the session had cost before.
+enum SessionCost {
+    /// The earlier cost of the session is not known yet.
     #[default]
     Unknown,
-    /// It had cost this much before the run.
+    /// The session's cost before the run.
     Since(f64),
 }
 
-/// Agents send their words in scraps; a message longer than this is shown in parts.
+/// Agents send text in chunks; a message longer than this is shown in parts.
 const MESSAGE_BYTES_MAX: usize = 8 * 1024;
-/// Calls whose kind is remembered until they ask for permission, which they do at once or not at all.
+/// Calls whose kind is remembered until their permission request, which follows at once or never.
 const TOOLS_MAX: usize = 256;
 
 impl Updates {
-    /// A session that starts anew has cost nothing.
+    /// A new session has cost nothing.
     pub(super) fn begin(&mut self) {
-        self.spent = Spent::Since(0.0);
+        self.spent = SessionCost::Since(0.0);
     }
 
-    /// What was told until here was about earlier runs. If it named no sum, none can be told for this run.
+    /// Updates until here were about earlier runs. If they had no total, this run's cost is unknown.
     pub(super) fn begin_again(&mut self) {
         self.message.clear();
     }
 
-    /// Takes an update. What is replayed of an earlier run is no news.
+    /// Takes an update. Replayed updates of an earlier run make no events.
     pub(super) fn tell(&mut self, params: &Params, replayed: bool) -> Vec<EngineEvent> {
         let Ok(SessionNotification { update, .. }) = params.read() else { return Vec::new() };
         match update {
@@ -81,13 +81,13 @@ impl Updates {
         events
     }
 
-    /// What was said and not shown yet.
+    /// Text that was not shown yet.
     pub(super) fn rest(&mut self) -> Vec<EngineEvent> {
         let text = std::mem::take(&mut self.message);
         if text.trim().is_empty() { Vec::new() } else { vec![EngineEvent::Message { text }] }
     }
 
-    /// Takes the figures of a turn from its answer. Not all agents give any.
+    /// Takes the metrics of a turn from its answer. Not all agents report any.
     pub(super) fn end_of_turn(&mut self, result: &Params) {
         let Ok(EndOfTurn { usage: Some(usage) }) = result.read() else { return };
         let cached = usage.cached_read_tokens.unwrap_or(0).saturating_add(usage.cached_write_tokens.unwrap_or(0));
@@ -95,18 +95,18 @@ impl Updates {
         self.insights.tokens_out = Some(usage.output_tokens);
     }
 
-    /// What kind of tool a call is of, if it was announced.
+    /// The kind of a call's tool, if it was announced.
     pub(super) fn kind_of(&self, call: &ToolCallId) -> ToolKind {
         self.tools.get(call.0.as_ref()).copied().unwrap_or_default().kind
     }
 
-    /// Whether a tool call has begun and not ended.
+    /// Whether a tool call is in progress.
     pub(super) fn is_in_tool_call(&self) -> bool {
         self.tools.values().any(|call| call.runs)
     }
 
-    pub(super) fn insights(&self) -> Insights {
-        Insights { turns: self.rounds.count(), ..self.insights.clone() }
+    pub(super) fn insights(&self) -> RunInsights {
+        RunInsights { turns: self.rounds.count(), ..self.insights.clone() }
     }
 
     fn count(&mut self, update: &SessionUpdate) {
@@ -131,7 +131,7 @@ impl Updates {
         if self.message.len() > MESSAGE_BYTES_MAX { self.rest() } else { Vec::new() }
     }
 
-    /// Tells of a call once, as soon as it says what it is on.
+    /// Reports a call once, as soon as its target is known.
     fn call(&mut self, call: ToolCall) -> Option<EngineEvent> {
         if self.tools.len() >= TOOLS_MAX {
             self.tools.clear();
@@ -158,7 +158,7 @@ impl Updates {
         call.update(fields);
         let text = said.unwrap_or_else(|| call.title.clone());
         let mut events: Vec<EngineEvent> = self.call(call).into_iter().collect();
-        // An update that names no status changes none.
+        // An update without a status changes none.
         if let (None, Some(known)) = (status, self.tools.get_mut(tool_call_id.0.as_ref())) {
             known.runs = ran;
         }
@@ -173,17 +173,17 @@ impl Updates {
             return Vec::new();
         };
         if replayed {
-            self.spent = Spent::Since(cost.amount);
+            self.spent = SessionCost::Since(cost.amount);
             return Vec::new();
         }
-        let Spent::Since(before) = self.spent else { return Vec::new() };
+        let SessionCost::Since(before) = self.spent else { return Vec::new() };
         let cost_usd = Some((cost.amount - before).max(0.0));
         self.insights.cost_usd = cost_usd;
         vec![EngineEvent::Usage(Usage { cost_usd, ..Usage::default() })]
     }
 }
 
-/// What a call is on, if it says so yet.
+/// The target of a call, if known yet.
 fn target(call: &ToolCall) -> Option<Target> {
     let command = call.raw_input.as_ref().and_then(|input| input["command"].as_str());
     if let (ToolKind::Execute, Some(command)) = (call.kind, command) {
@@ -196,13 +196,13 @@ fn target(call: &ToolCall) -> Option<Target> {
     })
 }
 
-/// When a window opens again, if an error's data says so.
+/// The reset time of a window, if an error's data has it.
 pub(super) fn reset_of(data: &Value) -> Option<Timestamp> {
     let seconds = data.get("resetsAt").or_else(|| data.get("resets_at"))?.as_i64()?;
     seconds.checked_mul(1000).map(Timestamp::from_millis)
 }
 
-/// The figures at the end of a turn, which the protocol does not promise yet.
+/// The metrics at the end of a turn, which the protocol does not guarantee yet.
 #[derive(Deserialize)]
 struct EndOfTurn {
     #[serde(default)]

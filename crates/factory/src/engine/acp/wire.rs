@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What a line of the agent is.
-pub(super) enum Heard {
-    /// It asks for something and waits.
+/// A message of the agent.
+pub(super) enum Incoming {
+    /// A request.
     Request { id: RequestId, method: String, params: Params },
-    /// It tells something.
+    /// A notification.
     Notification { method: String, params: Params },
-    /// It answers what we asked under this number.
+    /// An answer to our request of this number.
     Answer { number: i64, outcome: Result<Params, Error> },
 }
 
-/// Parameters or a result, not looked into yet.
+/// Parameters or a result, not decoded yet.
 pub(super) struct Params(Option<Box<RawValue>>);
 
 impl Params {
-    /// What it is meant to be. Absent reads like `null`.
+    /// Decodes it. Absent reads like `null`.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.0.as_deref().map_or("null", RawValue::get))
     }
 }
 
-/// Reads a line. `None` for one that is no message, such as a stray word of the program.
-pub(super) fn hear(line: &str) -> Option<Heard> {
+/// Reads a line. `None` for one that is no message, such as other output of the program.
+pub(super) fn hear(line: &str) -> Option<Incoming> {
     let Envelope { id, method, params, result, error } = serde_json::from_str(line).ok()?;
     match (method, id) {
-        (Some(method), Some(id)) => Some(Heard::Request { id, method, params: Params(params) }),
-        (Some(method), None) => Some(Heard::Notification { method, params: Params(params) }),
+        (Some(method), Some(id)) => Some(Incoming::Request { id, method, params: Params(params) }),
+        (Some(method), None) => Some(Incoming::Notification { method, params: Params(params) }),
         (None, Some(RequestId::Number(number))) => {
             let outcome = error.map_or(Ok(Params(result)), Err);
-            Some(Heard::Answer { number, outcome })
+            Some(Incoming::Answer { number, outcome })
         }
         (None, _) => None,
     }
@@ -54,17 +54,17 @@ struct Envelope {
     error: Option<Error>,
 }
 
-/// The line that asks for `method`.
+/// A request line.
 pub(super) fn request(number: i64, method: &str, params: &impl Serialize) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "id": number, "method": method, "params": value(params) }))
 }
 
-/// The line that tells `method`.
+/// A notification line.
 pub(super) fn notification(method: &str, params: &impl Serialize) -> Vec<u8> {
     line(&json!({ "jsonrpc": "2.0", "method": method, "params": value(params) }))
 }
 
-/// The line that answers `id`.
+/// An answer line.
 pub(super) fn answer(id: &RequestId, outcome: Result<Value, Error>) -> Vec<u8> {
     match outcome {
         Ok(result) => line(&json!({ "jsonrpc": "2.0", "id": value(id), "result": result })),
@@ -72,7 +72,7 @@ pub(super) fn answer(id: &RequestId, outcome: Result<Value, Error>) -> Vec<u8> {
     }
 }
 
-/// A message as a value. A path that is no text becomes `null`, which the agent refuses.
+/// A message as a value. A path that is not UTF-8 becomes `null`, which the agent rejects.
 pub(super) fn value(message: &impl Serialize) -> Value {
     serde_json::to_value(message).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! Claude Code's own record of a session. The stream gives each message with the usage of its first event, which lacks
-//! nearly all output tokens; only the closing word has the whole. The record has the whole for each message, so that a run
-//! without a closing word is charged for what it used.
+//! nearly all output tokens; only the result message has the total. The record has the total for each message, so that
+//! a run without a result message is charged for what it used.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::closing::{CostState, Spent};
+use super::result_message::{CostState, UsageSoFar};
 use super::sessions::key;
+use crate::dirfd::DirFd;
 use crate::engine::room::is_plain;
 use crate::engine::stream::text_at;
-use crate::folder::Folder;
 
-/// The files of one session below an engine's home. An agent can write to them: they are read without following links, and
-/// their figures never lower those of the stream.
+/// The files of one session below an engine's home. An agent can write to them: they are read without following links,
+/// and their metrics never lower those of the stream.
 pub(super) struct SessionRecord {
     home: PathBuf,
     worktree: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct SessionRecord {
     read_to: BTreeMap<PathBuf, u64>,
 }
 
-/// What is read of a file at once. A longer line is skipped: it holds a file's content, not figures alone.
+/// Bytes that are read of a file at once. A longer line is skipped: it holds a file's content, not only metrics.
 const PART_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// What is read of a file at the end of a run.
@@ -35,7 +35,7 @@ const PARTS_MAX: usize = 128;
 const SUBAGENTS_MAX: usize = 1_000;
 
 impl SessionRecord {
-    /// The record of `session` in `worktree`. What it holds already belongs to earlier runs.
+    /// The record of `session` in `worktree`. Its present content belongs to earlier runs.
     pub(super) fn resuming(home: &Path, worktree: &Path, session: &str) -> Self {
         let mut record = Self {
             home: home.to_owned(),
@@ -50,17 +50,17 @@ impl SessionRecord {
         record
     }
 
-    /// Adds what was written since the last call: one part of each file.
-    pub(super) fn read_on(&mut self, spent: &mut Spent) {
+    /// Adds what was written since the last call: one chunk of each file.
+    pub(super) fn read_on(&mut self, spent: &mut UsageSoFar) {
         self.read(spent, 1);
     }
 
     /// Adds everything that was written since the last call.
-    pub(super) fn read_to_end(&mut self, spent: &mut Spent) {
+    pub(super) fn read_to_end(&mut self, spent: &mut UsageSoFar) {
         self.read(spent, PARTS_MAX);
     }
 
-    fn read(&mut self, spent: &mut Spent, parts_max: usize) {
+    fn read(&mut self, spent: &mut UsageSoFar, parts_max: usize) {
         for (name, mut file) in self.files() {
             let position = self.read_to.entry(name).or_default();
             for _ in 0..parts_max {
@@ -83,7 +83,7 @@ impl SessionRecord {
             return None;
         }
         let project = key(&fs::canonicalize(&self.worktree).ok()?);
-        let project = Folder::open_named(&self.home).ok()?.enter("projects").ok()?.enter(project).ok()?;
+        let project = DirFd::open_named(&self.home).ok()?.enter("projects").ok()?.enter(project).ok()?;
         let name = format!("{}.jsonl", self.session);
         let own = project.file(&name).ok().map(|(file, _)| (PathBuf::from(name), file));
         let subagents = project.enter(&self.session).and_then(|folder| folder.enter("subagents")).ok();
@@ -97,7 +97,8 @@ impl SessionRecord {
     }
 }
 
-/// The whole lines from `position` on; a part of a line that is longer than a part; `None` if nothing new is whole.
+/// The complete lines from `position` on; a part of a line that is longer than a chunk; `None` if there is no new
+/// complete line.
 fn part(file: &mut File, position: u64) -> Option<Vec<u8>> {
     file.seek(SeekFrom::Start(position)).ok()?;
     let mut bytes = Vec::new();
@@ -110,7 +111,7 @@ fn part(file: &mut File, position: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn take(line: &str, session: &str, spent: &mut Spent) {
+fn take(line: &str, session: &str, spent: &mut UsageSoFar) {
     let is_cost = line.contains("\"cost-state\"");
     if !is_cost && !line.contains("\"usage\"") {
         return;
@@ -160,7 +161,7 @@ mod tests {
         let file = project.join("s-1.jsonl");
         append(&file, &message("m-0", 9_000));
         let mut record = SessionRecord::resuming(home.path(), tree.path(), "s-1");
-        let mut spent = Spent::default();
+        let mut spent = UsageSoFar::default();
         for id in ["m-1", "m-1", "m-2", "m-3"] {
             spent.count(&serde_json::from_str(&message(id, 1)).unwrap());
         }
@@ -189,7 +190,7 @@ mod tests {
         };
         append(&project.join("s-1.jsonl"), &cost("s-1", 0.5));
         let mut record = SessionRecord::resuming(home.path(), tree.path(), "s-1");
-        let mut spent = Spent::default();
+        let mut spent = UsageSoFar::default();
         record.read_to_end(&mut spent);
         assert_eq!(spent.cost_state, None);
 
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(spent.cost_state, Some(CostState { usd: 0.75, tokens: Tokens::default() }));
 
         std::os::unix::fs::symlink(project.join("s-1.jsonl"), project.join("s-3.jsonl")).unwrap();
-        let mut spent = Spent::default();
+        let mut spent = UsageSoFar::default();
         SessionRecord { session: "s-3".to_owned(), read_to: BTreeMap::new(), ..record }.read_to_end(&mut spent);
         assert_eq!(spent.cost_state, None);
     }

@@ -1,29 +1,29 @@
-//! What Claude Code says, and what it comes to.
+//! Translates Claude Code's stream and judges its end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use domain::{Clock, FailureReason, Insights, Timestamp};
+use domain::{Clock, FailureReason, RunInsights, Timestamp};
 use serde_json::Value;
 
 use super::ASKS_A_PERSON;
-use super::closing::{Closing, CostState, Spent};
 use super::record::SessionRecord;
+use super::result_message::{CostState, ResultMessage, UsageSoFar};
+use crate::engine::error_patterns::{says_no_credit, says_outage, says_signed_out, says_unknown_model};
 use crate::engine::limits::Limit;
-use crate::engine::phrases::{says_no_credit, says_outage, says_signed_out, says_unknown_model};
 use crate::engine::prices::{Prices, Tokens};
-use crate::engine::resets::reset_time;
-use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, Judgement, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
+use crate::engine::reset_time::reset_time;
+use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
+use crate::engine::{EngineEvent, Exit, Pending, RateLimit, Reply, RunVerdict, Session, Target, Usage, WindowState};
 use crate::process::{Line, signal_name};
 
-/// The limits that the engine itself was told, for the words about them.
+/// The limits that were passed to the engine, for messages about them.
 pub(super) struct Limits {
     pub(super) turns: Option<u32>,
     pub(super) usd: Option<f64>,
 }
 
-/// Tool calls at once that are told apart.
+/// Concurrent tool calls that are tracked.
 const TOOL_CALLS_MAX: usize = 256;
 
 /// Follows one run of `claude -p --output-format stream-json`.
@@ -31,23 +31,23 @@ pub(super) struct ClaudeSession {
     limits: Limits,
     prices: Prices,
     clock: Arc<dyn Clock>,
-    /// What its session had cost before this run.
+    /// The session's cost before this run.
     before: CostState,
-    /// What its program writes down about it.
+    /// The program's own record of it.
     record: SessionRecord,
     model: Option<String>,
-    /// Whether its session is there.
+    /// Whether its session exists.
     has_begun: bool,
-    spent: Spent,
-    /// The window that is used up, as long as it is.
+    spent: UsageSoFar,
+    /// The exhausted window, while it is.
     window: Option<RateLimit>,
-    /// Tool calls that have no result yet, by their ids.
+    /// Tool calls without a result, by their ids.
     tool_calls: BTreeSet<String>,
-    /// What kept its last request from an answer, until there is one.
+    /// Why its last request has no answer, until there is one.
     retrying: Option<String>,
-    /// What it asked a person by its last tool call: an agent that goes on after it has found its own answer.
+    /// The question of its last tool call: an agent that continues after it has found its own answer.
     question: Option<String>,
-    result: Option<Closing>,
+    result: Option<ResultMessage>,
     last_words: String,
 }
 
@@ -67,7 +67,7 @@ impl ClaudeSession {
             record,
             model: None,
             has_begun: false,
-            spent: Spent::default(),
+            spent: UsageSoFar::default(),
             window: None,
             tool_calls: BTreeSet::new(),
             retrying: None,
@@ -178,7 +178,7 @@ impl ClaudeSession {
     }
 
     fn close(&mut self, object: &Value) -> Vec<EngineEvent> {
-        let closing = Closing::read(object, self.before, self.spent.total());
+        let closing = ResultMessage::read(object, self.before, self.spent.total());
         let why = if closing.text.is_empty() { closing.subtype.clone() } else { closing.text.clone() };
         self.result = Some(closing);
         vec![EngineEvent::Usage(self.usage()), EngineEvent::Ended { why }]
@@ -187,7 +187,7 @@ impl ClaudeSession {
     fn tokens(&self) -> Option<Tokens> {
         let spent = self.spent.recorded(self.before).map_or_else(|| self.spent.known(), |recorded| recorded.tokens);
         let said = self.result.as_ref().and_then(|result| result.tokens);
-        // Its stream tells each message's figures as they come: where nothing was told yet, nothing was used up.
+        // Its stream reports each message's usage as it comes: without a report nothing was used.
         let is_told = self.has_begun || self.result.as_ref().is_some_and(|result| result.cost_usd.is_some());
         said.or(is_told.then_some(spent))
     }
@@ -209,8 +209,8 @@ impl ClaudeSession {
         }
     }
 
-    /// A used-up window, if that is what ended the run.
-    fn quota(&self, text: &str, status: Option<u64>) -> Option<Judgement> {
+    /// An exhausted window, if that ended the run.
+    fn quota(&self, text: &str, status: Option<u64>) -> Option<RunVerdict> {
         let is_limit = self.window.is_some() || status == Some(429) || says_usage_limit(text);
         let (window, resets_at) = match &self.window {
             Some(limit) => (limit.window.clone(), limit.resets_at),
@@ -218,10 +218,10 @@ impl ClaudeSession {
         };
         let resets_at = resets_at.or_else(|| reset_time(text, self.clock.now()));
         let message = if text.is_empty() { "its usage window is used up".to_owned() } else { one_line(text) };
-        is_limit.then_some(Judgement::QuotaWindow { window, resets_at, message })
+        is_limit.then_some(RunVerdict::QuotaWindow { window, resets_at, message })
     }
 
-    fn without_closing_word(&self, exit: Exit) -> Judgement {
+    fn without_closing_word(&self, exit: Exit) -> RunVerdict {
         if let Some(quota) = self.window.as_ref().and_then(|_| self.quota(&self.last_words, None)) {
             return quota;
         }
@@ -229,25 +229,25 @@ impl ClaudeSession {
         if let (Some(spent), Some(max)) = (self.usage().cost_usd, self.limits.usd)
             && spent >= max
         {
-            return Judgement::stays(FailureReason::BudgetExceeded, over_budget(spent, max));
+            return RunVerdict::stays(FailureReason::BudgetExceeded, over_budget(spent, max));
         }
         let said = if self.last_words.is_empty() { "nothing" } else { &self.last_words };
         match exit {
-            Exit::Code(code @ 129..=192) => Judgement::may_pass(
+            Exit::Code(code @ 129..=192) => RunVerdict::may_pass(
                 FailureReason::Crash,
                 format!("it was ended by {} before its result; its last words: {said}", signal_name(code - 128)),
             ),
-            Exit::Code(code) => Judgement::may_pass(
+            Exit::Code(code) => RunVerdict::may_pass(
                 FailureReason::EngineError,
                 format!("it ended with exit code {code} and without a result; its last words: {said}"),
             ),
-            Exit::Lingered => Judgement::may_pass(FailureReason::EngineError, "it gave no result".to_owned()),
+            Exit::Lingered => RunVerdict::may_pass(FailureReason::EngineError, "it gave no result".to_owned()),
         }
     }
 
-    fn of_closing_word(&self, closing: &Closing, exit: Exit) -> Judgement {
+    fn of_closing_word(&self, closing: &ResultMessage, exit: Exit) -> RunVerdict {
         let text = if closing.text.is_empty() { "it does not say why".to_owned() } else { one_line(&closing.text) };
-        let failed = Judgement::may_pass;
+        let failed = RunVerdict::may_pass;
         match closing.subtype.as_str() {
             "success" if !closing.is_error => self.of_success(closing, exit),
             "error_max_turns" => {
@@ -257,19 +257,19 @@ impl ClaudeSession {
             }
             "error_max_budget_usd" => {
                 let (spent, max) = (closing.cost_usd.unwrap_or(0.0), self.limits.usd.unwrap_or(0.0));
-                Judgement::stays(FailureReason::BudgetExceeded, over_budget(spent, max))
+                RunVerdict::stays(FailureReason::BudgetExceeded, over_budget(spent, max))
             }
-            _ if says_no_credit(&text) => Judgement::CreditExhausted { message: text },
+            _ if says_no_credit(&text) => RunVerdict::CreditExhausted { message: text },
             _ => self.quota(&text, closing.status).unwrap_or_else(|| match closing.status {
-                _ if says_unknown_model(&text) => Judgement::unknown_model(&text),
-                Some(401) => Judgement::SignedOut { message: text },
-                Some(403) if says_signed_out(&text) => Judgement::SignedOut { message: text },
-                // The login is good, and what the job wants of it is not allowed to it.
-                Some(403) => Judgement::stays(FailureReason::EngineError, format!("the API answered 403: {text}")),
-                Some(status @ 500..) => Judgement::Outage { message: format!("the API answered {status}: {text}") },
+                _ if says_unknown_model(&text) => RunVerdict::unknown_model(&text),
+                Some(401) => RunVerdict::SignedOut { message: text },
+                Some(403) if says_signed_out(&text) => RunVerdict::SignedOut { message: text },
+                // The credential is valid, but has no permission for what the job requests.
+                Some(403) => RunVerdict::stays(FailureReason::EngineError, format!("the API answered 403: {text}")),
+                Some(status @ 500..) => RunVerdict::Outage { message: format!("the API answered {status}: {text}") },
                 Some(status) => failed(FailureReason::EngineError, format!("the API answered {status}: {text}")),
-                None if says_signed_out(&text) => Judgement::SignedOut { message: text },
-                None if says_outage(&text) => Judgement::Outage { message: text },
+                None if says_signed_out(&text) => RunVerdict::SignedOut { message: text },
+                None if says_outage(&text) => RunVerdict::Outage { message: text },
                 None => {
                     failed(FailureReason::EngineError, format!("it failed (`{}`): {text}", one_line(&closing.subtype)))
                 }
@@ -277,17 +277,17 @@ impl ClaudeSession {
         }
     }
 
-    fn of_success(&self, closing: &Closing, exit: Exit) -> Judgement {
+    fn of_success(&self, closing: &ResultMessage, exit: Exit) -> RunVerdict {
         if let Some(question) = &self.question {
-            return Judgement::Asked { question: question.clone() };
+            return RunVerdict::Asked { question: question.clone() };
         }
-        // It was told that nobody answers, and went on without.
+        // It was told that no person answers, and went on without.
         let refused = closing.refused.iter().filter(|refused| refused.tool != ASKS_A_PERSON);
         let refused: Vec<String> = refused.map(|refused| format!("{} ({})", refused.tool, refused.on)).collect();
         match exit {
-            Exit::Code(0) | Exit::Lingered if refused.is_empty() => Judgement::EndedWell,
-            Exit::Code(0) | Exit::Lingered => Judgement::EndedWithRefusals { refused },
-            Exit::Code(code) => Judgement::may_pass(
+            Exit::Code(0) | Exit::Lingered if refused.is_empty() => RunVerdict::EndedWell,
+            Exit::Code(0) | Exit::Lingered => RunVerdict::EndedWithRefusals { refused },
+            Exit::Code(code) => RunVerdict::may_pass(
                 FailureReason::EngineError,
                 format!("it said that it is done, and ended with exit code {code}"),
             ),
@@ -298,12 +298,12 @@ impl ClaudeSession {
 impl Session for ClaudeSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
         match stream::read(line) {
-            Heard::Object(object) => self.understand(&object),
-            Heard::Text(text) => {
+            StreamLine::Object(object) => self.understand(&object),
+            StreamLine::Text(text) => {
                 self.last_words = one_line(&text);
                 for_people(&text)
             }
-            Heard::Nothing => Vec::new(),
+            StreamLine::Nothing => Vec::new(),
         }
     }
 
@@ -321,23 +321,23 @@ impl Session for ClaudeSession {
         }
     }
 
-    /// A run that was stopped has no closing word; its program's record has what it used.
+    /// A stopped run has no result message; its program's record has its usage.
     fn settle(&mut self) {
         if self.result.is_none() {
             self.record.read_to_end(&mut self.spent);
         }
     }
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         match &self.result {
             Some(closing) => self.of_closing_word(closing, exit),
             None => self.without_closing_word(exit),
         }
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         let Usage { tokens_in, tokens_out, cost_usd, turns } = self.usage();
-        Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+        RunInsights { tokens_in, tokens_out, cost_usd, turns, ..RunInsights::default() }
     }
 
     fn pending(&self) -> Pending {
@@ -356,7 +356,7 @@ fn tool_failures(object: &Value) -> Vec<EngineEvent> {
     failed.map(|block| EngineEvent::ToolFailed { text: text(block).unwrap_or_default() }).collect()
 }
 
-/// What a tool is used on, by the names that its input goes by.
+/// A tool's target, by the names of its input fields.
 pub(super) fn target(tool: &str, input: &Value) -> Option<Target> {
     let at = |name: &str| text_at(input, name);
     let file = || at("/file_path").or_else(|| at("/notebook_path")).or_else(|| at("/path"));

@@ -1,4 +1,4 @@
-//! The files in which Claude Code keeps its conversations, by the folder that it worked in.
+//! The files in which Claude Code keeps its conversations, by working directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,31 +7,32 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::closing::CostState;
+use super::result_message::CostState;
+use crate::dirfd::DirFd;
 use crate::engine::room::is_plain;
-use crate::folder::Folder;
 
-/// A conversation of many days is some tens of megabytes; a file beyond this is none.
+/// A conversation of many days is some tens of megabytes; a larger file is none.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// A cost record is a few hundred bytes for each model. A longer line is read in parts, none of which is a cost record.
 const COST_LINE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Puts a conversation to where it is looked for from `worktree`. `false` when it is not on this host, or cannot be put.
+/// Copies a conversation to where it is looked up from `worktree`. `false` when it is not on this host, or cannot be
+/// copied.
 pub(super) fn carry(folder: &Path, session: &str, worktree: &Path) -> bool {
     is_plain(session) && copy(folder, session, worktree).unwrap_or(false)
 }
 
-/// The folder is one that an agent works in, and we may be root: see [`Folder`].
+/// An agent works in the directory, and the factory may be root: see [`DirFd`].
 fn copy(folder: &Path, session: &str, worktree: &Path) -> io::Result<bool> {
     let home = key(&fs::canonicalize(worktree)?);
     let name = format!("{session}.jsonl");
-    let projects = Folder::open_named(folder)?.enter("projects")?;
+    let projects = DirFd::open_named(folder)?.enter("projects")?;
     let found = |project: OsString| {
         let (file, found) = projects.enter(&project).ok()?.file(&name).ok()?;
         Some(((found.st_mtime, found.st_mtime_nsec), project, (file, found)))
     };
-    // It was carried before, perhaps: the one that was written last goes on.
+    // It may have been copied before: the file that was written last continues.
     let newest = projects.names()?.into_iter().filter_map(found).max_by_key(|(written_at, ..)| *written_at);
     let Some((_, project, conversation)) = newest else { return Ok(false) };
     if project != *home {
@@ -44,11 +45,11 @@ fn copy(folder: &Path, session: &str, worktree: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The last cost record in a conversation's file, which `claude` 2.1.277 and newer append when they exit and count on from
-/// after `--resume`. Older versions write none.
+/// The last cost record in a conversation's file, which `claude` 2.1.277 and newer append at exit and continue after
+/// `--resume`. Older versions write none.
 pub(super) fn cost_state(folder: &Path, session: &str, worktree: &Path) -> Option<CostState> {
     let home = key(&fs::canonicalize(worktree).ok()?);
-    let project = Folder::open_named(folder).and_then(|room| room.enter("projects")?.enter(&home)).ok()?;
+    let project = DirFd::open_named(folder).and_then(|room| room.enter("projects")?.enter(&home)).ok()?;
     let (file, _) = project.file(format!("{session}.jsonl")).ok()?;
     let mut reader = BufReader::new(file.take(BYTES_MAX));
     let (mut line, mut last) = (Vec::new(), None);
@@ -71,7 +72,7 @@ fn cost_record(line: &[u8], session: &str) -> Option<CostState> {
     (is("type", "cost-state") && is("sessionId", session)).then(|| CostState::read(&record))
 }
 
-/// How a working folder is written in the name of its conversations' folder.
+/// The encoding of a working directory in the name of its conversations' directory.
 pub(super) fn key(folder: &Path) -> String {
     folder.to_string_lossy().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }

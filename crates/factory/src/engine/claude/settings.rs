@@ -1,8 +1,7 @@
-//! What of an operator's `settings.json` is fit for a job.
+//! The part of an operator's `settings.json` that applies to a job.
 //!
-//! It is written for the operator's own machine and home, which a job does not have. What names a program there would only
-//! fail, or run in the agent's place with the agent's rights; what holds a secret that is not the engine's own is none of a
-//! job's business.
+//! It is written for the operator's own machine and home, which a job does not have. Settings that name a program there
+//! would only fail, or run with the agent's rights; secrets other than the engine's own do not belong in a job.
 
 use serde_json::{Map, Value};
 use tracing::warn;
@@ -10,7 +9,7 @@ use tracing::warn;
 use super::LOGIN;
 use crate::scrub::is_secret_name;
 
-/// Settings that name programs, or things that are installed in the operator's folder.
+/// Settings that name programs, or things that are installed in the operator's directory.
 const OF_THE_MACHINE: [&str; 13] = [
     "apiKeyHelper",
     "awsAuthRefresh",
@@ -27,13 +26,13 @@ const OF_THE_MACHINE: [&str; 13] = [
     "subagentStatusLine",
 ];
 
-/// Variables by which a run knows its own folders.
+/// Variables that name a run's own directories.
 const OF_THE_RUN: [&str; 3] = ["HOME", "TMPDIR", LOGIN.folder_variable];
 
-/// The headers of the engine's own service. Those of others hold their credentials.
+/// The headers of the engine's own service. Those of other services hold their credentials.
 const OWN_HEADERS: &str = "ANTHROPIC_CUSTOM_HEADERS";
 
-/// What of a file of settings a job gets. Nothing of one that cannot be read.
+/// The part of a settings file that a job gets. Nothing of an unreadable one.
 pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
     if name != "settings.json" {
         return Some(file);
@@ -49,11 +48,11 @@ pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
         variables.retain(|name, value| is_for_jobs(name, value));
         count - variables.len()
     });
-    // As it was written, where nothing is left out.
+    // Unchanged, if nothing is removed.
     if settings.len() == count && withheld == 0 { Some(file) } else { serde_json::to_vec(&settings).ok() }
 }
 
-/// Whether settings give the engine its key by a program, which no job can run.
+/// Whether settings get the engine's key from a program, which no job can run.
 pub(super) fn name_a_helper(file: &[u8]) -> bool {
     serde_json::from_slice::<Value>(file)
         .is_ok_and(|settings| settings.get("apiKeyHelper").is_some_and(Value::is_string))

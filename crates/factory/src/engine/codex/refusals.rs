@@ -1,4 +1,4 @@
-//! What Codex was not allowed to do, by its own record: to its stream such a call never happened.
+//! Calls that were refused to Codex, by its own record: they do not appear in its stream.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use serde_json::Value;
 
 use crate::engine::stream::{one_line, text_at};
 
-/// Calls that were refused, and not made after all.
+/// Calls that were refused, and not made later.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    /// What is called and not answered yet.
+    /// Calls without an answer.
     calls: BTreeMap<String, String>,
     refused: Vec<String>,
 }
 
-/// How the answer to a call begins that Codex refused in place of making it. That of a command which ran begins with its
-/// exit and its time, so that no output is taken for a refusal.
+/// The prefix of the answer to a call that Codex refused. That of a command which ran starts with its exit code and its
+/// time, so that no output is mistaken for a refusal.
 const REFUSED: [&str; 3] =
     ["approval policy is ", "exec_command failed: CreateProcess { message: \"Rejected(", "patch rejected: "];
 
-/// Codex keeps its model from some forms of a command, whatever is allowed, and tells it to use another. That is advice.
+/// Codex rejects some forms of a command, whatever is allowed, and tells its model to use another. That is advice.
 const ADVICE: &str = "Use a safer approach";
 
-/// Calls at once; more refusals than a message can name.
+/// Concurrent calls; more refusals than a message can name.
 const CALLS_MAX: usize = 64;
 const REFUSALS_MAX: usize = 5;
 
 impl Refusals {
-    /// Takes in a line of the record.
+    /// Takes a line of the record.
     pub(super) fn take(&mut self, line: &Value) {
         let Some(id) = text_at(line, "/payload/call_id") else { return };
         match line.pointer("/payload/type").and_then(Value::as_str).unwrap_or_default() {
@@ -57,7 +57,7 @@ impl Refusals {
     }
 }
 
-/// A call in words: its command, or its name.
+/// A call for people: its command, or its name.
 fn shown(line: &Value) -> String {
     let arguments = text_at(line, "/payload/arguments").unwrap_or_default();
     let arguments: Value = serde_json::from_str(&arguments).unwrap_or_default();

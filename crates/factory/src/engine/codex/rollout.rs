@@ -1,5 +1,5 @@
-//! Codex's own record of a thread, which tells what it has used up while a turn is still going on, how often the model has
-//! answered, and what it was not allowed to do: none of it is in the stream.
+//! Codex's own record of a thread. It has what the stream lacks: usage during a turn, the number of model answers, and
+//! rejected calls.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,14 +12,14 @@ use super::threads::file_of;
 use crate::engine::prices::Tokens;
 use crate::engine::stream::{number_at, text_at};
 
-/// The records below one engine folder.
+/// The records below one engine directory.
 pub(super) struct Rollout {
     folder: PathBuf,
-    followed: Option<Followed>,
+    followed: Option<OpenRollout>,
 }
 
 /// A record that is still being written.
-struct Followed {
+struct OpenRollout {
     thread: String,
     file: File,
     read_to: u64,
@@ -29,7 +29,7 @@ struct Followed {
     refusals: Refusals,
 }
 
-/// Figures come after every answer of the model; what lies between two of them is shorter than this.
+/// Usage follows every answer of the model; the lines between two of them are shorter than this.
 const PART_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 impl Rollout {
@@ -37,7 +37,7 @@ impl Rollout {
         Self { folder: folder.to_owned(), followed: None }
     }
 
-    /// The same for a run that goes on with a thread: what is in its record already is not the run's own.
+    /// The same for a run that resumes a thread: the present content of its record is not the run's own.
     pub(super) fn resuming(mut self, thread: Option<&str>) -> Self {
         if let Some(thread) = thread {
             self.tokens_so_far(thread);
@@ -48,12 +48,12 @@ impl Rollout {
         self
     }
 
-    /// How often the model has answered in this run, as far as its record was read.
+    /// The model's answers in this run, as far as its record was read.
     pub(super) fn answers(&self) -> Option<u32> {
         self.followed.as_ref().map(|followed| followed.answers).filter(|answers| *answers > 0)
     }
 
-    /// What the agent was not allowed to do in this run, as far as its record was read.
+    /// What was refused to the agent in this run, as far as its record was read.
     pub(super) fn refused(&self) -> &[String] {
         self.followed.as_ref().map_or(&[], |followed| followed.refusals.standing())
     }
@@ -63,25 +63,25 @@ impl Rollout {
         file_of(&self.folder, thread).is_some()
     }
 
-    /// What a thread has used up so far. Cheap to ask for again: what was read before is not read anew.
+    /// A thread's usage so far. Incremental: what was read before is not read again.
     pub(super) fn tokens_so_far(&mut self, thread: &str) -> Option<Tokens> {
         if self.followed.as_ref().is_none_or(|followed| followed.thread != thread) {
             let file = file_of(&self.folder, thread)?;
             let (thread, refusals) = (thread.to_owned(), Refusals::default());
-            self.followed = Some(Followed { thread, file, read_to: 0, total: None, answers: 0, refusals });
+            self.followed = Some(OpenRollout { thread, file, read_to: 0, total: None, answers: 0, refusals });
         }
         let followed = self.followed.as_mut()?;
         followed.read_on();
         followed.total
     }
 
-    /// What a thread has used up since its first word, as last written down.
+    /// A thread's usage since its start, as last recorded.
     pub(super) fn tokens_of(&self, thread: &str) -> Option<Tokens> {
         let tail = part_of(file_of(&self.folder, thread)?, |len| len.saturating_sub(PART_BYTES_MAX))?;
         last_total(&tail)
     }
 
-    /// The model that a thread began with, where nobody asked for one.
+    /// The model that a thread started with, if the job named none.
     pub(super) fn model_of(&self, thread: &str) -> Option<String> {
         let head = part_of(file_of(&self.folder, thread)?, |_| 0)?;
         let mut lines = head.lines().filter(|line| line.contains("\"turn_context\""));
@@ -89,8 +89,8 @@ impl Rollout {
     }
 }
 
-impl Followed {
-    /// Takes in the lines that are whole by now.
+impl OpenRollout {
+    /// Takes the lines that are complete by now.
     fn read_on(&mut self) -> Option<()> {
         let len = self.file.metadata().ok()?.len();
         let start = self.read_to.max(len.saturating_sub(PART_BYTES_MAX));
@@ -110,7 +110,7 @@ impl Followed {
             return;
         }
         let Ok(line) = serde_json::from_str::<Value>(line) else { return };
-        // The same figures are told more than once; each answer adds to them.
+        // The same usage is reported more than once; each answer adds to it.
         if let Some(total) = total(&line).filter(|total| self.total != Some(*total)) {
             self.total = Some(total);
             self.answers = self.answers.saturating_add(1);
@@ -119,7 +119,7 @@ impl Followed {
     }
 }
 
-/// The last figures in a part of a record.
+/// The last usage in a part of a record.
 fn last_total(part: &str) -> Option<Tokens> {
     let mut lines = part.lines().rev().filter(|line| line.contains("\"token_count\""));
     lines.find_map(|line| total(&serde_json::from_str(line).ok()?))

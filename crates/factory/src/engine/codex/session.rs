@@ -1,18 +1,20 @@
-//! What Codex says, and what it comes to.
+//! Translates Codex's stream and judges its end.
 
 use std::sync::Arc;
 
-use domain::{Clock, FailureReason, Insights};
+use domain::{Clock, FailureReason, RunInsights};
 use serde_json::Value;
 
 use super::rollout::Rollout;
 use super::threads::Threads;
-use crate::engine::phrases::{says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit};
+use crate::engine::error_patterns::{
+    says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit,
+};
 use crate::engine::prices::{Prices, Tokens};
-use crate::engine::resets::reset_time;
-use crate::engine::rounds::Rounds;
-use crate::engine::stream::{self, Heard, for_people, number_at, one_line, text_at};
-use crate::engine::{EngineEvent, Exit, Judgement, Pending, RateLimit, Reply, Session, Target, Usage, WindowState};
+use crate::engine::reset_time::reset_time;
+use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
+use crate::engine::turn_counter::TurnCounter;
+use crate::engine::{EngineEvent, Exit, Pending, RateLimit, Reply, RunVerdict, Session, Target, Usage, WindowState};
 use crate::process::{Line, Source, signal_name};
 
 /// Follows one run of `codex exec --json`.
@@ -23,27 +25,27 @@ pub(super) struct CodexSession {
     rollout: Rollout,
     clock: Arc<dyn Clock>,
     thread: String,
-    /// What its thread has used up since its first word.
+    /// The thread's usage since its start.
     total: Option<Tokens>,
-    /// What of that is this run's.
+    /// This run's share of it.
     tokens: Option<Tokens>,
-    /// Whether it said so itself, which it does at the end of its turn.
+    /// Whether the program reported it, which it does at the end of its turn.
     is_told: bool,
-    /// Whether its one turn has begun.
+    /// Whether its one turn has started.
     has_begun: bool,
-    /// The model's answers as its stream shows them, for as long as its record does not tell.
-    rounds: Rounds,
-    /// Tools at work.
+    /// The model's answers according to the stream, until its record has their number.
+    rounds: TurnCounter,
+    /// Tools in progress.
     running: u32,
     end: TurnEnd,
     error: Option<String>,
-    /// What the turn went on after, as far as we know.
+    /// The last error that the turn continued after, if any.
     warning: Option<String>,
     last_words: String,
     on_standard_error: String,
 }
 
-/// What an item's line tells about it.
+/// The fields of an item's line.
 #[derive(Clone, Copy)]
 enum Step {
     Begins,
@@ -76,7 +78,7 @@ impl CodexSession {
             tokens: None,
             is_told: false,
             has_begun: false,
-            rounds: Rounds::default(),
+            rounds: TurnCounter::default(),
             running: 0,
             end: TurnEnd::NotYet,
             error: None,
@@ -118,7 +120,7 @@ impl CodexSession {
         }
     }
 
-    /// Counts what the model does, and looks how often it has answered by its record.
+    /// Counts the model's answers, and reads their number from its record.
     fn count(&mut self, object: &Value, step: Step) {
         let item = object.pointer("/item/type").and_then(Value::as_str).unwrap_or_default();
         match (item, step) {
@@ -140,7 +142,7 @@ impl CodexSession {
         self.rollout.tokens_so_far(&self.thread);
     }
 
-    /// The model's answers. A turn that failed before the first has tried for one.
+    /// The model's answers. A turn that failed before the first counts one attempt.
     fn turns(&self) -> Option<u32> {
         self.rollout.answers().or(self.rounds.count()).or(self.has_begun.then_some(1))
     }
@@ -178,7 +180,7 @@ impl CodexSession {
                 let failed = EngineEvent::ToolFailed { text: format!("exit code {exit}: {output}") };
                 (exit != 0).then_some(failed).into_iter().collect()
             }
-            // Often no more than a warning: what ended the turn says whether it was.
+            // Often only a warning: the end of the turn decides.
             "error" => {
                 let text = text_at(object, "/item/message").unwrap_or_default();
                 self.warning = Some(one_line(&text));
@@ -243,40 +245,40 @@ impl CodexSession {
         }
     }
 
-    fn of_failure(&self, message: &str) -> Judgement {
+    fn of_failure(&self, message: &str) -> RunVerdict {
         let message = one_line(message);
         if says_no_credit(&message) {
-            return Judgement::CreditExhausted { message };
+            return RunVerdict::CreditExhausted { message };
         }
         if says_usage_limit(&message) {
             let resets_at = reset_time(&message, self.clock.now());
-            return Judgement::QuotaWindow { window: None, resets_at, message };
+            return RunVerdict::QuotaWindow { window: None, resets_at, message };
         }
         if says_signed_out(&message) {
-            return Judgement::SignedOut { message };
+            return RunVerdict::SignedOut { message };
         }
         if says_unknown_model(&message) {
-            return Judgement::unknown_model(&message);
+            return RunVerdict::unknown_model(&message);
         }
-        // The login is good, and what the job wants of it is not allowed to it.
+        // The credential is valid, but has no permission for what the job requests.
         if message.contains("403 Forbidden") {
-            return Judgement::stays(FailureReason::EngineError, format!("its turn failed: {message}"));
+            return RunVerdict::stays(FailureReason::EngineError, format!("its turn failed: {message}"));
         }
         if says_outage(&message) {
-            return Judgement::Outage { message };
+            return RunVerdict::Outage { message };
         }
-        Judgement::may_pass(FailureReason::EngineError, format!("its turn failed: {message}"))
+        RunVerdict::may_pass(FailureReason::EngineError, format!("its turn failed: {message}"))
     }
 
-    /// A refused call is nothing to its stream and its exit code.
-    fn of_completion(&self) -> Judgement {
+    /// A refused call shows neither in its stream nor in its exit code.
+    fn of_completion(&self) -> RunVerdict {
         match self.rollout.refused() {
-            [] => Judgement::EndedWell,
-            refused => Judgement::EndedWithRefusals { refused: refused.to_vec() },
+            [] => RunVerdict::EndedWell,
+            refused => RunVerdict::EndedWithRefusals { refused: refused.to_vec() },
         }
     }
 
-    fn without_an_end(&self, exit: Exit) -> Judgement {
+    fn without_an_end(&self, exit: Exit) -> RunVerdict {
         let is_known = |error: &&str| {
             says_no_credit(error) || says_usage_limit(error) || says_signed_out(error) || says_outage(error)
         };
@@ -290,15 +292,15 @@ impl CodexSession {
         let said = words.into_iter().find(|words| !words.is_empty()).unwrap_or("nothing");
         let said = one_line(said);
         match exit {
-            Exit::Code(code @ 129..=192) => Judgement::may_pass(
+            Exit::Code(code @ 129..=192) => RunVerdict::may_pass(
                 FailureReason::Crash,
                 format!("it was ended by {} within its turn; its last words: {said}", signal_name(code - 128)),
             ),
-            Exit::Code(code) => Judgement::may_pass(
+            Exit::Code(code) => RunVerdict::may_pass(
                 FailureReason::EngineError,
                 format!("it ended with exit code {code} within its turn; its last words: {said}"),
             ),
-            Exit::Lingered => Judgement::may_pass(FailureReason::EngineError, "its turn never ended".to_owned()),
+            Exit::Lingered => RunVerdict::may_pass(FailureReason::EngineError, "its turn never ended".to_owned()),
         }
     }
 }
@@ -306,14 +308,14 @@ impl CodexSession {
 impl Session for CodexSession {
     fn translate(&mut self, line: &Line) -> Vec<EngineEvent> {
         match stream::read(line) {
-            Heard::Object(object) => self.understand(&object),
-            Heard::Text(text) => {
+            StreamLine::Object(object) => self.understand(&object),
+            StreamLine::Text(text) => {
                 if line.source == Source::Err {
                     self.on_standard_error = one_line(&text);
                 }
                 for_people(&text)
             }
-            Heard::Nothing => Vec::new(),
+            StreamLine::Nothing => Vec::new(),
         }
     }
 
@@ -325,7 +327,7 @@ impl Session for CodexSession {
         None
     }
 
-    /// It tells what it has used up only at the end of its turn; its own record does so after every answer.
+    /// It reports its usage only at the end of its turn; its own record does so after every answer.
     fn look(&mut self) {
         if self.is_told || self.thread.is_empty() {
             return;
@@ -336,32 +338,32 @@ impl Session for CodexSession {
         }
     }
 
-    /// A turn that was cut off or failed has not told what it used up; its own record has.
+    /// A turn that was cut off or failed has not reported its usage; its own record has.
     fn settle(&mut self) {
         self.find_model();
         self.rollout.tokens_so_far(&self.thread);
         if !self.is_told {
             match self.rollout.tokens_of(&self.thread) {
                 Some(total) => self.charge(total),
-                // What is refused is not billed: a turn that failed before its first answer has used nothing up.
+                // A rejected request is not billed: a turn that failed before its first answer has used nothing.
                 None if matches!(self.end, TurnEnd::Failed(_)) && self.rollout.holds(&self.thread) => {
                     self.tokens.get_or_insert_default();
                 }
                 None => {}
             }
         }
-        // Not before the end: until then a factory that dies leaves the run's whole share to whoever looks after it.
+        // Not before the end: until then a factory that dies leaves the run's whole share to recovery.
         if let Some(total) = self.total {
             self.threads.remember(&self.thread, total);
         }
     }
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         match (&self.end, exit) {
             (TurnEnd::Completed, Exit::Code(0) | Exit::Lingered) => self.of_completion(),
             (TurnEnd::Completed, Exit::Code(code)) => {
                 let error = self.error.as_deref().or(self.warning.as_deref()).unwrap_or("it does not say why");
-                Judgement::may_pass(
+                RunVerdict::may_pass(
                     FailureReason::EngineError,
                     format!("it completed its turn, and ended with exit code {code}: {}", one_line(error)),
                 )
@@ -371,14 +373,14 @@ impl Session for CodexSession {
         }
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         let Usage { tokens_in, tokens_out, cost_usd, turns } = self.usage();
-        Insights { tokens_in, tokens_out, cost_usd, turns, ..Insights::default() }
+        RunInsights { tokens_in, tokens_out, cost_usd, turns, ..RunInsights::default() }
     }
 
     fn pending(&self) -> Pending {
         match &self.error {
-            // It says so again and again, and goes on by itself when the network is back.
+            // It repeats this, and continues by itself when the network is back.
             Some(error) if says_outage(error) => Pending::Provider(one_line(error)),
             _ if self.running > 0 => Pending::ToolCall,
             _ => Pending::Answer,

@@ -1,8 +1,8 @@
-//! What of an operator's `config.toml` is fit for a job.
+//! The part of an operator's `config.toml` that applies to a job.
 //!
-//! It is written for the operator's own machine and home, which a job does not have. What names a program or a file there
-//! would only fail, or run in the agent's place with the agent's rights; what holds a secret that is not the engine's own
-//! is none of a job's business. The same names count in a profile and wherever else they stand.
+//! It is written for the operator's own machine and home, which a job does not have. Settings that name a program or a
+//! file there would only fail, or run with the agent's rights; secrets other than the engine's own do not belong in a
+//! job. The same names apply in a profile and in nested tables.
 
 use toml::{Table, Value};
 use tracing::warn;
@@ -10,7 +10,7 @@ use tracing::warn;
 use super::LOGIN;
 use crate::scrub::is_secret_name;
 
-/// Settings that name programs, folders of the operator's, or services with credentials of their own.
+/// Settings that name programs, directories of the operator, or services with credentials of their own.
 const OF_THE_MACHINE: [&str; 12] = [
     "hooks",
     "js_repl_node_path",
@@ -26,19 +26,19 @@ const OF_THE_MACHINE: [&str; 12] = [
     "zsh_path",
 ];
 
-/// What makes the setting that it is part of one of the operator's machine.
+/// Keys that make their parent setting specific to the operator's machine.
 const OF_A_PROGRAM: [&str; 2] = ["command", "config_file"];
 
-/// Variables by which a run knows its own folders.
+/// Variables that name a run's own directories.
 const OF_THE_RUN: [&str; 3] = ["HOME", "TMPDIR", LOGIN.folder_variable];
 
-/// Settings that sound like secrets and only name the variables that hold them.
+/// Settings whose names look like secrets and only name the variables that hold them.
 const NAMES_OF_VARIABLES: [&str; 2] = ["env_key", "env_http_headers"];
 
-/// Settings with parts that people give names to, which say nothing about what is in them.
+/// Settings with user-chosen keys, which do not describe their content.
 const NAMED_BY_PEOPLE: [&str; 2] = ["model_providers", "profiles"];
 
-/// What of a file of settings a job gets. Nothing of one that cannot be read.
+/// The part of a settings file that a job gets. Nothing of an unreadable one.
 pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
     if name != "config.toml" {
         return Some(file);
@@ -48,11 +48,11 @@ pub(super) fn fit(name: &str, file: Vec<u8>) -> Option<Vec<u8>> {
         return None;
     };
     keep_fit(&mut settings);
-    // Never as it was written: a comment may hold a secret that was in use once.
+    // Never unchanged: a comment may hold a former secret.
     toml::to_string(&settings).ok().map(String::into_bytes)
 }
 
-/// Whether settings have somebody else than the usual service pay.
+/// Whether settings select another provider than the default.
 pub(super) fn name_a_provider(file: &[u8]) -> bool {
     let settings = parsed(file).unwrap_or_default();
     let profiles = settings.get("profiles").and_then(Value::as_table).into_iter().flat_map(Table::values);
@@ -60,8 +60,8 @@ pub(super) fn name_a_provider(file: &[u8]) -> bool {
     all.into_iter().any(|settings| ["model_provider", "oss_provider"].iter().any(|name| settings.contains_key(*name)))
 }
 
-/// The provider that a run uses and the variable that it reads its key from, if the provider names one. By the operator's
-/// settings, with those of the engine's arguments before them.
+/// The provider of a run and the variable of its key, if the provider names one. By the operator's settings, overridden
+/// by the engine's arguments.
 pub(super) fn provider_key(file: &[u8], args: &[String]) -> Option<(String, String)> {
     let mut settings = parsed(file).unwrap_or_default();
     for written in values_of(args, "-c", "--config") {

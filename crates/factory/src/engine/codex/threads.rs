@@ -1,4 +1,4 @@
-//! The files in which Codex keeps its threads, and what earlier runs of a job were told that theirs cost.
+//! The files in which Codex keeps its threads, and the cost that was reported to earlier runs of a job.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use domain::JobId;
 use serde::{Deserialize, Serialize};
 
+use crate::dirfd::DirFd;
 use crate::disk::{make_private_folder, replace_file};
 use crate::engine::prices::Tokens;
 use crate::engine::room::is_plain;
-use crate::folder::Folder;
 
 /// Whether a thread is on this host.
 pub(super) fn is_here(folder: &Path, thread: &str) -> bool {
     file_of(folder, thread).is_some()
 }
 
-/// The file that holds a thread. The agent may have put anything in its place: no link is followed on the way.
+/// The file that holds a thread. The agent may have replaced it: no link is followed.
 pub(super) fn file_of(folder: &Path, thread: &str) -> Option<File> {
     let ending = format!("-{thread}.jsonl");
     if !is_plain(thread) {
         return None;
     }
     let mut found = None;
-    let sessions = Folder::open_named(folder).and_then(|room| room.enter("sessions")).ok()?;
+    let sessions = DirFd::open_named(folder).and_then(|room| room.enter("sessions")).ok()?;
     sessions.each_file(3, &mut |folder, name| {
         if found.is_none() && name.to_string_lossy().ends_with(&ending) {
             found = folder.file(name).ok().map(|(file, _)| file);
@@ -33,15 +33,15 @@ pub(super) fn file_of(folder: &Path, thread: &str) -> Option<File> {
     found
 }
 
-/// What the threads of a job have used up. Codex counts a thread from its first word; each run pays its own share.
+/// The usage of a job's threads. Codex counts a thread from its start; each run is charged its own share.
 pub(super) struct Threads {
     file: PathBuf,
-    used: BTreeMap<String, Used>,
+    used: BTreeMap<String, ThreadUsage>,
 }
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Used {
+struct ThreadUsage {
     input: u64,
     cached: u64,
     output: u64,
@@ -54,7 +54,7 @@ impl Threads {
         Self { file, used }
     }
 
-    /// What of `total` was not told to an earlier run.
+    /// The part of `total` that was not charged to an earlier run.
     pub(super) fn own_share(&self, thread: &str, total: Tokens) -> Tokens {
         let before = self.used.get(thread).copied().unwrap_or_default();
         Tokens {
@@ -64,10 +64,11 @@ impl Threads {
         }
     }
 
-    /// Writes down what a later run must not pay again. A disk that refuses makes that one dearer, not this one fail.
+    /// Records what a later run must not be charged again. An I/O error makes that run dearer and does not fail this
+    /// one.
     pub(super) fn remember(&self, thread: &str, total: Tokens) {
         let mut used = self.used.clone();
-        used.insert(thread.to_owned(), Used { input: total.input, cached: total.cached, output: total.output });
+        used.insert(thread.to_owned(), ThreadUsage { input: total.input, cached: total.cached, output: total.output });
         let bytes = serde_json::to_vec(&used).unwrap_or_default();
         let folder = self.file.parent().unwrap_or(Path::new("."));
         let written = make_private_folder(folder).and_then(|()| replace_file(&self.file, &bytes));

@@ -23,9 +23,9 @@ use super::refreshed::{Moment, Service};
 use super::signed::{essence, has_login, without_withheld};
 use super::standing::{Elsewhere, Found, Refresh, Standing};
 use super::turn::{Turn, patiently};
+use crate::dirfd::{DirFd, FileAttributes};
 use crate::disk::{UNFINISHED_SUFFIX, replace_file};
-use crate::engine::bench::Login;
-use crate::folder::{Folder, Like};
+use crate::engine::registry::SignInMethod;
 
 /// What the name of a login ends with that is kept for a person.
 const REFUSED: &str = "refused-login";
@@ -44,8 +44,8 @@ pub(crate) struct Carried {
     room: PathBuf,
     /// The folder of the operator's file, open: what somebody puts in its place later is not looked at. None where there is
     /// none, which may only be a disk that is not there yet.
-    operators: Option<Folder>,
-    login: &'static Login,
+    operators: Option<DirFd>,
+    login: &'static SignInMethod,
     lineage: Lineage,
     clock: Arc<dyn Clock>,
     /// What the engine has heard of the login.
@@ -66,7 +66,7 @@ impl Carried {
     pub(super) fn begin(
         (operators, whose): (&Path, Whose),
         (room, note): (&Path, &Path),
-        (login, clock): (&'static Login, &Arc<dyn Clock>),
+        (login, clock): (&'static SignInMethod, &Arc<dyn Clock>),
         turn: &Turn,
     ) -> io::Result<Option<Self>> {
         bring_settings((operators, whose), room, login)?;
@@ -88,8 +88,8 @@ impl Carried {
     /// What a note tells of a login that was carried.
     pub(super) fn of(lineage: Lineage, room: PathBuf, clock: &Arc<dyn Clock>) -> io::Result<Self> {
         let Origin { folder, name, .. } = lineage.origin();
-        let login = Login::in_file(name).ok_or_else(|| io::Error::other("no engine has such a login"))?;
-        let operators = match Folder::open_straight(folder) {
+        let login = SignInMethod::in_file(name).ok_or_else(|| io::Error::other("no engine has such a login"))?;
+        let operators = match DirFd::open_straight(folder) {
             Ok(folder) => Some(folder),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -188,7 +188,7 @@ impl Carried {
     }
 
     fn inside(&self) -> io::Result<Found> {
-        match Folder::open(&self.room) {
+        match DirFd::open(&self.room) {
             Ok(room) => Found::look(&room, self.login.file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
             Err(error) => Err(error),
@@ -200,8 +200,8 @@ impl Carried {
         let carried = without_withheld(outside, self.login);
         self.lineage.hold(&self.essence(outside))?;
         let owner = fs::metadata(&self.room)?;
-        let like = Like { owner: (owner.uid(), owner.gid()), mode: 0o600 };
-        let room = Folder::open(&self.room)?;
+        let like = FileAttributes { owner: (owner.uid(), owner.gid()), mode: 0o600 };
+        let room = DirFd::open(&self.room)?;
         let copy = room.prepare(self.unfinished(), &*carried, like)?;
         match (seen, Found::look(&room, self.login.file)?) {
             // The engine has just refreshed it, and the next look sees that.
@@ -221,7 +221,7 @@ impl Carried {
         let operators = self.operators.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let Origin { folder, file, .. } = self.lineage.origin();
         let (_, before) = operators.file(file)?;
-        let copy = operators.prepare(self.unfinished(), &**merged, Like::found(&before))?;
+        let copy = operators.prepare(self.unfinished(), &**merged, FileAttributes::found(&before))?;
         if Found::look(operators, file)? != Found::File(outside.clone()) {
             return Err(io::Error::other("the operator's has changed at this very moment"));
         }
@@ -277,7 +277,7 @@ impl Carried {
     }
 
     fn clear_room(&self) -> io::Result<()> {
-        let room = match Folder::open(&self.room) {
+        let room = match DirFd::open(&self.room) {
             Ok(room) => room,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
@@ -301,7 +301,7 @@ impl Carried {
 
     /// An engine writes a refreshed login beside the one that it has. A kill before the file is in its place leaves the only
     /// one that is worth anything.
-    fn keep_unplaced(&self, room: &Folder, name: &OsStr) -> io::Result<()> {
+    fn keep_unplaced(&self, room: &DirFd, name: &OsStr) -> io::Result<()> {
         match Found::look(room, name)? {
             Found::File(found) if has_login(&found, self.login) && !self.lineage.was_held(&self.essence(&found)) => {
                 self.set_aside(&found, "it was written, and not put there")
@@ -333,7 +333,7 @@ impl Drop for Carried {
 }
 
 /// Removes a file, also from a folder that an agent made read-only.
-fn remove(room: &Folder, name: &OsStr) -> io::Result<()> {
+fn remove(room: &DirFd, name: &OsStr) -> io::Result<()> {
     match room.remove(name) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             room.set_mode(0o700)?;

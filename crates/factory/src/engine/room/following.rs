@@ -1,10 +1,10 @@
 //! A conversation beside which a login is carried to and fro.
 
-use domain::Insights;
+use domain::RunInsights;
 use serde_json::Value;
 
 use super::carrying::Carried;
-use crate::engine::{EngineEvent, Exit, Judgement, Pending, Reply, Session};
+use crate::engine::{EngineEvent, Exit, Pending, Reply, RunVerdict, Session};
 use crate::process::Line;
 
 impl Carried {
@@ -48,11 +48,11 @@ impl Session for Carrying {
         self.session.settle();
     }
 
-    fn judge(&mut self, exit: Exit) -> Judgement {
+    fn judge(&mut self, exit: Exit) -> RunVerdict {
         self.session.judge(exit)
     }
 
-    fn insights(&self) -> Insights {
+    fn insights(&self) -> RunInsights {
         self.session.insights()
     }
 

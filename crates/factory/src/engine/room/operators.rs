@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use crate::engine::bench::Login;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
+use crate::engine::registry::SignInMethod;
 
 /// Logins are a few tokens; settings are written by people.
 const BYTES_MAX: u64 = 1024 * 1024;
@@ -57,7 +57,7 @@ fn found(operators: &Path, whose: Whose, name: &str) -> io::Result<Option<Operat
             (folder.to_owned(), name.to_owned())
         }
     };
-    let bytes = read(&Folder::open_straight(&folder)?, &name)?;
+    let bytes = read(&DirFd::open_straight(&folder)?, &name)?;
     Ok(Some(OperatorsFile { folder, name, bytes }))
 }
 
@@ -80,7 +80,7 @@ pub(in crate::engine) fn may_be_there(file: &Path) -> bool {
 }
 
 /// Puts what of an operator's settings is fit for a job into its room.
-pub(super) fn bring_settings((operators, whose): (&Path, Whose), room: &Path, login: &Login) -> io::Result<()> {
+pub(super) fn bring_settings((operators, whose): (&Path, Whose), room: &Path, login: &SignInMethod) -> io::Result<()> {
     for name in login.settings {
         if let Some(file) = look_at(operators, whose, name)?
             && let Some(fit) = (login.fit)(name, file.bytes)
@@ -92,7 +92,7 @@ pub(super) fn bring_settings((operators, whose): (&Path, Whose), room: &Path, lo
 }
 
 /// What such a file holds, if that is not too much.
-pub(super) fn read(folder: &Folder, file: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
+pub(super) fn read(folder: &DirFd, file: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
     let bytes = folder.read(file, BYTES_MAX + 1)?;
     let is_whole = u64::try_from(bytes.len()).is_ok_and(|length| length <= BYTES_MAX);
     if is_whole { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
@@ -101,7 +101,7 @@ pub(super) fn read(folder: &Folder, file: impl AsRef<OsStr>) -> io::Result<Vec<u
 /// Puts bytes into a job's folder; whoever has the folder has them.
 pub(super) fn put(room: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let owner = fs::metadata(room)?;
-    Folder::open(room)?.put(name, bytes, (owner.uid(), owner.gid()))
+    DirFd::open(room)?.put(name, bytes, (owner.uid(), owner.gid()))
 }
 
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::refreshed::object;
-use crate::engine::bench::Login;
+use crate::engine::registry::SignInMethod;
 
 /// Whether the file of a login holds one to the engine itself: tokens, or a key. It may be there for other services alone.
-pub(super) fn has_login(file: &[u8], login: &Login) -> bool {
+pub(super) fn has_login(file: &[u8], login: &SignInMethod) -> bool {
     let Some(file) = object(file) else { return false };
     let is_filled = |value: Option<&Value>| value.and_then(Value::as_str).is_some_and(|token| !token.is_empty());
     let tokens = file.get(login.refreshes.object);
@@ -16,7 +16,7 @@ pub(super) fn has_login(file: &[u8], login: &Login) -> bool {
 
 /// What makes a file the login that it is, whatever else is in it: its tokens. A file without any is all that a job gets of
 /// it, so that it is the same on either side.
-pub(super) fn essence(file: &[u8], login: &Login) -> Vec<u8> {
+pub(super) fn essence(file: &[u8], login: &SignInMethod) -> Vec<u8> {
     let found = object(file);
     let held = found.as_ref().and_then(|file| file.get(login.refreshes.object));
     let tokens = login.refreshes.tokens.iter().map(|name| held.and_then(|held| held.get(name)?.as_str()));
@@ -29,7 +29,7 @@ pub(super) fn essence(file: &[u8], login: &Login) -> Vec<u8> {
 }
 
 /// A login without what is of no use to a job: tokens of other services.
-pub(super) fn without_withheld(file: &[u8], login: &Login) -> Vec<u8> {
+pub(super) fn without_withheld(file: &[u8], login: &SignInMethod) -> Vec<u8> {
     let Some(mut held) = object(file) else { return file.to_vec() };
     let count = held.len();
     held.retain(|name, _| !login.withheld.contains(&name.as_str()));
@@ -53,7 +53,7 @@ mod tests {
             "[]",
             "",
         ];
-        let found = |login: &Login| files.map(|file| has_login(file.as_bytes(), login));
+        let found = |login: &SignInMethod| files.map(|file| has_login(file.as_bytes(), login));
 
         assert_eq!(found(&claude::LOGIN), [true, false, false, false, false, false, false, false]);
         assert_eq!(found(&codex::LOGIN), [false, false, false, true, true, false, false, false]);

@@ -9,8 +9,8 @@ use super::lineage::Lineage;
 use super::operators::read;
 use super::refreshed::{Moment, refreshed};
 use super::signed::essence;
-use crate::engine::bench::Login;
-use crate::folder::Folder;
+use crate::dirfd::DirFd;
+use crate::engine::registry::SignInMethod;
 
 /// What is in the place of a login. That it cannot be told is an error, and never any of these.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Found {
 
 impl Found {
     /// What is in a folder under a name.
-    pub(super) fn look(folder: &Folder, name: impl AsRef<OsStr>) -> io::Result<Self> {
+    pub(super) fn look(folder: &DirFd, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let error = match read(folder, name) {
             Ok(bytes) => return Ok(Self::File(bytes)),
             Err(error) => error,
@@ -76,7 +76,7 @@ impl Standing {
         inside: Found,
         outside: impl FnOnce() -> io::Result<Found>,
         lineage: &Lineage,
-        (login, moment): (&Login, Moment),
+        (login, moment): (&SignInMethod, Moment),
     ) -> io::Result<Self> {
         let inside = match inside {
             Found::Nothing => return Ok(Self::Even),
@@ -134,7 +134,7 @@ mod tests {
         fs::create_dir(path("folder")).unwrap();
         symlink(path("file"), path("link")).unwrap();
         let _socket = UnixListener::bind(path("socket")).unwrap();
-        let folder = Folder::open(place.path()).unwrap();
+        let folder = DirFd::open(place.path()).unwrap();
         let look = |name: &str| Found::look(&folder, name);
 
         assert_eq!(look("missing").unwrap(), Found::Nothing);

@@ -1,4 +1,4 @@
-//! The manners of a client: it asks again politely, remembers what it was told, and stays away when it is asked to.
+//! The HTTP client's policy: retries, ETag caching and rate limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,51 +10,51 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::debug;
 
-use super::known::{Known, Remembered};
+use super::etag_cache::{CachedResponse, EtagCache};
 use super::paging::last_page;
-use super::wire::Complaint;
+use super::wire::ApiErrorBody;
 use crate::forge::ForgeError;
-use crate::forge::carrier::{Call, Carrier, NoReply, Reply};
+use crate::forge::http::{ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 
-/// How often something is tried that may be done twice.
+/// How often an idempotent request is tried.
 const TRIES_MAX: u32 = 4;
 
-/// The first pause between two tries; each further one is three times as long.
+/// The first pause between two attempts; each further one is three times as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(200);
 
-/// A rate limit that ends sooner is waited for; a longer one is somebody else's to wait for.
+/// A rate limit that ends sooner is awaited; a longer one is returned to the caller.
 const WAIT_MAX: Duration = Duration::from_secs(8);
 
-/// How long GitHub wants to be left alone when it does not say how long.
+/// The pause after a rate limit without a duration.
 const SECONDARY_WAIT: Duration = Duration::from_secs(60);
 
-/// No limit lasts longer than its hour, whatever somebody's clock says.
+/// No limit lasts longer than its hour, whatever the server's clock says.
 const RESET_MAX: Duration = Duration::from_secs(3_600);
 
-/// Whether something may be done twice.
+/// Whether a request is idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// Doing it again changes nothing.
+    /// A repetition changes nothing.
     Harmless,
-    /// Whoever asks has to look first whether it was done.
+    /// The caller must check first whether it was done.
     Never,
 }
 
 /// GitHub's interface.
 pub(in crate::forge) struct Api {
-    carrier: Box<dyn Carrier>,
+    carrier: Box<dyn ForgeTransport>,
     clock: Arc<dyn Clock>,
-    known: Mutex<Known>,
-    /// Until when we stay away, on the monotonic clock.
+    known: Mutex<EtagCache>,
+    /// The end of the rate limit, on the monotonic clock.
     away_until: Mutex<Duration>,
 }
 
 impl Api {
-    pub(in crate::forge) fn new(carrier: Box<dyn Carrier>, clock: Arc<dyn Clock>) -> Self {
+    pub(in crate::forge) fn new(carrier: Box<dyn ForgeTransport>, clock: Arc<dyn Clock>) -> Self {
         Self { carrier, clock, known: Mutex::default(), away_until: Mutex::default() }
     }
 
-    /// Reads something. What has not changed since is not sent again, and does not count against the rate limit.
+    /// Reads a resource. An unchanged one is not sent again, and does not count against the rate limit.
     pub(super) async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ForgeError> {
         self.page(path).await.map(|(page, _)| page)
     }
@@ -63,7 +63,7 @@ impl Api {
     pub(super) async fn page<A: DeserializeOwned>(&self, path: &str) -> Result<(A, Option<usize>), ForgeError> {
         let known = self.known.lock().recall(path);
         let etag = known.as_ref().map(|known| known.etag.clone());
-        let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag };
+        let call = ForgeCall { method: Method::GET, path: path.to_owned(), body: None, etag };
         let reply = self.exchange(&call, Repeat::Harmless).await?;
         let (body, last_page) = match (reply.status, known) {
             (304, Some(known)) => (known.body, known.last_page),
@@ -76,7 +76,7 @@ impl Api {
         Ok((parsed(&what(&call), &body)?, last_page))
     }
 
-    /// Sends something, and reads the answer.
+    /// Sends a request, and reads the answer.
     pub(super) async fn send<R: Serialize + Sync, A: DeserializeOwned>(
         &self,
         method: Method,
@@ -85,18 +85,20 @@ impl Api {
         repeat: Repeat,
     ) -> Result<A, ForgeError> {
         let body = serde_json::to_vec(request).unwrap_or_default().into();
-        let call = Call { method, path: path.to_owned(), body: Some(body), etag: None };
+        let call = ForgeCall { method, path: path.to_owned(), body: Some(body), etag: None };
         let reply = self.exchange(&call, repeat).await?;
         parsed(&what(&call), &reply.body)
     }
 
-    /// A text that the forge may keep elsewhere: it leads there, and no token is shown to whoever has it.
+    /// A text that the forge may store elsewhere: the redirect is followed without a token.
     pub(super) async fn text(&self, path: &str) -> Result<String, ForgeError> {
-        let call = Call { method: Method::GET, path: path.to_owned(), body: None, etag: None };
+        let call = ForgeCall { method: Method::GET, path: path.to_owned(), body: None, etag: None };
         let what = what(&call);
-        let away = |why: NoReply| match why {
-            NoReply::NoToken(why) => ForgeError::Unauthenticated(why),
-            NoReply::Away(why) => ForgeError::Away { what: what.clone(), why: domain::printable(&why) },
+        let away = |why: ForgeUnreachable| match why {
+            ForgeUnreachable::NoToken(why) => ForgeError::Unauthenticated(why),
+            ForgeUnreachable::Away(why) => {
+                ForgeError::Away { what: what.clone(), why: domain::escape_for_terminal(&why) }
+            }
         };
         self.wait_for_leave().await?;
         let mut reply = self.carrier.carry(&call).await.map_err(away)?;
@@ -111,13 +113,13 @@ impl Api {
         }
     }
 
-    fn remember(&self, path: &str, reply: &Reply, last_page: Option<usize>) {
+    fn remember(&self, path: &str, reply: &ForgeReply, last_page: Option<usize>) {
         let Some(etag) = reply.headers.get(header::ETAG).and_then(|etag| etag.to_str().ok()) else { return };
-        let answer = Remembered { etag: etag.to_owned(), body: reply.body.clone(), last_page };
+        let answer = CachedResponse { etag: etag.to_owned(), body: reply.body.clone(), last_page };
         self.known.lock().remember(path, answer);
     }
 
-    async fn exchange(&self, call: &Call, repeat: Repeat) -> Result<Reply, ForgeError> {
+    async fn exchange(&self, call: &ForgeCall, repeat: Repeat) -> Result<ForgeReply, ForgeError> {
         let mut pause = PAUSE_FIRST;
         let mut tries = 0;
         loop {
@@ -129,7 +131,7 @@ impl Api {
                 Err(error) => error,
             };
             let may_try_again = match &error {
-                // It was not done: asking again is not doing it twice.
+                // It was not done: a repetition does not do it twice.
                 ForgeError::RateLimited { wait } => *wait <= WAIT_MAX,
                 error => error.is_unknown() && repeat == Repeat::Harmless,
             };
@@ -144,12 +146,14 @@ impl Api {
         }
     }
 
-    async fn exchange_once(&self, call: &Call) -> Result<Reply, ForgeError> {
+    async fn exchange_once(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeError> {
         let what = what(call);
         let reply = match self.carrier.carry(call).await {
             Ok(reply) => reply,
-            Err(NoReply::NoToken(why)) => return Err(ForgeError::Unauthenticated(why)),
-            Err(NoReply::Away(why)) => return Err(ForgeError::Away { what, why: domain::printable(&why) }),
+            Err(ForgeUnreachable::NoToken(why)) => return Err(ForgeError::Unauthenticated(why)),
+            Err(ForgeUnreachable::Away(why)) => {
+                return Err(ForgeError::Away { what, why: domain::escape_for_terminal(&why) });
+            }
         };
         if let Some(wait) = self.asked_to_wait(&reply) {
             let until = self.clock.monotonic() + wait;
@@ -167,7 +171,7 @@ impl Api {
         }
     }
 
-    /// Stays away for as long as the forge wants, if that is not too long to be waited for here.
+    /// Waits for the end of a rate limit, if that is not too long.
     async fn wait_for_leave(&self) -> Result<(), ForgeError> {
         let wait = self.away_until.lock().saturating_sub(self.clock.monotonic());
         if wait > WAIT_MAX {
@@ -179,8 +183,8 @@ impl Api {
         Ok(())
     }
 
-    /// How long the forge wants to be left alone, if it says so: by its primary limit, by its secondary one, or in words.
-    fn asked_to_wait(&self, reply: &Reply) -> Option<Duration> {
+    /// The duration of a rate limit, if the answer has one: by the primary limit, the secondary one, or the message.
+    fn asked_to_wait(&self, reply: &ForgeReply) -> Option<Duration> {
         let refused = matches!(reply.status, 403 | 429);
         if let Some(seconds) = number(&reply.headers, "retry-after").filter(|_| refused || reply.status == 503) {
             return Some(Duration::from_secs(seconds).min(RESET_MAX));
@@ -197,28 +201,30 @@ impl Api {
     }
 }
 
-fn what(call: &Call) -> String {
+fn what(call: &ForgeCall) -> String {
     let path = call.path.split('?').next().unwrap_or_default();
     format!("{} {path}", call.method)
 }
 
 fn parsed<A: DeserializeOwned>(what: &str, body: &[u8]) -> Result<A, ForgeError> {
-    serde_json::from_slice(body)
-        .map_err(|error| ForgeError::Garbled { what: what.to_owned(), why: domain::printable(&error.to_string()) })
+    serde_json::from_slice(body).map_err(|error| ForgeError::Garbled {
+        what: what.to_owned(),
+        why: domain::escape_for_terminal(&error.to_string()),
+    })
 }
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok()
 }
 
-/// The forge's own words, in one line.
-fn complaint(reply: &Reply) -> String {
-    let complaint: Complaint = serde_json::from_slice(&reply.body).unwrap_or_default();
+/// The forge's own message, in one line.
+fn complaint(reply: &ForgeReply) -> String {
+    let complaint: ApiErrorBody = serde_json::from_slice(&reply.body).unwrap_or_default();
     let mut words = vec![complaint.message];
     for error in &complaint.errors {
         let said = error.get("message").or_else(|| error.get("code")).unwrap_or(error);
         words.extend(said.as_str().map(str::to_owned));
     }
-    let shown: String = words.join(": ").chars().filter(|c| domain::is_harmless(*c)).take(400).collect();
+    let shown: String = words.join(": ").chars().filter(|c| domain::is_terminal_safe(*c)).take(400).collect();
     if shown.is_empty() { "without a word".to_owned() } else { shown }
 }

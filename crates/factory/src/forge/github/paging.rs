@@ -1,4 +1,4 @@
-//! Listings, read to their end within bounds.
+//! Paged listings, read within bounds.
 
 use http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
@@ -7,20 +7,20 @@ use tracing::warn;
 use super::GitHub;
 use crate::forge::ForgeError;
 
-/// Things on one page, which is all that GitHub gives.
+/// Items on one page, GitHub's maximum.
 const PAGE: usize = 100;
 
-/// Pages that are read of one listing: the first, where our own comment is, and the last, where the news is. Two thousand
-/// remarks are more than anybody works through.
+/// Pages that are read of one listing: the first, where our own comment is, and the last, where new comments are. More
+/// than two thousand comments are not read.
 const PAGES_MAX: usize = 20;
 
 impl GitHub {
-    /// Everything in a listing.
+    /// All items of a listing.
     pub(super) async fn all<A: DeserializeOwned>(&self, below: &str) -> Result<Vec<A>, ForgeError> {
         self.every_page(below, |page: Vec<A>| page).await
     }
 
-    /// Everything in a listing whose pages are more than the things on them.
+    /// All items of a listing whose pages wrap them.
     pub(super) async fn every_page<P: DeserializeOwned, A>(
         &self,
         below: &str,
@@ -34,7 +34,7 @@ impl GitHub {
         if begin > 2 {
             warn!("The listing {below} has {last} pages: pages 2 to {} are not read", begin - 1);
         }
-        // A first page that has not changed may not know of a new last one: a full page is followed by another.
+        // An unchanged first page may not name a new last page: a full page is followed by another.
         for number in begin..begin + PAGES_MAX {
             if number > last && !is_full {
                 break;

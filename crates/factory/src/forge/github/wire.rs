@@ -1,4 +1,4 @@
-//! The few fields of GitHub's answers that we read.
+//! The fields of GitHub's answers that the factory reads.
 
 use domain::{CommitSha, PullRequest};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ pub(super) struct Repository {
 
 /// A pull request.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Request {
+pub(super) struct GhPullRequest {
     pub(super) number: u64,
     #[serde(default)]
     pub(super) node_id: String,
@@ -37,7 +37,7 @@ pub(super) struct Request {
     pub(super) head: Head,
 }
 
-impl Request {
+impl GhPullRequest {
     pub(super) fn public(&self) -> PullRequest {
         PullRequest { number: self.number, url: self.html_url.clone() }
     }
@@ -72,7 +72,7 @@ pub(super) struct Comment {
     pub(super) path: Option<String>,
     #[serde(default)]
     pub(super) line: Option<u64>,
-    /// `2026-11-16T03:00:00Z`: later ones sort behind earlier ones.
+    /// `2026-11-16T03:00:00Z`: sorts by time.
     #[serde(default)]
     pub(super) created_at: String,
 }
@@ -122,7 +122,7 @@ pub(super) struct CheckOutput {
     pub(super) annotations_count: u64,
 }
 
-/// What a check says about a line.
+/// An annotation of a check.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Annotation {
     #[serde(default)]
@@ -133,7 +133,7 @@ pub(super) struct Annotation {
     pub(super) message: Option<String>,
 }
 
-/// What older services say about a commit.
+/// A commit status of an older service.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Statuses {
     #[serde(default)]
@@ -149,16 +149,16 @@ pub(super) struct Status {
     pub(super) description: Option<String>,
 }
 
-/// What GitHub says when it says no.
+/// GitHub's error body.
 #[derive(Debug, Clone, Default, Deserialize)]
-pub(super) struct Complaint {
+pub(super) struct ApiErrorBody {
     #[serde(default)]
     pub(super) message: String,
     #[serde(default)]
     pub(super) errors: Vec<serde_json::Value>,
 }
 
-/// The answer to a question in GraphQL.
+/// The answer to a GraphQL query.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Graph {
     #[serde(default)]

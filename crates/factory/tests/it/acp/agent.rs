@@ -26,7 +26,7 @@ struct Agent {
 }
 
 impl Agent {
-    /// Answers until nobody speaks any more.
+    /// Answers until its input is closed.
     fn live(mut self) -> i32 {
         while let Some(message) = self.hear() {
             let id = message["id"].clone();
@@ -64,7 +64,7 @@ impl Agent {
         0
     }
 
-    /// One turn. Gives a code to leave with at once.
+    /// One turn. Returns an exit code to leave with at once.
     fn work(&mut self, id: &Value, prompt: &str) -> Option<i32> {
         match self.manner.clone().as_str() {
             "works" => self.copy(prompt),
@@ -138,7 +138,7 @@ impl Agent {
         self.update(&cost(0.25));
     }
 
-    /// Tries to get out of the worktree, and writes down what it is told.
+    /// Tries to leave the worktree, and records the answers.
     fn climb(&mut self) {
         let outside = self.tree.parent().unwrap().join("secret");
         let ways = [

@@ -1,14 +1,14 @@
-//! Whole lives of jobs with pull requests: stations at work, a real coordinator, and GitHub's stand-in.
+//! End-to-end tests of jobs with pull requests: workers, a real coordinator, and the fake GitHub.
 
 use std::time::Duration;
 
 use coordinator::Settings;
 use domain::{FailureReason, JobId, RetryPolicy, StageName};
-use factory::{ForgeConfig, PullRequestConfig, StationSettings};
+use factory::{ForgeConfig, PullRequestConfig, WorkerSettings};
 use http::Method;
 use protocol::JobView;
 
-use super::standin::{Fault, GitHub, TOKEN};
+use super::fake_github::{Fault, GitHub, TOKEN};
 use super::{branch, config};
 use crate::stage::{Forge, eventually, git, mirror_in, notes};
 use crate::stations::fleet::{Fleet, Line};
@@ -22,7 +22,7 @@ struct Town {
 }
 
 impl Town {
-    /// A fleet that looks at pull requests often, and gives an errand to another soon.
+    /// A fleet that polls pull requests often, and soon reassigns an errand.
     async fn new() -> Self {
         let remote = Forge::new();
         let github = GitHub::with(remote.remote()).await;
@@ -39,8 +39,8 @@ impl Town {
         Self { remote, github, fleet, line }
     }
 
-    fn settings(&self, name: &str, engine: &str) -> StationSettings {
-        StationSettings { forge: config(&self.remote, &self.github), ..settings(name, &self.remote, engine) }
+    fn settings(&self, name: &str, engine: &str) -> WorkerSettings {
+        WorkerSettings { forge: config(&self.remote, &self.github), ..settings(name, &self.remote, engine) }
     }
 
     async fn plant(&self, name: &str, engine: &str) -> Plant {
@@ -250,7 +250,7 @@ async fn an_engine_that_looks_everywhere_does_not_find_the_forges_token() {
     }
 }
 
-/// Whether any file below a folder holds the token: its name, if so.
+/// The name of a file below a directory that holds the token, if there is one.
 fn grep(folder: &std::path::Path) -> String {
     let found = std::process::Command::new("grep").args(["-rl", TOKEN]).arg(folder).output().unwrap();
     let found = String::from_utf8(found.stdout).unwrap();

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use domain::CommitSha;
-use factory::{AutoMerge, MergeMethod, MergeOrder, Merging};
+use factory::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
 use http::Method;
 
-use super::standin::Fault;
+use super::fake_github::Fault;
 use super::{Scene, proposal};
 use crate::stage::{git, job};
 
@@ -34,7 +34,7 @@ async fn the_expected_commit_is_merged_with_our_words() {
 
     let merging = scene.forge.merge(&order(&sha)).await;
 
-    assert_eq!(merging, Ok(Merging::Merged));
+    assert_eq!(merging, Ok(MergeOutcome::Merged));
     let told = git(&scene.remote.remote(), &["log", "-1", "--format=%P|%B", "main"]);
     assert!(told.split('|').next().unwrap().ends_with(sha.as_str()), "{told}");
     assert!(told.contains(&format!("Write it down (#1)\n\nGigafactory-Job: {}", job())), "{told}");
@@ -60,7 +60,7 @@ async fn a_branch_that_was_moved_is_not_merged() {
     let merging = scene.forge.merge(&order(&sha)).await;
 
     let message = format!("its branch was moved by somebody else: it shows {moved}");
-    assert_eq!((merging, scene.main()), (Ok(Merging::Refused { message }), before));
+    assert_eq!((merging, scene.main()), (Ok(MergeOutcome::Refused { message }), before));
 }
 
 #[tokio::test]
@@ -69,13 +69,13 @@ async fn a_branch_that_moves_under_our_hands_is_not_merged_either() {
     let before = scene.main();
     scene.forge.look(1).await.unwrap();
     scene.push("two");
-    // We still believe what we saw before.
+    // The cached state is outdated.
     scene.github.fail(Method::GET, "/pulls/1", Fault::Instead(304, &[], ""));
 
     let merging = scene.forge.merge(&order(&sha)).await.unwrap();
 
     assert_eq!(scene.github.heard(&Method::PUT, "/merge").last().unwrap().status, 409);
-    assert!(matches!(merging, Merging::Refused { .. }), "{merging:?}");
+    assert!(matches!(merging, MergeOutcome::Refused { .. }), "{merging:?}");
     assert_eq!(scene.main(), before);
 }
 
@@ -88,7 +88,7 @@ async fn a_merge_whose_answer_was_cut_off_is_not_made_again() {
     let after = scene.main();
     let second = scene.forge.merge(&order(&sha)).await;
 
-    assert_eq!((first, second, scene.main()), (Ok(Merging::Merged), Ok(Merging::Merged), after));
+    assert_eq!((first, second, scene.main()), (Ok(MergeOutcome::Merged), Ok(MergeOutcome::Merged), after));
     assert_eq!(scene.github.heard(&Method::PUT, "/merge").len(), 1);
 }
 
@@ -103,7 +103,7 @@ async fn failed_checks_are_named() {
 
     let merging = scene.forge.merge(&order(&sha)).await;
 
-    assert_eq!(merging, Ok(Merging::Refused { message: "checks failed: test".to_owned() }));
+    assert_eq!(merging, Ok(MergeOutcome::Refused { message: "checks failed: test".to_owned() }));
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn running_checks_are_waited_for_and_named() {
     let merging = scene.forge.merge(&order(&sha)).await;
 
     let message = "checks are still running: test".to_owned();
-    assert_eq!(merging, Ok(Merging::NotYet { message, after: Duration::from_secs(60) }));
+    assert_eq!(merging, Ok(MergeOutcome::NotYet { message, after: Duration::from_secs(60) }));
     assert_eq!(scene.github.pulls()[0].auto_merge, None);
 }
 
@@ -131,10 +131,10 @@ async fn a_merge_that_is_left_to_the_forge_is_of_the_recorded_commit() {
 
     let merging = scene.forge.merge(&MergeOrder { auto: AutoMerge::WhenAllowed, ..order(&sha) }).await.unwrap();
 
-    assert!(matches!(merging, Merging::NotYet { .. }), "{merging:?}");
+    assert!(matches!(merging, MergeOutcome::NotYet { .. }), "{merging:?}");
     assert_eq!(scene.github.pulls()[0].auto_merge.as_deref(), Some(sha.as_str()));
     scene.github.book(|book| book.check(&sha, "test", Some("success")));
-    assert_eq!(scene.forge.merge(&order(&sha)).await, Ok(Merging::Merged));
+    assert_eq!(scene.forge.merge(&order(&sha)).await, Ok(MergeOutcome::Merged));
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_conflict_is_told_as_one() {
 
     let merging = scene.forge.merge(&order(&sha)).await;
 
-    assert_eq!(merging, Ok(Merging::Conflicts));
+    assert_eq!(merging, Ok(MergeOutcome::Conflicts));
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_draft_that_is_to_ship_ends_being_one() {
     let (scene, sha) = opened("one").await;
     scene.github.book(|book| book.pulls[0].draft = true);
 
-    assert_eq!(scene.forge.merge(&order(&sha)).await, Ok(Merging::Merged));
+    assert_eq!(scene.forge.merge(&order(&sha)).await, Ok(MergeOutcome::Merged));
 }
 
 #[tokio::test]
@@ -162,5 +162,5 @@ async fn a_pull_request_that_was_closed_is_not_merged() {
 
     let merging = scene.forge.merge(&order(&sha)).await;
 
-    assert_eq!(merging, Ok(Merging::Refused { message: "it was closed without a merge".to_owned() }));
+    assert_eq!(merging, Ok(MergeOutcome::Refused { message: "it was closed without a merge".to_owned() }));
 }

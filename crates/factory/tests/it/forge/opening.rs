@@ -1,16 +1,16 @@
-//! Opening a pull request and speaking on it.
+//! Opening a pull request and commenting on it.
 
 use std::time::Duration;
 
 use domain::PullRequest;
-use factory::{ForgeError, Proposal};
+use factory::{ForgeError, PullRequestDraft};
 use http::Method;
 
-use super::standin::{Fault, TOKEN};
+use super::fake_github::{Fault, TOKEN};
 use super::{Scene, proposal};
 use crate::stage::{clock, job};
 
-/// Where the one pull request of these tests is.
+/// The path of these tests' only pull request.
 fn first() -> PullRequest {
     PullRequest { number: 1, url: "https://github.example/acme/notes/pull/1".to_owned() }
 }
@@ -114,7 +114,7 @@ async fn a_rate_limit_that_ends_soon_is_waited_out() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_that_lasts_is_told_and_nobody_is_asked_meanwhile() {
+async fn a_long_rate_limit_is_returned_and_stops_requests() {
     let scene = Scene::new().await;
     let headers = &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "99999999999")];
     scene.github.fail(Method::GET, "/pulls", Fault::Instead(403, headers, r#"{"message":"API rate limit exceeded"}"#));
@@ -132,7 +132,7 @@ async fn labels_and_reviewers_and_drafts_are_as_asked_for() {
     let scene = Scene::new().await;
     scene.push("one");
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    let proposal = Proposal {
+    let proposal = PullRequestDraft {
         draft: true,
         labels: names(&["agent", "night"]),
         reviewers: names(&["ann", "acme/core"]),
@@ -152,7 +152,7 @@ async fn a_label_that_cannot_be_given_does_not_cost_the_pull_request() {
     scene.push("one");
     scene.github.fail(Method::POST, "/labels", Fault::Instead(403, &[], r#"{"message":"Resource not accessible"}"#));
 
-    let opened = scene.forge.open(&Proposal { labels: vec!["agent".to_owned()], ..proposal() }).await;
+    let opened = scene.forge.open(&PullRequestDraft { labels: vec!["agent".to_owned()], ..proposal() }).await;
 
     assert_eq!(opened, Ok(first()));
 }
@@ -163,7 +163,7 @@ async fn what_people_write_around_our_text_stays() {
     scene.push("one");
     scene.forge.open(&proposal()).await.unwrap();
     scene.github.book(|book| book.pulls[0].body = format!("Please hurry.\n{}\nThanks.", book.pulls[0].body));
-    let later = Proposal {
+    let later = PullRequestDraft {
         body: "<!-- gigafactory:begin -->\nIt is done better.\n<!-- gigafactory:end -->".to_owned(),
         ..proposal()
     };

@@ -1,10 +1,10 @@
-//! What is to be seen on a pull request.
+//! Reading the state of a pull request.
 
 use domain::CommitSha;
 use http::Method;
-use protocol::{Remark, RemarkKind, Sighting, Standing};
+use protocol::{PullRequestReport, PullRequestState, ReviewComment, ReviewCommentKind};
 
-use super::standin::Fault;
+use super::fake_github::Fault;
 use super::{Scene, proposal};
 
 async fn opened() -> (Scene, CommitSha) {
@@ -14,8 +14,14 @@ async fn opened() -> (Scene, CommitSha) {
     (scene, sha)
 }
 
-fn remark(id: &str, kind: RemarkKind, from: &str, place: Option<&str>, text: &str) -> Remark {
-    Remark { id: id.to_owned(), kind, from: from.to_owned(), place: place.map(str::to_owned), text: text.to_owned() }
+fn remark(id: &str, kind: ReviewCommentKind, from: &str, place: Option<&str>, text: &str) -> ReviewComment {
+    ReviewComment {
+        id: id.to_owned(),
+        kind,
+        from: from.to_owned(),
+        place: place.map(str::to_owned),
+        text: text.to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -30,10 +36,15 @@ async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
     scene.github.book(|book| book.check(&sha, "lint", Some("success")));
     let late = scene.forge.look(1).await.unwrap();
 
-    let seen = |remarks| Sighting { number: 1, standing: Standing::Open, head: sha.clone(), remarks };
+    let seen = |remarks| PullRequestReport {
+        number: 1,
+        pull_request: PullRequestState::Open,
+        head: sha.clone(),
+        comments: remarks,
+    };
     assert_eq!(early, seen(Vec::new()));
     let text = "Results\n\nassertion `left == right` failed\nsrc/lib.rs:3: unused variable";
-    assert_eq!(late, seen(vec![remark("check:101", RemarkKind::Check, "test", None, text)]));
+    assert_eq!(late, seen(vec![remark("check:101", ReviewCommentKind::Check, "test", None, text)]));
 }
 
 #[tokio::test]
@@ -51,7 +62,7 @@ async fn a_check_that_says_nothing_itself_is_quoted_from_its_log_and_no_token_is
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    assert_eq!(seen.remarks[0].text, "cargo test\nerror: it broke\nsrc/lib.rs:3: unused variable");
+    assert_eq!(seen.comments[0].text, "cargo test\nerror: it broke\nsrc/lib.rs:3: unused variable");
     let followed = scene.github.heard(&Method::GET, "/elsewhere/logs").remove(0);
     assert!(!followed.headers.contains_key("authorization"), "{followed:?}");
 }
@@ -74,9 +85,9 @@ async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_as
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    let heard: Vec<_> = seen.remarks.iter().map(|remark| (remark.from.as_str(), remark.text.as_str())).collect();
+    let heard: Vec<_> = seen.comments.iter().map(|remark| (remark.from.as_str(), remark.text.as_str())).collect();
     assert_eq!(heard, vec![("bob", "Not like this"), ("ann", "Why?"), ("ann", "use fewer words")]);
-    assert_eq!(seen.remarks[1].place.as_deref(), Some("done.md:1"));
+    assert_eq!(seen.comments[1].place.as_deref(), Some("done.md:1"));
 }
 
 #[tokio::test]
@@ -85,9 +96,9 @@ async fn every_comment_is_heard_and_of_too_many_the_newest() {
     let say = |numbers: std::ops::Range<u32>| {
         scene.github.book(|book| numbers.for_each(|n| book.on_line("ann", "OWNER", &format!("comment {n}"))));
     };
-    let heard = |seen: &Sighting| {
-        let text = |remark: Option<&Remark>| remark.map(|remark| remark.text.clone()).unwrap_or_default();
-        (seen.remarks.len(), text(seen.remarks.first()), text(seen.remarks.last()))
+    let heard = |seen: &PullRequestReport| {
+        let text = |remark: Option<&ReviewComment>| remark.map(|remark| remark.text.clone()).unwrap_or_default();
+        (seen.comments.len(), text(seen.comments.first()), text(seen.comments.last()))
     };
 
     say(0..130);
@@ -109,7 +120,7 @@ async fn of_a_conversation_without_end_the_beginning_and_the_end_are_read() {
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    assert_eq!(seen.remarks.iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(), ["one last thing"]);
+    assert_eq!(seen.comments.iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(), ["one last thing"]);
     assert_eq!(scene.github.heard(&Method::GET, "/issues/1/comments").len(), 20);
 }
 
@@ -125,7 +136,7 @@ async fn a_check_on_a_later_page_counts_too() {
 
     let seen = scene.forge.look(1).await.unwrap();
 
-    assert_eq!(seen.remarks.iter().map(|remark| remark.from.as_str()).collect::<Vec<_>>(), ["fails"]);
+    assert_eq!(seen.comments.iter().map(|remark| remark.from.as_str()).collect::<Vec<_>>(), ["fails"]);
 }
 
 #[tokio::test]
@@ -148,7 +159,7 @@ async fn a_log_that_is_kept_at_an_address_inside_is_not_fetched() {
 
         let seen = scene.forge.look(1).await.unwrap();
 
-        assert_eq!(seen.remarks[0].text, "\nsrc/lib.rs:3: unused variable", "{address}");
+        assert_eq!(seen.comments[0].text, "\nsrc/lib.rs:3: unused variable", "{address}");
     }
     let called = tokio::time::timeout(std::time::Duration::from_millis(200), inside.accept()).await;
     assert!(called.is_err(), "somebody called: {called:?}");
@@ -178,8 +189,8 @@ async fn a_merge_and_a_closing_by_hand_are_seen() {
     scene.github.book(|book| book.merge_by_hand());
     closed.github.book(|book| book.close());
 
-    let merged = Standing::Merged { merge: Some(scene.main()), by: Some("ann".to_owned()) };
-    let expected = Sighting { number: 1, standing: merged, head: sha, remarks: Vec::new() };
+    let merged = PullRequestState::Merged { merge: Some(scene.main()), by: Some("ann".to_owned()) };
+    let expected = PullRequestReport { number: 1, pull_request: merged, head: sha, comments: Vec::new() };
     assert_eq!(scene.forge.look(1).await, Ok(expected));
-    assert_eq!(closed.forge.look(1).await.unwrap().standing, Standing::Closed);
+    assert_eq!(closed.forge.look(1).await.unwrap().pull_request, PullRequestState::Closed);
 }

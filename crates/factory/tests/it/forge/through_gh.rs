@@ -6,21 +6,21 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use factory::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, Merging};
+use factory::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
 use http::Method;
 
-use super::standin::TOKEN;
+use super::fake_github::TOKEN;
 use super::{Scene, proposal};
 use crate::stage::{clock, job, myself_as, notes, role_arguments};
 
-/// A script that stands for `gh`, with a home in which its login is.
+/// A script that plays `gh`, with a home that holds its credential.
 fn gh(scene: &Scene) -> GhConfig {
     let home = scene.remote.path("gh-home");
     fs::create_dir(&home).unwrap();
     fs::write(home.join("login"), format!("{} {TOKEN}", scene.github.address)).unwrap();
     let myself = myself_as("forge::through_gh::plays_gh");
     let myself: Vec<_> = myself.iter().map(|part| format!("'{}'", part.to_str().unwrap())).collect();
-    // The test harness says a few words of its own first.
+    // The test harness prints its own lines first.
     let script = format!("#!/bin/sh\n{} \"$@\" | sed -n '/^HTTP/,$p'\n", myself.join(" "));
     let program = scene.remote.path("gh");
     fs::write(&program, script).unwrap();
@@ -59,9 +59,9 @@ async fn a_pull_request_is_opened_spoken_on_looked_at_and_merged_through_gh() {
     };
     let merging = forge.merge(&order).await;
 
-    assert_eq!((scene.github.pulls().len(), first.remarks.len(), &first), (1, 1, &second));
+    assert_eq!((scene.github.pulls().len(), first.comments.len(), &first), (1, 1, &second));
     assert_eq!(scene.github.heard(&Method::GET, "/check-runs").last().unwrap().status, 304);
-    assert_eq!(merging, Ok(Merging::Merged));
+    assert_eq!(merging, Ok(MergeOutcome::Merged));
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! Stations with an engine that plays Claude Code: windows that are used up, conversations that go on, and what people see.
+//! Workers with an engine that plays Claude Code: exhausted usage windows, resumed conversations, and the live view.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, StationSettings};
+use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, WorkerSettings};
 use protocol::Progress;
 
 use super::fleet::{Fleet, Line};
@@ -14,8 +14,8 @@ use super::{LONG, pr_branch};
 use crate::golden;
 use crate::stage::{Forge, PATIENCE, clock, eventually};
 
-/// A station whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
-pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
+/// A worker whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
+pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-claude"));
     let opening = "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit 0; }\n\
         for arg in \"$@\"; do case \"$arg\" in --session-id=*) how=new; id=${arg#*=};; --resume=*) how=resumed; id=${arg#*=};; esac; done\n\
@@ -159,12 +159,12 @@ async fn a_file_that_was_only_given_to_the_account_of_a_command_is_not_shown_as_
     assert_eq!((progress.doing, progress.files), (None, vec!["new.md".to_owned()]));
 }
 
-/// Keeps its conversation as Claude Code does, and says whether it found it again.
+/// Keeps its conversation as Claude Code does, and reports whether it found it again.
 const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's/[^a-zA-Z0-9]/-/g')\"\n\
     [ $how = resumed ] && { echo \"$id\" | cmp -s - \"$project/$id.jsonl\" || { echo 'no conversation' >&2; exit 9; }; }\n\
     mkdir -p \"$project\"; echo \"$id\" > \"$project/$id.jsonl\"\n\
     echo \"$how\" >> history.txt\n\
-    echo \"$prompt\" | head -n 1 >> history.txt\n\
+    echo \"$prompt\" | grep -E '^(Please|You worked|An earlier run)' >> history.txt\n\
     echo \"{\\\"type\\\":\\\"system\\\",\\\"subtype\\\":\\\"init\\\",\\\"session_id\\\":\\\"$id\\\"}\"";
 
 #[tokio::test]
@@ -195,8 +195,10 @@ async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on
         "new",
         "Please.",
         "resumed",
+        "Please.",
         "You worked on this job before, in this conversation. This is a new run of it.",
         "new",
+        "Please.",
         "An earlier run worked on this job. This run is a new conversation, without the messages of that run.",
     ];
     assert_eq!(history.lines().collect::<Vec<_>>(), expected);
@@ -245,8 +247,13 @@ async fn a_conversation_goes_on_after_a_run_that_changed_no_file() {
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 
     let history = fs::read_to_string(history).unwrap();
-    let expected =
-        ["new", "Please.", "resumed", "You worked on this job before, in this conversation. This is a new run of it."];
+    let expected = [
+        "new",
+        "Please.",
+        "resumed",
+        "Please.",
+        "You worked on this job before, in this conversation. This is a new run of it.",
+    ];
     assert_eq!(history.lines().collect::<Vec<_>>(), expected);
 }
 
@@ -305,7 +312,7 @@ async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_cleaned_up_once_nobody_goes_on_with_it() {
+async fn a_conversation_is_cleaned_up_once_it_is_no_longer_needed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("tidy", &line).await;

@@ -1,4 +1,4 @@
-//! Cleaning up, beside jobs in every state and against everything that would make it delete too much [F7][I11].
+//! Clean-up, beside jobs in every state and against everything that would make it delete too much [F7][I11].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{Epoch, JobId, StageName};
-use factory::{AfterShip, Confine, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, StationSettings};
-use protocol::Client;
+use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, SandboxMode, WorkerSettings};
+use protocol::{Client, JobView};
 
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
@@ -19,17 +19,17 @@ use crate::stage::{Forge, clock, eventually, git, main, mirror_in, notes, run};
 const NO_TIME: Duration = Duration::ZERO;
 const LONG_TIME: Duration = Duration::from_hours(14 * 24);
 
-fn keeping_branches(name: &str, forge: &Forge, engine: &str) -> StationSettings {
-    StationSettings { after_ship: AfterShip::KeepBranch, ..settings(name, forge, engine) }
+fn keeping_branches(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
+    WorkerSettings { after_ship: AfterShip::KeepBranch, ..settings(name, forge, engine) }
 }
 
-fn gc(settings: &StationSettings, client: &Client, retention: Duration) -> Gc {
+fn gc(settings: &WorkerSettings, client: &Client, retention: Duration) -> Gc {
     let mut settings = settings.clone();
     settings.housekeeping.retention = retention;
     Gc::of(&settings, client.clone(), clock()).unwrap()
 }
 
-/// What went and what stayed, one line each.
+/// Removed and kept items, one line each.
 fn told(report: &GcReport, kind: GcKind) -> (Vec<String>, BTreeMap<String, String>) {
     let removed = report.removed.iter().filter(|item| item.kind == kind).map(|item| item.name.clone()).collect();
     let kept = report.kept.iter().filter(|item| item.kind == kind);
@@ -80,6 +80,28 @@ async fn what_a_shipped_job_left_goes_and_what_others_need_stays() {
 }
 
 #[tokio::test]
+async fn a_completed_run_that_was_superseded_is_kept_for_that_reason() {
+    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let line = Line::to(&fleet).await;
+    let client = fleet.enrol("again", &line).await;
+    let own = keeping_branches("again", &forge, "date +%s%N > done.md");
+    let _plant = Plant::start(own.clone(), client.clone());
+    let job = fleet.submit("").await;
+    let first = fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await.completed_sha;
+    fleet.act_with(job, "requeue", &serde_json::json!({"fresh": true})).await;
+    let is_new = |view: &JobView| view.completed_sha != first && view.promoted_sha == view.completed_sha;
+    fleet.until(job, "the commit of the second run", |view| view.completed_sha.is_some() && is_new(view)).await;
+    ship(&fleet, job).await;
+    let epoch = fleet.runs(job).await[0].epoch;
+
+    let report = gc(&own, &client, LONG_TIME).run().await.unwrap();
+
+    let kept = told(&report, GcKind::Ref).1;
+    let why = kept.get(&format!("notes: aq/run/{job}/e{epoch}")).cloned().unwrap_or_default();
+    assert!(why.ends_with("its run completed, and its job shipped the commit of another run"), "{report:#?}");
+}
+
+#[tokio::test]
 async fn a_shipped_job_whose_commit_is_not_in_the_base_branch_keeps_its_refs() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
@@ -91,7 +113,7 @@ async fn a_shipped_job_whose_commit_is_not_in_the_base_branch_keeps_its_refs() {
     ship(&fleet, job).await;
     let before = our_refs(&forge);
 
-    // Somebody takes the merge out again: the branches are the only copy.
+    // The operator reverts the merge: the branches are the only copy.
     git(&forge.remote(), &["update-ref", "refs/heads/main", begin.as_str()]);
     let report = gc(&own, &client, NO_TIME).run().await.unwrap();
 
@@ -188,7 +210,7 @@ async fn a_ref_whose_job_woke_up_during_the_deletion_is_put_back() {
     let (before, asked, answered) = (our_refs(&forge), forge.path("asked"), forge.path("answered"));
     let hook = forge.remote().join("hooks/post-receive");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    // The remote takes its time, after it has deleted and before it says so.
+    // The remote is slow between the deletion and its answer.
     let script = format!("#!/bin/sh\n[ -e '{0}' ] && exit\ntouch '{0}'\n{1}\n", asked.display(), wait_for(&answered));
     fs::write(&hook, script).unwrap();
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
@@ -291,7 +313,7 @@ async fn work_that_was_rebased_in_part_stays_and_goes_once_all_of_it_is_there() 
     ship(&fleet, job).await;
     let before = our_refs(&forge);
 
-    // A person takes the merge out, and makes one of the two commits again on top of something else.
+    // A person reverts the merge, and makes one of the two commits again on top of something else.
     git(&forge.remote(), &["update-ref", "refs/heads/main", begin.as_str()]);
     forge.commit("main", "other.md", "other\n");
     forge.commit("main", "one.md", "one\n");
@@ -319,7 +341,7 @@ async fn a_quarantined_run_stays_for_the_retention_and_its_work_is_saved_before_
     fleet.act(job, "cancel").await;
     let kept = plant.quarantined().await;
     let worktree = kept.worktree.clone().unwrap();
-    // Whoever was cancelled saved its work on the way out; take it away, so that the worktree is the only copy.
+    // The cancelled run saved its work on the way out; remove it, so that the worktree is the only copy.
     let wip = format!("refs/heads/aq/wip/{}", RunKey { job, epoch: kept.epoch.unwrap() });
     git(&forge.remote(), &["update-ref", "-d", &wip]);
 
@@ -397,7 +419,7 @@ async fn nothing_goes_while_the_coordinator_cannot_be_asked_or_does_not_know_the
 }
 
 #[tokio::test]
-async fn mirrors_and_caches_of_repositories_that_nobody_configured_go_once_they_are_idle() {
+async fn idle_mirrors_and_caches_of_unconfigured_repositories_go() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("mover", &line).await;
@@ -464,7 +486,7 @@ async fn a_station_whose_disk_is_too_full_cleans_up_first_and_takes_nothing_new(
     fleet.until(waiting, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 }
 
-/// A commit of somebody else's in a repository of its own: where its objects are, and its tree.
+/// A commit of another author in a repository of its own: where its objects are, and its tree.
 fn kept_secret(forge: &Forge) -> (std::path::PathBuf, String) {
     let secret = forge.path("secret");
     fs::create_dir(&secret).unwrap();
@@ -484,16 +506,16 @@ async fn a_clean_up_reads_what_an_agent_left_from_inside_of_the_enclosure_too() 
     let line = Line::to(&fleet).await;
     let (objects, tree) = kept_secret(&forge);
     let mut fetched = Vec::new();
-    for (name, confine) in [("open", Confine::Off), ("closed", Confine::Required)] {
+    for (name, confine) in [("open", SandboxMode::Off), ("closed", SandboxMode::Required)] {
         let (mirror, worktree) = forge.worktree(&forge.host(name), run(1)).await;
-        // Its commit names a tree that it has never seen, and its repository says where to borrow it from.
+        // Its commit names a tree that it does not have, and its repository names an alternate to borrow it from.
         let agent = worktree.path();
         let alternates = agent.join(".git/objects/info/alternates");
         let own = fs::read_to_string(&alternates).unwrap();
         fs::write(&alternates, format!("{own}{}\n", objects.display())).unwrap();
         let commit = git(agent, &["commit-tree", "-m", "Mine", "-p", "HEAD", &tree]);
         git(agent, &["update-ref", "HEAD", &commit]);
-        let settings = StationSettings { confine, ..settings(name, &forge, "true") };
+        let settings = WorkerSettings { confine, ..settings(name, &forge, "true") };
 
         gc(&settings, &fleet.enrol(name, &line).await, NO_TIME).dry_run().await.unwrap();
 

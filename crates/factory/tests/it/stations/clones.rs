@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use domain::StageName;
-use factory::{RepoConfig, StationSettings};
+use factory::{RepoConfig, WorkerSettings};
 use protocol::AlertCode;
 
 use super::fleet::{Fleet, Line};
@@ -19,13 +19,13 @@ fn clone_of(forge: &Forge, name: &str) -> PathBuf {
     clone
 }
 
-/// What an operator would notice in a clone: its branches, what is checked out, and files that differ.
+/// What the operator would notice in a clone: its branches, what is checked out, and files that differ.
 fn seen_in(clone: &Path) -> [String; 3] {
     let branches = git(clone, &["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/main"]);
     [branches, git(clone, &["symbolic-ref", "HEAD"]), git(clone, &["status", "--porcelain"])]
 }
 
-fn at(mut settings: StationSettings, url: &Path) -> StationSettings {
+fn at(mut settings: WorkerSettings, url: &Path) -> WorkerSettings {
     settings.repos = [(notes(), RepoConfig::at(url.to_str().unwrap(), main()))].into();
     settings
 }

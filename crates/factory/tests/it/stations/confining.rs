@@ -1,11 +1,11 @@
-//! What an agent under the factory's own account can reach, where the kernel draws a line [T8].
+//! What an agent under the factory's own account can access inside the sandbox [T8].
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::SystemEntropy;
-use factory::{Confine, Confinement, ForgeConfig, RepoConfig, Repository, Station, StationError, StationSettings};
+use clock::SystemEntropy;
+use factory::{ForgeConfig, RepoConfig, Repository, SandboxMode, SandboxSummary, Worker, WorkerError, WorkerSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -14,11 +14,11 @@ use crate::stage::{Forge, clock, closed_place, git, main, myself_as};
 
 const CANARY: &str = "canary-3b9e07";
 
-/// `false` with a loud word where the kernel draws no line.
+/// `false` with a warning where the kernel has no sandbox.
 pub(super) fn can_be_confined() -> bool {
-    match Confine::Required.in_force() {
-        Confinement::Kernel(_) => true,
-        Confinement::None(why) => {
+    match SandboxMode::Required.in_force() {
+        SandboxSummary::Kernel(_) => true,
+        SandboxSummary::None(why) => {
             eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
             false
         }
@@ -26,7 +26,7 @@ pub(super) fn can_be_confined() -> bool {
 }
 
 /// Secrets where a factory and a coordinator have theirs, and the work of another job.
-fn with_secrets(forge: &Forge, mut settings: StationSettings) -> StationSettings {
+fn with_secrets(forge: &Forge, mut settings: WorkerSettings) -> WorkerSettings {
     let (state, data) = (settings.state.clone(), forge.path("data"));
     let other = state.join("worktrees/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a-e1");
     for folder in [&data, &other, &state.join("outbox"), &state.join("sessions/claude/other")] {
@@ -39,12 +39,12 @@ fn with_secrets(forge: &Forge, mut settings: StationSettings) -> StationSettings
     }
     settings.forge = ForgeConfig { token_file: Some(token), ..ForgeConfig::default() };
     settings.hidden = vec![data];
-    settings.confine = Confine::Required;
+    settings.confine = SandboxMode::Required;
     settings
 }
 
-/// Programs and settings where somebody could plant others, and a folder that is open among others that are not.
-fn with_plants(forge: &Forge, elsewhere: &Path, mut settings: StationSettings) -> StationSettings {
+/// Programs and settings that an agent could replace, and an open directory among closed ones.
+fn with_plants(forge: &Forge, elsewhere: &Path, mut settings: WorkerSettings) -> WorkerSettings {
     for folder in [forge.path("bin"), elsewhere.join("open")] {
         fs::create_dir_all(folder).unwrap();
     }
@@ -102,7 +102,7 @@ async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let state = forge.path(name);
-    // Not where temporary files are, which everybody writes to.
+    // Not in the temporary directories, which are writable for all accounts.
     let elsewhere = closed_place();
     let engine = attacker(&forge, &state, elsewhere.path());
     let own = with_plants(&forge, elsewhere.path(), with_secrets(&forge, settings(name, &forge, &engine)));
@@ -164,7 +164,7 @@ async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
     git(&secret, &["add", "-A"]);
     git(&secret, &["commit", "--quiet", "-m", "Of another product"]);
     let tree = git(&secret, &["rev-parse", "HEAD^{tree}"]);
-    // Its commit names a tree that it has never seen, and its repository says where to borrow it from.
+    // Its commit names a tree that it does not have, and its repository names an alternate to borrow it from.
     let engine = format!(
         "printf 'tree {tree}\\nparent %s\\nauthor A <a@b> 1 +0000\\ncommitter A <a@b> 1 +0000\\n\\nx\\n' $(git rev-parse HEAD) > c\n\
          git update-ref HEAD $(git hash-object -t commit -w c); rm c\n\
@@ -185,19 +185,19 @@ async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
 
 #[tokio::test]
 async fn a_factory_that_must_confine_its_agents_does_not_share_an_ssh_agent_with_them() {
-    // From this version on the kernel keeps them from its socket.
-    let is_shared = match Confine::Required.in_force() {
-        Confinement::Kernel(means) => !means.name.contains("ABI 9"),
-        Confinement::None(_) => return assert!(!can_be_confined()),
+    // From this ABI on the kernel blocks its socket.
+    let is_shared = match SandboxMode::Required.in_force() {
+        SandboxSummary::Kernel(means) => !means.name.contains("ABI 9"),
+        SandboxSummary::None(_) => return assert!(!can_be_confined()),
     };
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = settings("sharing", &forge, "true");
     own.git.ssh_auth_sock = Some(forge.path("agent.sock"));
-    own.confine = Confine::Required;
+    own.confine = SandboxMode::Required;
 
-    let opened = Station::open(own, fleet.enrol("sharing", &line).await, clock(), Arc::new(SystemEntropy));
+    let opened = Worker::open(own, fleet.enrol("sharing", &line).await, clock(), Arc::new(SystemEntropy));
 
-    let refused = matches!(opened.err(), Some(StationError::NotConfined(why)) if why.contains("ssh agent"));
+    let refused = matches!(opened.err(), Some(WorkerError::NotConfined(why)) if why.contains("ssh agent"));
     assert_eq!(refused, is_shared);
 }

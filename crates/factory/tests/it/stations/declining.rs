@@ -1,4 +1,4 @@
-//! Offers that a factory cannot take are declined, and taken once it can (row 33).
+//! Offers that a factory cannot accept are declined, and accepted once it can (row 33).
 
 use std::fs;
 
@@ -18,7 +18,7 @@ async fn offers_are_declined_until_run_records_can_be_written() {
     let records = settings.state.join("runs");
     let plant = Plant::start(settings, client);
     fleet.until_seats("mac", 1).await;
-    // A file in the place of the directory refuses every record, as a full disk does, to root as well.
+    // A file in the place of the directory makes every write of a record fail, as a full disk does, for root as well.
     fs::remove_dir(&records).unwrap();
     fs::write(&records, "").unwrap();
 

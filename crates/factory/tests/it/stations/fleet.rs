@@ -1,19 +1,19 @@
-//! A real coordinator behind its HTTP server, and a line to it that can break.
+//! A real coordinator behind its HTTP server, and a flaky proxy to it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::{SystemClock, SystemEntropy};
 use broker::Embedded;
+use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
-    AlertCode, AlertList, Client, Endpoint, Enroll, Explained, FactoryView, JobDetail, JobView, Network, Progress,
-    RunEvidence, Submit, Submitted, Trust,
+    AlertCode, AlertList, Client, Endpoint, EnrolRequest, FactoryView, HttpTransport, JobDetail, JobExplanation,
+    JobView, Progress, RunEvidence, SubmitRequest, SubmitResponse, Trust,
 };
 use server::{Options, Server};
-use store::{DirectoryLogs, Sqlite};
+use store::{DirectoryLogs, SqliteStore};
 use tempfile::TempDir;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -34,7 +34,7 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// A coordinator whose leases last this long, and who waits for nobody else for long either.
+    /// A coordinator with leases of this length, and short timeouts otherwise.
     pub(crate) async fn start(lease_ttl: Duration) -> Self {
         Self::start_with(lease_ttl, |_| {}).await
     }
@@ -44,14 +44,14 @@ impl Fleet {
         Self::start_by(Arc::new(SystemClock::new()), lease_ttl, change).await
     }
 
-    /// The same, by a clock of the test's own.
+    /// The same, with the test's own clock.
     pub(crate) async fn start_by(
         clock: Arc<dyn Clock>,
         lease_ttl: Duration,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(Sqlite::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
         let ports = Ports {
             jobs: Arc::clone(&store) as _,
             history: Arc::clone(&store) as _,
@@ -105,45 +105,51 @@ impl Fleet {
         }
     }
 
-    /// A client with a new factory's own token, by way of `line`.
+    /// A client with a new factory's own token, through the proxy `line`.
     pub(crate) async fn enrol(&self, name: &str, line: &Line) -> Client {
         client(&format!("http://{}", line.address), &self.factory_token(name).await)
     }
 
-    /// The same, by way of a network of the test's own.
-    pub(crate) async fn enrol_over(&self, name: &str, network: Arc<dyn Network>) -> Client {
+    /// The same, through a network of the test's own.
+    pub(crate) async fn enrol_over(&self, name: &str, network: Arc<dyn HttpTransport>) -> Client {
         let endpoint = endpoint(&format!("http://{}", self.address), &self.factory_token(name).await);
         Client::over(network, endpoint).unwrap()
     }
 
     async fn factory_token(&self, name: &str) -> String {
         let join = self.coordinator.join_token(name.parse().unwrap()).await.unwrap();
-        let request = Enroll { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
+        let request =
+            EnrolRequest { join_token: join.reveal().to_owned(), factory_id: name.parse().unwrap(), nonce: None };
         let enrolled = self.coordinator.enroll(&request).await.unwrap();
         enrolled.token
     }
 
     pub(crate) async fn submit(&self, front_matter: &str) -> JobId {
         let body_md = format!("---\ntitle: Write it down\nrepo: notes\n{front_matter}---\nPlease.\n");
-        let request = Submit { body_md, ..Submit::default() };
-        let submitted: Submitted = self.admin.post("/jobs", &request).await.unwrap();
+        let request = SubmitRequest { body_md, ..SubmitRequest::default() };
+        let submitted: SubmitResponse = self.admin.post("/jobs", &request).await.unwrap();
         submitted.job.id
     }
 
-    /// Switches the whole fleet.
+    /// Sets the mode of the whole fleet.
     pub(crate) async fn switch(&self, mode: Mode) {
         self.admin.set_mode(None, Some(mode)).await.unwrap();
     }
 
-    /// Has a factory take nothing new.
+    /// Drains a factory.
     pub(crate) async fn drain(&self, factory: &str) {
         let path = format!("/factories/{factory}/drain");
         let _: FactoryView = self.admin.post(&path, &serde_json::json!({ "draining": true })).await.unwrap();
     }
 
     pub(crate) async fn act(&self, job: JobId, action: &str) {
+        self.act_with(job, action, &serde_json::json!({})).await;
+    }
+
+    /// The same with options.
+    pub(crate) async fn act_with(&self, job: JobId, action: &str, options: &serde_json::Value) {
         let path = format!("/jobs/{job}/actions/{action}");
-        let _: JobView = self.admin.post(&path, &serde_json::json!({})).await.unwrap();
+        let _: JobView = self.admin.post(&path, options).await.unwrap();
     }
 
     pub(crate) async fn job(&self, job: JobId) -> JobView {
@@ -151,8 +157,8 @@ impl Fleet {
         detail.job
     }
 
-    /// What a job's agent is doing.
-    pub(crate) async fn explain(&self, job: JobId) -> Explained {
+    /// The activity of a job's agent.
+    pub(crate) async fn explain(&self, job: JobId) -> JobExplanation {
         self.admin.get(&format!("/jobs/{job}/explain")).await.unwrap()
     }
 
@@ -191,7 +197,7 @@ impl Fleet {
         }
     }
 
-    /// What a factory says about its first engine.
+    /// A factory's report about its first engine.
     pub(crate) async fn engine(&self, factory: &str) -> Option<EngineHealth> {
         let view: Result<FactoryView, _> = self.admin.get(&format!("/factories/{factory}")).await;
         view.ok()?.engines.into_iter().next()
@@ -235,7 +241,7 @@ impl Drop for Fleet {
     }
 }
 
-/// A line to the coordinator that can break.
+/// A flaky proxy to the coordinator.
 pub(crate) struct Line {
     pub(crate) address: SocketAddr,
     wire: watch::Sender<Wire>,
@@ -246,9 +252,9 @@ pub(crate) struct Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wire {
     Whole,
-    /// Connections break, new ones are hung up on.
+    /// Connections break, new ones are closed.
     Cut,
-    /// Connections stay, and nothing comes through.
+    /// Connections stay, and no data passes.
     Dead,
 }
 
@@ -263,17 +269,17 @@ impl Line {
         Self { address, wire, calls, _carrying: carrying }
     }
 
-    /// Waits until somebody tries to call.
+    /// Waits for a connection attempt.
     pub(crate) async fn until_called(&self) {
         assert!(tokio::time::timeout(PATIENCE, self.calls.notified()).await.is_ok(), "nobody calls");
     }
 
-    /// Breaks it so that everybody notices.
+    /// Breaks it with connection resets.
     pub(crate) fn cut(&self) {
         self.wire.send_replace(Wire::Cut);
     }
 
-    /// Breaks it so that nobody notices.
+    /// Breaks it silently: connections stay open without data.
     pub(crate) fn silence(&self) {
         self.wire.send_replace(Wire::Dead);
     }

@@ -1,4 +1,5 @@
-//! A factory whose state disk is full: it is reported, takes no work, and goes on by itself once there is space (row 33).
+//! A factory whose state disk is full: it is reported, accepts no work, and resumes by itself once there is space (row
+//! 33).
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,7 +20,7 @@ const MIB: u64 = 1024 * 1024;
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
-    /// `None` with a loud word where this user may not mount one.
+    /// `None` with a warning where this user may not mount one.
     fn mount() -> Option<Self> {
         let place = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"]).arg(place.path()).output();
@@ -71,7 +72,7 @@ async fn a_full_state_disk_is_reported_and_recovers() {
 
     disk.fill();
     let message = fleet.until_alert(AlertCode::DiskFull, true).await.unwrap();
-    // Its record says that it runs, and the disk does not take another.
+    // Its record shows it as running, and the disk accepts no other.
     fleet.act(first, "cancel").await;
     let next = fleet.submit("retry: {max: 1}\n").await;
     fleet.until_alert(AlertCode::Unplaceable, true).await;

@@ -1,9 +1,9 @@
-//! Time that a machine which stalls cannot use up.
+//! A clock that does not advance while the machine stalls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::ManualClock;
+use clock::ManualClock;
 use domain::Clock;
 use tokio::task::JoinSet;
 
@@ -12,11 +12,11 @@ use crate::stage::{becomes_so, clock};
 /// Finer than anything that is timed by it.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long the machine has to do what one step of time asks for.
+/// How long the machine has for the work of one step of time.
 const STEP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time that goes at the machine's own pace until it is stopped, and afterwards only as far as a test says. Whoever
-/// stalls makes it stand still, because nothing is made up for.
+/// A clock that runs in real time until it is stopped, and afterwards only as far as a test moves it. A stall makes it
+/// stand still, because lost time is not caught up.
 pub(crate) struct Hours {
     clock: ManualClock,
     passing: JoinSet<()>,
@@ -45,17 +45,17 @@ impl Hours {
         Arc::new(self.clock.clone())
     }
 
-    /// Lets no more of it pass.
+    /// Stops the clock.
     pub(crate) fn stop(&mut self) {
         self.passing.abort_all();
     }
 
-    /// Moves on to a moment, unless it is over already.
+    /// Advances to a moment, unless it has passed.
     pub(crate) fn pass_until(&self, moment: Duration) {
         self.clock.advance(moment.saturating_sub(self.clock.monotonic()));
     }
 
-    /// Moves on step by step until something is so, and never beyond a moment. Says whether it became so.
+    /// Advances step by step until a condition holds, and never beyond a moment. Returns whether it held.
     pub(crate) async fn step_until(&self, moment: Duration, step: Duration, is_so: impl Fn() -> bool) -> bool {
         while !becomes_so(STEP_PATIENCE, &is_so).await {
             if self.clock.monotonic() + step > moment {

@@ -1,11 +1,11 @@
-//! What an agent can reach: under the factory's own account, and under another [T8].
+//! What an agent can access: under the factory's own account, and under another [T8].
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use domain::StageName;
-use factory::{Account, RepoConfig, Secrets, StationSettings};
+use factory::{Account, RepoConfig, Secrets, WorkerSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -13,7 +13,7 @@ use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, eventually, finish, guarded, myself_as, roomy, shell};
 use tokio_util::sync::CancellationToken;
 
-/// An account that every machine has and nobody uses.
+/// An account that exists on every machine and is unused.
 const STRANGER: &str = "nobody";
 
 /// Secrets in the places where a factory has some.
@@ -21,7 +21,7 @@ const TOKEN: &str = "canary-of-the-coordinator-5f1c";
 const PASSWORD: &str = "canary-of-the-forge-77aa";
 const CREDENTIAL: &str = "canary-of-another-product-91be";
 
-/// The other account, or `None` with a loud word where this user cannot become another.
+/// The other account, or `None` with a warning where this user cannot switch accounts.
 fn stranger() -> Option<Account> {
     match Account::named(STRANGER) {
         Ok(account) => Some(account),
@@ -38,7 +38,7 @@ fn let_others_in(forge: &Forge) {
 }
 
 /// An engine that prints and keeps everything that it can read of the factory: its own environment, those of the
-/// processes above it, its home, the factory's folder, git's settings, open files.
+/// processes above it, its home, the factory's directory, git's settings, open files.
 fn dump(forge: &Forge) -> String {
     format!(
         "{{ env; above=$$\n\
@@ -55,7 +55,7 @@ fn dump(forge: &Forge) -> String {
 }
 
 /// Settings with a secret in every place, and a second repository whose address holds one.
-fn with_secrets(mut settings: StationSettings) -> StationSettings {
+fn with_secrets(mut settings: WorkerSettings) -> WorkerSettings {
     let url = format!("https://me:{PASSWORD}@127.0.0.1:9/other.git");
     settings.repos.insert("other".parse().unwrap(), RepoConfig::at(url, "main".parse().unwrap()));
     settings.secrets = Secrets::new([TOKEN.to_owned(), CREDENTIAL.to_owned()]);
@@ -71,7 +71,7 @@ fn canaries(text: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn what_an_engine_prints_of_the_factorys_secrets_reaches_nobody() {
+async fn the_factorys_secrets_are_scrubbed_from_engine_output() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Cut in the middle of each secret, with pauses, and across lines of another stream.
@@ -222,7 +222,9 @@ async fn a_file_that_only_the_factory_can_read_is_not_taken_for_the_agents_work(
     fs::write(&own, "work").unwrap();
     std::os::unix::fs::chown(&own, Some(account.uid()), Some(account.gid())).unwrap();
 
-    let factory::Committed::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else { panic!("empty") };
+    let factory::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+        panic!("empty")
+    };
     mirror.push_run(&worktree, &sha).await.unwrap();
 
     assert_eq!(forge.files_at(&sha), ["own", "readme.md"]);

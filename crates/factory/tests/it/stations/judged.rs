@@ -1,10 +1,11 @@
-//! What becomes of a job when its engine fails for good, is not signed in, asks, talks too much or dies with its factory.
+//! The outcome of a job when its engine fails permanently, is not signed in, asks, prints too much or dies with its
+//! factory.
 
 use std::fs;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{EnvironmentConfig, StationSettings};
+use factory::{EnvironmentConfig, WorkerSettings};
 use protocol::AlertCode;
 
 use super::agents::{playing, stream};
@@ -17,7 +18,7 @@ async fn until_promoted(fleet: &Fleet, job: JobId) {
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 }
 
-/// Waits until the coordinator knows whether somebody is signed in.
+/// Waits until the coordinator knows whether the engine is signed in.
 async fn until_signed_in(fleet: &Fleet, factory: &str, is_signed_in: bool) -> Option<String> {
     let clock = clock();
     loop {
@@ -30,18 +31,18 @@ async fn until_signed_in(fleet: &Fleet, factory: &str, is_signed_in: bool) -> Op
     }
 }
 
-/// A login with a token.
+/// A credential with a token.
 fn login_with(token: &str) -> String {
     format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}"}}}}"#)
 }
 
-/// An engine that takes a login only if it is `good`.
-fn with_login(forge: &Forge, name: &str) -> StationSettings {
+/// An engine that accepts a credential only if it is `good`.
+fn with_login(forge: &Forge, name: &str) -> WorkerSettings {
     with_login_or(forge, name, "real-bad-key")
 }
 
-/// The same, with what it prints for any other login.
-fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> StationSettings {
+/// The same, with its output for any other credential.
+fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> WorkerSettings {
     let home = forge.path("home");
     fs::create_dir_all(home.join(".claude")).unwrap();
     let script = format!(
@@ -184,7 +185,7 @@ async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_en
     let settings = with_login(&forge, "walled-in");
     let login = forge.path("home/.claude/.credentials.json");
     fs::write(&login, login_with("good")).unwrap();
-    // A folder in the place of a file that has to be written, as a disk that can only be read would have it.
+    // A directory in the place of a file that has to be written, as a read-only disk would have it.
     let obstacle = settings.state.join("logins.lock");
     fs::create_dir_all(&obstacle).unwrap();
     let plant = Plant::start(settings, fleet.enrol("walled-in", &line).await);
@@ -207,7 +208,7 @@ async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_en
 }
 
 #[tokio::test]
-async fn an_agent_that_spoils_its_own_folder_fails_its_own_job_and_rests_nobody() {
+async fn an_agent_that_breaks_its_home_fails_only_its_own_job() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let home = forge.path("home");
@@ -310,7 +311,7 @@ async fn an_exit_code_that_is_not_listed_fails_the_job_at_once_and_a_listed_one_
 }
 
 #[tokio::test]
-async fn a_question_parks_the_job_until_somebody_answers_and_the_agent_hears_it() {
+async fn a_question_parks_the_job_until_it_is_answered() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!(
@@ -398,7 +399,7 @@ async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next
 }
 
 #[tokio::test]
-async fn a_run_whose_proof_fails_shows_what_it_changed_and_nobody_elses_words_as_its_ending() {
+async fn a_run_that_fails_verification_shows_its_diff_and_own_ending() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant =

@@ -1,9 +1,9 @@
-//! Work that can be in no commit: it is kept, it is said, and no clean-up takes it [I11].
+//! Work that no commit can hold: it is kept, it is reported, and no clean-up removes it [I11].
 
 use std::fs;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{Gc, GcReport, LocalStage, StationSettings};
+use factory::{Gc, GcReport, LocalStage, WorkerSettings};
 use protocol::Client;
 
 use super::LONG;
@@ -11,15 +11,15 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, clock, eventually};
 
-/// What an agent does that clones a template and goes on working in it.
+/// An agent that clones a template and works in it.
 const TEMPLATE: &str = "git init --quiet web; echo page > web/page.html";
 
-/// And that commits it as git proposes: as a link to a commit that nobody else has.
+/// And that commits it as git proposes: as a link to a commit that exists nowhere else.
 const LINK: &str = "git -C web add -A; git -C web -c user.name=a -c user.email=a@example.org commit -qm page; \
     git add -A; git commit -qm all";
 
 /// A clean-up for which everything is old.
-async fn clean_up(own: &StationSettings, client: &Client) -> GcReport {
+async fn clean_up(own: &WorkerSettings, client: &Client) -> GcReport {
     let mut own = own.clone();
     own.housekeeping.retention = std::time::Duration::ZERO;
     Gc::of(&own, client.clone(), clock()).unwrap().run().await.unwrap()
@@ -135,7 +135,7 @@ async fn a_killed_station_that_comes_back_keeps_what_cannot_be_saved() {
 }
 
 #[tokio::test]
-async fn a_repository_that_setup_fetched_is_nobodys_work() {
+async fn a_repository_fetched_by_setup_is_not_work() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let own = with_setup(settings("ready", &forge, "echo done > done.md"), &[TEMPLATE]);

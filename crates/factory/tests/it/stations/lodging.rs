@@ -1,4 +1,4 @@
-//! Engines with an operator's login: what of it a job gets, and what comes back.
+//! Engines with an operator's credential: the part that a job gets, and what is copied back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use factory::{
-    Allowance, Bench, ClaudeEngine, EngineConfig, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
-    StationSettings,
+    Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
+    WorkerSettings,
 };
 
 use super::LONG;
@@ -20,7 +20,7 @@ const OLD: &str = r#"{"claudeAiOauth":{"accessToken":"a1","refreshToken":"r1","e
 const NEW: &str =
     r#"{"claudeAiOauth":{"accessToken":"a2","refreshToken":"r2","expiresAt":2,"scopes":["user:inference"]}}"#;
 
-/// An operator's folder with a login in it.
+/// An operator's directory with a credential in it.
 fn operators(forge: &Forge) -> PathBuf {
     let folder = forge.path("operators");
     fs::create_dir(&folder).unwrap();
@@ -28,8 +28,8 @@ fn operators(forge: &Forge) -> PathBuf {
     folder
 }
 
-/// The same station, whose engine has its login from there.
-fn with_login(mut own: StationSettings, operators: &Path) -> StationSettings {
+/// The same worker, whose engine has its credential from there.
+fn with_login(mut own: WorkerSettings, operators: &Path) -> WorkerSettings {
     for engine in own.engines.values_mut() {
         let folder = operators.to_str().unwrap().to_owned();
         engine.environment.set = [("CLAUDE_CONFIG_DIR".to_owned(), folder)].into();
@@ -37,7 +37,7 @@ fn with_login(mut own: StationSettings, operators: &Path) -> StationSettings {
     own
 }
 
-/// The names of all files below a folder.
+/// The names of all files below a directory.
 fn files_below(folder: &Path) -> Vec<String> {
     let listed = Command::new("find").arg(folder).args(["-type", "f", "-printf", "%f\n"]).output().unwrap();
     String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
@@ -115,14 +115,14 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
     let plant = Plant::start(own.clone(), client.clone());
     let job = fleet.submit("").await;
     eventually("the run", || up.exists()).await;
-    // What is on the disk of a host that stops at this moment, once its engine has refreshed the login.
+    // The disk of a host that stops at this moment, once its engine has refreshed the credential.
     let image = |name: &str| {
         let state = forge.path(name);
         fs::create_dir(&state).unwrap();
         let copied = Command::new("cp").arg("-a").arg(own.state.join("sessions")).arg(&state).status().unwrap();
         assert!(copied.success());
         fs::write(state.join(format!("sessions/claude/{job}/.credentials.json")), NEW).unwrap();
-        StationSettings { state, ..own.clone() }
+        WorkerSettings { state, ..own.clone() }
     };
     let (restarted, mut cleaned_up) = (image("restarted"), image("cleaned-up"));
     cleaned_up.housekeeping.retention = Duration::ZERO;
@@ -156,7 +156,7 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
 async fn a_program_that_does_not_start_leaves_no_login_behind() {
     let forge = Forge::new();
     let (operators, sessions) = (operators(&forge), forge.path("sessions"));
-    let bench = Bench {
+    let bench = EngineContext {
         launcher: Launcher::unguarded(clock()),
         clock: clock(),
         sessions: sessions.clone(),

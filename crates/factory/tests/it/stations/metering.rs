@@ -1,11 +1,11 @@
-//! Budgets of jobs whose engine plays Codex, which tells what it used up only at the end of its turn.
+//! Budgets of jobs whose engine plays Codex, which reports its usage only at the end of its turn.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::RunOutcome;
-use factory::{EngineConfig, EngineKind, EnvironmentConfig, StationSettings};
+use factory::{EngineConfig, EngineKind, EnvironmentConfig, WorkerSettings};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -17,7 +17,7 @@ const RECORD: &str = "rollout-2026-11-16T02-42-10-t-1.jsonl";
 
 const BUDGET: &str = "budget: { usd: 5, tokens: 100000 }\n";
 
-/// What a script that plays Codex can do. `$how` says whether its thread goes on.
+/// The functions of a script that plays Codex. `$how` tells whether its thread is resumed.
 const OPENING: &str = r#"[ "$1" = --version ] && { echo 'codex-cli 0.166.0'; exit 0; }
 how=new; for arg in "$@"; do [ "$arg" = resume ] && how=resumed; done
 cat > /dev/null
@@ -31,7 +31,7 @@ write_down() {
 }
 "#;
 
-fn playing(name: &str, forge: &Forge, script: &str) -> StationSettings {
+fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-codex"));
     fs::write(&program, format!("#!/bin/sh\n{OPENING}{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

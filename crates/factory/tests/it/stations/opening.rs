@@ -1,9 +1,9 @@
-//! What an operator opens for agents that the factory would keep from them by itself, and the other way round [T8].
+//! What the operator opens for agents that is closed by default, and the other way round [T8].
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use factory::{Confine, EngineConfig, StationSettings};
+use factory::{EngineConfig, SandboxMode, WorkerSettings};
 
 use super::LONG;
 use super::confining::can_be_confined;
@@ -11,8 +11,8 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, closed_place};
 
-/// A home with toolchains, one of them hidden on purpose, a folder of programs on the `PATH`, and a program that a link in it
-/// leads to.
+/// A home with toolchains, one of them hidden on purpose, a directory of programs on the `PATH`, and a program that a
+/// link in it leads to.
 fn home_in(place: &Path) -> PathBuf {
     let home = place.join("home");
     for folder in
@@ -35,8 +35,8 @@ fn writer(home: &Path) -> String {
     )
 }
 
-/// What an engine could write to in a home that is closed by itself, and that `open` opens for it.
-async fn written(name: &str, open: impl FnOnce(&mut StationSettings, &Path)) -> String {
+/// What an engine could write to in a home that is closed by default, and that `open` opens for it.
+async fn written(name: &str, open: impl FnOnce(&mut WorkerSettings, &Path)) -> String {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let place = closed_place();
@@ -45,7 +45,7 @@ async fn written(name: &str, open: impl FnOnce(&mut StationSettings, &Path)) -> 
     let spelled = place.path().join("spelled");
     std::os::unix::fs::symlink(&home, &spelled).unwrap();
     let mut own = settings(name, &forge, &writer(&home));
-    own.confine = Confine::Required;
+    own.confine = SandboxMode::Required;
     own.git.home = Some(home.clone());
     let path = format!("{}:{}", home.join("bin").display(), std::env::var("PATH").unwrap());
     own.environment.set.insert("PATH".to_owned(), path);
@@ -78,7 +78,7 @@ async fn toolchains_in_a_home_that_is_opened_for_writing_can_be_written_to_and_p
 #[tokio::test]
 async fn toolchains_in_an_engines_own_home_can_be_written_to_and_programs_on_the_path_cannot() {
     if can_be_confined() {
-        let own_home = |own: &mut StationSettings, home: &Path| {
+        let own_home = |own: &mut WorkerSettings, home: &Path| {
             own.engines.values_mut().for_each(|engine| engine.environment.home = Some(home.to_owned()));
         };
 
@@ -106,8 +106,8 @@ async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
         place.path().display()
     );
     let mut own = settings("curious", &forge, &script);
-    own.confine = Confine::Required;
-    // Opened as a whole by somebody who did not think of the login.
+    own.confine = SandboxMode::Required;
+    // Opened as a whole by an operator who forgot the credential.
     own.readable = vec![place.path().to_owned()];
     let mut claude = EngineConfig { program: Some("nothing-of-the-kind".to_owned()), ..EngineConfig::default() };
     claude.environment.set = [("CLAUDE_CONFIG_DIR".to_owned(), named.to_str().unwrap().to_owned())].into();
@@ -125,7 +125,7 @@ async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
 }
 
 /// What an engine has put into its work.
-async fn seen(own: StationSettings, forge: &Forge, fleet: &Fleet, line: &Line) -> Option<String> {
+async fn seen(own: WorkerSettings, forge: &Forge, fleet: &Fleet, line: &Line) -> Option<String> {
     let name = own.name.as_str().to_owned();
     let _plant = Plant::start(own, fleet.enrol(&name, line).await);
     let job = fleet.submit("engine: command\n").await;
@@ -151,7 +151,7 @@ async fn a_link_that_an_agent_left_in_its_home_hides_nothing_from_the_others() {
     std::os::unix::fs::symlink("/usr", home.join(".claude")).unwrap();
     std::os::unix::fs::symlink(&tools, home.join(".codex")).unwrap();
     let mut own = settings("linked", &forge, &format!("cat '{}/file' > seen.txt", tools.display()));
-    own.confine = Confine::Required;
+    own.confine = SandboxMode::Required;
     // Where the sources are below a temporary directory, it is in the operator's home, which is closed as a whole.
     own.readable = vec![tools];
     for engine in ["claude", "codex"] {
@@ -178,7 +178,7 @@ async fn a_link_in_an_engines_home_does_not_open_the_factorys_state() {
     std::os::unix::fs::symlink(&state, home.join(".rustup")).unwrap();
     let script = format!("cd '{}' && cat file state/canary > \"$OLDPWD/seen.txt\" 2> /dev/null; true", home.display());
     let mut own = settings("led", &forge, &script);
-    own.confine = Confine::Required;
+    own.confine = SandboxMode::Required;
     own.git.home = Some(home.clone());
     own.state = state;
     own.engines.values_mut().for_each(|engine| engine.environment.home = Some(home.clone()));
@@ -206,7 +206,7 @@ async fn a_link_that_an_agent_left_in_the_place_of_a_home_opens_nothing() {
     let script = format!("cat '{}/canary' > seen.txt 2> /dev/null; printf end >> seen.txt", operators.display());
     for (name, home) in [("in-write", open), ("in-tmp", temporary.path().join("home"))] {
         let mut own = settings(name, &forge, &script);
-        own.confine = Confine::Required;
+        own.confine = SandboxMode::Required;
         own.git.home = Some(operators.clone());
         own.writable = vec![agents.clone(), agents.join("given")];
         own.engines.values_mut().for_each(|engine| engine.environment.home = Some(home.clone()));
@@ -223,7 +223,7 @@ async fn a_setup_command_that_may_not_write_somewhere_fails_with_the_setting_to_
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = with_setup(settings("installing", &forge, "true"), &["mkdir /usr/local/lib/installed"]);
-    own.confine = Confine::Required;
+    own.confine = SandboxMode::Required;
     let _plant = Plant::start(own, fleet.enrol("installing", &line).await);
 
     let job = fleet.submit("").await;

@@ -1,4 +1,4 @@
-//! A station that is told to stop while something is being granted to it.
+//! A worker that is stopped while a lease is being granted to it.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use protocol::{Answer, Fault, Network, Trust, real_network};
+use protocol::{HttpTransport, ResponseBody, TransportError, Trust, real_network};
 use tokio_util::sync::CancellationToken;
 
 use super::LONG;
@@ -15,15 +15,15 @@ use super::fleet::Fleet;
 use super::plant::{Plant, settings};
 use crate::stage::Forge;
 
-/// The real network, on which the answer to an accept arrives after the station has said that it leaves.
+/// The real network, on which the answer to an accept arrives after the worker has reported its stop.
 struct Late {
-    real: Arc<dyn Network>,
+    real: Arc<dyn HttpTransport>,
     leaving: CancellationToken,
 }
 
 #[async_trait]
-impl Network for Late {
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault> {
+impl HttpTransport for Late {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, TransportError> {
         let is_accept = request.uri().path().ends_with("/accept");
         let is_farewell = {
             let body = request.body().clone().collect().await.unwrap().to_bytes();

@@ -1,15 +1,15 @@
-//! A station in a runtime of its own, so that it can die without a farewell.
+//! A worker in a runtime of its own, so that it can be killed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemEntropy;
+use clock::SystemEntropy;
 use domain::Clock;
 use factory::{
-    AfterShip, Confine, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits,
-    LocalStage, Polling, RepoConfig, RunRecord, Runs, Secrets, StateDir, Station, StationError, StationSettings,
+    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage,
+    Polling, RepoConfig, RunRecord, Runs, SandboxMode, Secrets, StateDir, Worker, WorkerError, WorkerSettings,
 };
 use protocol::Client;
 use tokio::runtime::Runtime;
@@ -18,53 +18,53 @@ use tokio_util::sync::CancellationToken;
 
 use crate::stage::{Forge, PATIENCE, clock, eventually, main, notes};
 
-/// What the programs of a station get between the polite and the sure end.
+/// The time between SIGTERM and SIGKILL of a worker's programs.
 pub(crate) const GRACE_MS: u64 = 200;
 
-/// A station at work.
+/// A running worker.
 pub(crate) struct Plant {
     state: PathBuf,
     stop: CancellationToken,
     runtime: Option<Runtime>,
-    running: Option<JoinHandle<Result<(), StationError>>>,
+    running: Option<JoinHandle<Result<(), WorkerError>>>,
 }
 
 impl Plant {
-    pub(crate) fn start(settings: StationSettings, client: Client) -> Self {
+    pub(crate) fn start(settings: WorkerSettings, client: Client) -> Self {
         Self::start_by(clock(), settings, client)
     }
 
-    /// The same, by a clock of the test's own.
-    pub(crate) fn start_by(clock: Arc<dyn Clock>, settings: StationSettings, client: Client) -> Self {
+    /// The same, with the test's own clock.
+    pub(crate) fn start_by(clock: Arc<dyn Clock>, settings: WorkerSettings, client: Client) -> Self {
         let state = settings.state.clone();
-        let station = Station::open(settings, client, clock, Arc::new(SystemEntropy)).unwrap();
+        let station = Worker::open(settings, client, clock, Arc::new(SystemEntropy)).unwrap();
         let stop = CancellationToken::new();
         let runtime = Runtime::new().unwrap();
         let running = runtime.spawn(station.run(stop.clone()));
         Self { state, stop, runtime: Some(runtime), running: Some(running) }
     }
 
-    /// Tells it to stop, and waits until it did.
+    /// Stops it, and waits for its end.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         self.running.take().unwrap().await.unwrap().unwrap();
         self.kill().await;
     }
 
-    /// Ends it where it stands. Nothing of it has the state folder any more when this returns.
+    /// Kills it. Its state directory is unlocked when this returns.
     pub(crate) async fn kill(mut self) {
         let runtime = self.runtime.take().unwrap();
         tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await.unwrap();
     }
 
-    /// Waits until this many reports were written down and not yet answered.
+    /// Waits until this many reports are recorded and not yet answered.
     pub(crate) async fn holds_back(&self, reports: usize) {
         let outbox = self.state.join("outbox");
         let waiting = || std::fs::read_dir(&outbox).unwrap().filter(|file| is_whole(file.as_ref().unwrap())).count();
         eventually("a report that waits", || waiting() == reports).await;
     }
 
-    /// Its state folder.
+    /// Its state directory.
     pub(crate) fn path(&self) -> &Path {
         &self.state
     }
@@ -73,7 +73,7 @@ impl Plant {
         Runs::under(&StateDir::new(&self.state).unwrap()).list().unwrap().records
     }
 
-    /// Waits until a run is kept for a person, and gives what is known about it.
+    /// Waits until a run is kept for a person, and returns its record.
     pub(crate) async fn quarantined(&self) -> RunRecord {
         let found = || self.records().into_iter().find(|record| record.stage == LocalStage::Quarantined);
         eventually("a quarantined run", || found().is_some()).await;
@@ -93,11 +93,11 @@ fn is_whole(file: &std::fs::DirEntry) -> bool {
     file.path().extension().is_some_and(|extension| extension == "json")
 }
 
-/// A station with one seat that works on the forge's repository, with a shell script for an engine.
-pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettings {
+/// A worker with one seat that works on the forge's repository, with a shell script for an engine.
+pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
     let url = forge.remote().to_str().unwrap().to_owned();
     let engine = EngineConfig { argv: ["sh", "-c", engine].map(str::to_owned).to_vec(), ..EngineConfig::default() };
-    StationSettings {
+    WorkerSettings {
         name: name.parse().unwrap(),
         seats: 1,
         engine_seats: BTreeMap::new(),
@@ -122,8 +122,8 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
         polling: Polling::default(),
         housekeeping: Housekeeping { every: None, disk_floor_bytes: 0, ..Housekeeping::default() },
         run_as: None,
-        // Engines of these tests put files beside the state folder, for the tests to find.
-        confine: Confine::Off,
+        // Engines of these tests put files beside the state directory, for the tests to find.
+        confine: SandboxMode::Off,
         hidden: Vec::new(),
         readable: Vec::new(),
         writable: Vec::new(),
@@ -133,8 +133,8 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> StationSettin
     }
 }
 
-/// The same, with commands that make a worktree ready.
-pub(crate) fn with_setup(mut settings: StationSettings, setup: &[&str]) -> StationSettings {
+/// The same, with commands that prepare a worktree.
+pub(crate) fn with_setup(mut settings: WorkerSettings, setup: &[&str]) -> WorkerSettings {
     for repo in settings.repos.values_mut() {
         repo.setup = setup.iter().map(|&command| command.to_owned()).collect();
     }

@@ -1,11 +1,11 @@
-//! Stations that ask for work, because they were told to or because offers do not get through.
+//! Workers that poll for work, by their mode or because offers do not get through.
 
 use std::fs;
 use std::time::Duration;
 
 use domain::{ClaimNonce, InstanceId, Mode, RunOutcome, StageName};
 use factory::{PollWhen, Polling};
-use protocol::{Claim, HeartbeatAnswer, PROTOCOL_VERSION};
+use protocol::{ClaimRequest, HeartbeatResponse, PROTOCOL_VERSION};
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
@@ -14,7 +14,7 @@ use crate::stage::{Forge, eventually};
 
 const OFTEN: Polling = Polling { every: Duration::from_millis(100), when: PollWhen::Told, gated: false };
 
-/// Takes jobs to their end in one mode, after the station was started in another.
+/// Completes jobs in one mode, after the worker was started in another.
 async fn works_after_a_switch_to(mode: Mode) {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
@@ -101,12 +101,12 @@ async fn row_05_what_was_claimed_and_never_heard_of_is_given_back_by_the_next_pr
         "instance": instance, "capabilities": ["os:linux", "engine:command"], "repos": ["notes"], "seatLimit": 1,
         "protocol": PROTOCOL_VERSION,
     });
-    let _: HeartbeatAnswer = client.post("/factories/heartbeat", &beat).await.unwrap();
+    let _: HeartbeatResponse = client.post("/factories/heartbeat", &beat).await.unwrap();
     let job = fleet.submit("").await;
     fs::create_dir_all(&settings.state).unwrap();
     let note = serde_json::json!({ "v": 1, "instance": instance, "nonce": nonce });
     fs::write(settings.state.join("claim.json"), note.to_string()).unwrap();
-    let claim = Claim {
+    let claim = ClaimRequest {
         factory_id: None,
         instance,
         claim_nonce: nonce,

@@ -1,4 +1,4 @@
-//! A coordinator that wants a seat back: the work is saved and given back, and goes on elsewhere [F4].
+//! A coordinator that preempts a seat: the work is saved and released, and continues elsewhere [F4].
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
-use protocol::{Answer, Directive, Fault, Network, Renewed, Trust, real_network};
+use protocol::{Directive, HttpTransport, RenewResponse, ResponseBody, TransportError, Trust, real_network};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -17,7 +17,7 @@ use crate::stage::{Forge, eventually};
 
 /// The real network, with one more directive in the next answer to a renewal.
 struct Adding {
-    real: Arc<dyn Network>,
+    real: Arc<dyn HttpTransport>,
     directive: Mutex<Option<Directive>>,
 }
 
@@ -28,13 +28,13 @@ impl Adding {
 }
 
 #[async_trait]
-impl Network for Adding {
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Answer>, Fault> {
+impl HttpTransport for Adding {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, TransportError> {
         let is_renewal = request.uri().path().ends_with("/renew");
         let response = self.real.exchange(request).await?;
         let Some(directive) = is_renewal.then(|| self.directive.lock().take()).flatten() else { return Ok(response) };
         let (head, body) = response.into_parts();
-        let mut renewed: Renewed = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
+        let mut renewed: RenewResponse = serde_json::from_slice(&body.collect().await?.to_bytes()).unwrap();
         renewed.directives.push(directive);
         let body = Full::from(serde_json::to_vec(&renewed).unwrap());
         Ok(Response::from_parts(head, body.map_err(|never| match never {}).boxed_unsync()))
@@ -52,7 +52,7 @@ async fn a_preempted_run_saves_its_work_and_another_host_goes_on_with_it() {
     let lease_epoch = fleet.until_stage(job, StageName::Building).await.lease_epoch;
     eventually("the beginning", || begun.exists()).await;
 
-    // Otherwise the job could come back to the very seat that it left.
+    // Otherwise the job could come back to the seat that it left.
     fleet.drain("first").await;
     *network.directive.lock() = Some(Directive::Preempt { job_id: job, lease_epoch });
     let run = fleet.first_run(job).await;

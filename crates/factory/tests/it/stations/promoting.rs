@@ -1,4 +1,4 @@
-//! Branches that are made when nobody wants them any more.
+//! Branches that are made after their job no longer needs them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 use crate::stage::{Forge, eventually};
 
-/// A remote that says when the branch of a pull request comes, and keeps whoever pushes waiting for a file.
+/// A remote that signals a push of a pull request's branch, and blocks the push until a file exists.
 fn slow_remote(forge: &Forge, hook: &str, is_branch: &str) {
     let path = forge.remote().join("hooks").join(hook);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -21,13 +21,13 @@ fn slow_remote(forge: &Forge, hook: &str, is_branch: &str) {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// An engine that does its work once, and then hangs for good.
+/// An engine that does its work once, and then hangs.
 fn once(marker: &Path) -> String {
     let marker = marker.display();
     format!("test -e '{marker}' && exec sleep 600; touch '{marker}'; echo done > done.md")
 }
 
-/// The work is thrown away and begun anew, while its branch is on the way.
+/// The work is discarded and started again, while its branch is being pushed.
 async fn send_round_again(fleet: &Fleet, job: JobId) {
     fleet.act(job, "cancel").await;
     fleet.act(job, "requeue").await;

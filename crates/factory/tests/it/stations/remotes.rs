@@ -1,4 +1,4 @@
-//! Remotes that go away in the midst of a run, and what comes of the work.
+//! Remotes that become unavailable during a run, and the outcome of the work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 use crate::stage::{Forge, PATIENCE, clock, eventually, git};
 
-/// Waits until a run's log says something.
+/// Waits until a run's log contains a text.
 async fn until_log_says(fleet: &Fleet, job: JobId, words: &str) {
     let clock = clock();
     loop {
@@ -66,7 +66,7 @@ async fn a_remote_that_is_away_when_a_run_begins_is_waited_for() {
     let line = Line::to(&fleet).await;
     let config = forge.remote().join("config");
     let whole = fs::read(&config).unwrap();
-    // Its server fails over this, whatever it is asked.
+    // Its server fails on this, whatever the request.
     fs::write(&config, "[broken").unwrap();
     let _plant = Plant::start(settings("early", &forge, "echo done > done.md"), fleet.enrol("early", &line).await);
     let job = fleet.submit("").await;
@@ -104,7 +104,7 @@ async fn a_remote_that_is_renamed_away_counts_no_attempt() {
     let engine = "echo done > done.md";
     let _plant = Plant::start(settings("robbed", &forge, engine), fleet.enrol("robbed", &line).await);
     fleet.until_seats("robbed", 1).await;
-    // Its directory stays: git alone finds out that it is no repository any more.
+    // Its directory stays: only git finds out that it is no repository any more.
     fs::rename(&head, &away).unwrap();
 
     let job = fleet.submit("retry: {max: 1}\n").await;
@@ -294,7 +294,7 @@ async fn what_backs_a_run_that_ends_during_an_outage_arrives_after_it() {
 async fn a_change_that_is_too_large_to_be_read_is_shown_by_its_beginning() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    // Longer than any answer of git that is taken as a whole.
+    // Longer than any output of git that is read as a whole.
     let large = forge.path("large.txt");
     let engine = format!("yes a line like any other | head -c 70000000 > large.txt; touch '{}'", large.display());
     let _plant = Plant::start(settings("large", &forge, &engine), fleet.enrol("large", &line).await);

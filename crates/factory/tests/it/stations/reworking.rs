@@ -1,4 +1,4 @@
-//! What the next run is told, what of a run is its work, and what a conflict starts.
+//! The prompt of the next run, which part of a run is its work, and what a conflict starts.
 
 use std::fs;
 
@@ -189,7 +189,7 @@ async fn a_resumed_run_merges_the_base_branch_as_it_is_now() {
     assert_ne!(moved, sha);
 }
 
-/// A completed job whose merge conflicts with what `main` has by now.
+/// A completed job whose merge conflicts with the current `main`.
 async fn conflicting(forge: &Forge, fleet: &Fleet) -> domain::JobId {
     let job = fleet.submit("").await;
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use factory::{Confine, EngineConfig, EngineKind, EnvironmentConfig, StationSettings};
+use factory::{EngineConfig, EngineKind, EnvironmentConfig, SandboxMode, WorkerSettings};
 
 use super::LONG;
 use super::confining::can_be_confined;
@@ -12,8 +12,8 @@ use super::plant::{Plant, settings};
 use crate::golden;
 use crate::stage::{Forge, closed_place};
 
-/// A station whose only engine is a script that plays Codex.
-fn playing_codex(name: &str, forge: &Forge, script: &str) -> StationSettings {
+/// A worker whose only engine is a script that plays Codex.
+fn playing_codex(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-codex"));
     let opening = "[ \"$1\" = --version ] && { echo 'codex-cli 0.166.0'; exit 0; }\ncat > /dev/null\n";
     // Beside the program: the sandbox closes the operator's home, and the checkout may be in it.
@@ -29,7 +29,7 @@ fn playing_codex(name: &str, forge: &Forge, script: &str) -> StationSettings {
         ..EngineConfig::default()
     };
     let engines = [("codex".parse().unwrap(), engine)].into();
-    StationSettings { engines, confine: Confine::Required, ..settings(name, forge, "exit 1") }
+    WorkerSettings { engines, confine: SandboxMode::Required, ..settings(name, forge, "exit 1") }
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn codex_gives_up_its_own_sandbox_only_for_one_that_keeps_it_from_writing_
     }
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    // Everybody may write to temporary folders, so that the prey is somewhere else.
+    // Temporary directories are writable for all accounts, so that the target file is elsewhere.
     let outside = closed_place();
     fs::write(outside.path().join("profile"), "untouched").unwrap();
     let script = format!(

@@ -1,11 +1,11 @@
-//! What a station cannot do, what need not change anything, and what people see while the work is proved.
+//! Missing capabilities, jobs that may be empty, and the live view during verification.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::StationSettings;
+use factory::WorkerSettings;
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
@@ -13,8 +13,8 @@ use super::plant::{Plant, settings, wait_for, with_setup};
 use super::{LONG, pr_branch};
 use crate::stage::{Forge, PATIENCE, clock, eventually, git};
 
-/// The same station, which looks around only while `eyes` is there.
-fn looking_by(mut settings: StationSettings, eyes: &Path) -> StationSettings {
+/// The same worker, which detects capabilities only while `eyes` exists.
+fn looking_by(mut settings: WorkerSettings, eyes: &Path) -> WorkerSettings {
     fs::write(eyes, "").unwrap();
     settings.tools = [("eyes".to_owned(), ["sh", "-c", &wait_for(eyes)].map(str::to_owned).to_vec())].into();
     settings

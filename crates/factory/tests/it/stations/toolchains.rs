@@ -1,7 +1,7 @@
 //! Toolchains of the operator, as jobs in the sandbox find them.
 
 use domain::StageName;
-use factory::Confine;
+use factory::SandboxMode;
 
 use super::LONG;
 use super::confining::can_be_confined;
@@ -9,7 +9,7 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
 use crate::stage::Forge;
 
-/// `false` with a loud word where there is no cargo that rustup manages.
+/// `false` with a warning where there is no cargo that rustup manages.
 fn has_rustup() -> bool {
     let answer = std::process::Command::new("rustup").arg("--version").output();
     let is_there = answer.is_ok_and(|answer| answer.status.success());
@@ -19,7 +19,7 @@ fn has_rustup() -> bool {
     is_there
 }
 
-/// An engine that writes a small crate, builds it, and tells where cargo keeps what it downloads.
+/// An engine that writes a small crate, builds it, and prints where cargo keeps its downloads.
 const ENGINE: &str = r#"set -e; mkdir src; echo target > .gitignore; echo 'fn main() {}' > src/main.rs
     printf '[package]\nname = "tiny"\nversion = "0.1.0"\nedition = "2021"\n' > Cargo.toml
     cargo build --offline --quiet; printenv CARGO_HOME > where.md"#;
@@ -38,7 +38,7 @@ async fn the_operators_cargo_builds_in_the_sandbox() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = settings("rustic", &forge, ENGINE);
-    own.confine = Confine::Required;
+    own.confine = SandboxMode::Required;
     let _plant = Plant::start(own, fleet.enrol("rustic", &line).await);
 
     let job = fleet.submit(&format!("capabilities: ['has:cargo']\nretry: {{max: 1}}\n{VERIFY}")).await;

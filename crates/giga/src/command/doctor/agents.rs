@@ -1,8 +1,8 @@
-//! What keeps agents from what is not theirs.
+//! Checks of the sandbox of agents.
 
 use std::path::PathBuf;
 
-use factory::{Confine, Confinement};
+use factory::{SandboxMode, SandboxSummary};
 
 use crate::config::FactoryConfig;
 
@@ -10,7 +10,7 @@ use super::check::Check;
 
 /// Whom everything on the machine obeys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Runner {
+enum RunAccount {
     Root,
     Anybody,
 }
@@ -21,11 +21,11 @@ const ANOTHER_ACCOUNT: &str =
 /// What keeps agents from the factory's own files?
 pub(super) fn confinement(factory: &FactoryConfig) -> Check {
     let confine = factory.confine.value;
-    let runner = if rustix::process::geteuid().is_root() { Runner::Root } else { Runner::Anybody };
+    let runner = if rustix::process::geteuid().is_root() { RunAccount::Root } else { RunAccount::Anybody };
     judged(confine, confine.in_force(), factory.run_as.value.as_deref(), runner)
 }
 
-/// Is everything there that the configuration opens to them? What is not they cannot make.
+/// Checks that all paths exist that the configuration opens to them: they cannot create missing ones.
 pub(super) fn opened(factory: &FactoryConfig) -> Vec<Check> {
     let missing = |(setting, path): (&str, &PathBuf)| {
         let found = format!("`{setting}` opens {}, which is not there", path.display());
@@ -35,30 +35,30 @@ pub(super) fn opened(factory: &FactoryConfig) -> Vec<Check> {
     read.chain(factory.write.value.iter().map(|path| ("write", path))).filter_map(missing).collect()
 }
 
-fn judged(confine: Confine, found: Confinement, account: Option<&str>, runner: Runner) -> Check {
+fn judged(confine: SandboxMode, found: SandboxSummary, account: Option<&str>, runner: RunAccount) -> Check {
     match (found, account, runner) {
-        (Confinement::None(why), ..) if confine == Confine::Required => {
+        (SandboxSummary::None(why), ..) if confine == SandboxMode::Required => {
             Check::fail("agents", "they must be confined and cannot be: no factory starts here", why)
         }
-        (Confinement::None(why), Some(account), _) => {
+        (SandboxSummary::None(why), Some(account), _) => {
             Check::ok("agents", format!("confined by account `{account}` alone: {why}"))
         }
-        (Confinement::None(why), None, Runner::Root) => {
+        (SandboxSummary::None(why), None, RunAccount::Root) => {
             let found = "not confined, and root: they can read and change everything on this machine";
             Check::warn("agents", found, format!("{why}; {ANOTHER_ACCOUNT}"))
         }
-        (Confinement::None(why), None, Runner::Anybody) => {
+        (SandboxSummary::None(why), None, RunAccount::Anybody) => {
             Check::warn("agents", "not confined: they can read what this account can, tokens among it", why)
         }
-        (Confinement::Kernel(means), Some(account), _) => {
+        (SandboxSummary::Kernel(means), Some(account), _) => {
             Check::ok("agents", format!("confined by {means}, and account `{account}`"))
         }
-        (Confinement::Kernel(means), None, Runner::Root) => {
+        (SandboxSummary::Kernel(means), None, RunAccount::Root) => {
             let found = format!("confined by {means}, but root, whom the kernel confines only in part");
             let gap = means.gap.map(|gap| format!("{gap}; ")).unwrap_or_default();
             Check::warn("agents", found, format!("{gap}{ANOTHER_ACCOUNT}"))
         }
-        (Confinement::Kernel(means), None, Runner::Anybody) => {
+        (SandboxSummary::Kernel(means), None, RunAccount::Anybody) => {
             let found = format!("confined by {means}");
             match means.gap {
                 Some(gap) => Check::warn("agents", format!("{found}, in part"), gap),
@@ -70,19 +70,19 @@ fn judged(confine: Confine, found: Confinement, account: Option<&str>, runner: R
 
 #[cfg(test)]
 mod tests {
-    use factory::Means;
+    use factory::SandboxBackend;
 
     use super::super::check::Verdict;
     use super::*;
 
-    fn kernel(gap: Option<&str>) -> Confinement {
-        Confinement::Kernel(Means { name: "landlock, ABI 2".to_owned(), gap: gap.map(str::to_owned) })
+    fn kernel(gap: Option<&str>) -> SandboxSummary {
+        SandboxSummary::Kernel(SandboxBackend { name: "landlock, ABI 2".to_owned(), gap: gap.map(str::to_owned) })
     }
 
     #[test]
     fn root_without_another_account_is_pointed_out_and_most_of_all_where_nothing_confines_it() {
-        let off = || Confinement::None("`confine` is off".to_owned());
-        let judged = |found, account| judged(Confine::Auto, found, account, Runner::Root);
+        let off = || SandboxSummary::None("`confine` is off".to_owned());
+        let judged = |found, account| judged(SandboxMode::Auto, found, account, RunAccount::Root);
 
         let (open, confined, account) = (judged(off(), None), judged(kernel(None), None), judged(off(), Some("agent")));
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_kernel_that_confines_in_part_is_told_with_its_gap() {
-        let judged = |found| judged(Confine::Auto, found, None, Runner::Anybody);
+        let judged = |found| judged(SandboxMode::Auto, found, None, RunAccount::Anybody);
 
         let (whole, in_part) = (judged(kernel(None)), judged(kernel(Some("they can empty files"))));
 

@@ -1,8 +1,8 @@
-//! One thing that was looked at.
+//! The result of one check.
 
 use serde::Serialize;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     /// What.

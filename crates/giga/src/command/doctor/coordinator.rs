@@ -3,13 +3,13 @@
 use protocol::{AlertCode, AlertList, Health, JobList, PROTOCOL_VERSION};
 
 use crate::api::{connect, connect_as_nobody};
+use crate::compose;
 use crate::config::{Config, Origin};
 use crate::failure::Failure;
-use crate::fleet;
 
 use super::check::Check;
 
-/// Asks the coordinator, and looks at what one would be started with.
+/// Queries the coordinator, and checks the settings that one would be started with.
 pub(super) async fn examine(config: &Config) -> Vec<Check> {
     let mut checks = Vec::from_iter(listener(config));
     match health(config).await {
@@ -66,7 +66,7 @@ fn unreachable(config: &Config, failure: &Failure) -> Check {
     if config.client.stopped.is_some() {
         return Check::warn("coordinator", failure.message(), "start it with `giga up`");
     }
-    let of_factory = fleet::factory_address(config, &config.factory.state.value);
+    let of_factory = compose::factory_address(config, &config.factory.state.value);
     match config.client.api.origin {
         Origin::Default if of_factory != config.client.api.value => {
             let text =

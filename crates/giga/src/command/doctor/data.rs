@@ -1,4 +1,4 @@
-//! The data folder: who can read it, is there room, is the database ours?
+//! Checks of the data directory: access, free space, and whether the database is ours.
 
 use std::fs;
 use std::io::{self, Read};
@@ -25,7 +25,7 @@ const APPLICATION_ID_AT: usize = 68;
 const APPLICATION_ID: [u8; 4] = *b"GIGA";
 const HEADER_LEN: usize = 100;
 
-/// Looks at the data folder and what is in it.
+/// Checks the data directory and its content.
 pub(super) fn examine(config: &Config) -> Vec<Check> {
     let folder = config.data.path();
     let mut checks = vec![permissions(folder), room(folder)];
@@ -118,7 +118,7 @@ fn integrity(path: &Path) -> Option<Check> {
     })
 }
 
-/// What the record beside the store says.
+/// The record beside the store.
 fn record(path: &Path) -> Option<Check> {
     match store::read_record(path) {
         Ok(None) => None,

@@ -1,22 +1,22 @@
-//! Whether agents here have somebody to pay for them.
+//! Whether agents on this machine have a usable credential.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, EngineName};
-use factory::{Bench, Launcher, Login, Presence, Prices, presences};
+use factory::{EngineContext, Launcher, LoginState, Presence, Prices, presences};
 
+use crate::compose::station_settings;
 use crate::config::Config;
-use crate::fleet::station_settings;
 use crate::programs;
 
 use super::check::Check;
 
-/// Is somebody signed in, as agents need it? What cannot be told is not mentioned.
+/// Whether each engine has a credential that agents can use. An unknown state is not reported.
 pub(super) async fn examine(config: &Config) -> Vec<Check> {
     let (factory, clock) = (&config.factory, Arc::new(SystemClock::new()) as Arc<dyn Clock>);
-    let bench = Bench {
+    let bench = EngineContext {
         launcher: Launcher::unguarded(Arc::clone(&clock)),
         clock,
         sessions: factory.state.value.join("sessions"),
@@ -24,7 +24,7 @@ pub(super) async fn examine(config: &Config) -> Vec<Check> {
         empty_home: PathBuf::from("/"),
         open: station_settings(config).map(|settings| settings.open_to_agents()).unwrap_or_default(),
     };
-    // A command line that is none is told elsewhere.
+    // Another check reports an invalid command line.
     let presences = presences(&factory.engines.value, &bench).await.unwrap_or_default();
     let is_configured = |name: &EngineName| factory.engines.value.contains_key(name);
     presences.into_iter().filter_map(|(name, presence)| check(&name, presence, is_configured(&name))).collect()
@@ -32,14 +32,14 @@ pub(super) async fn examine(config: &Config) -> Vec<Check> {
 
 fn check(name: &EngineName, presence: Presence, is_configured: bool) -> Option<Check> {
     match presence {
-        Presence::Ready { login: Login::SignedIn, .. } => Some(Check::ok("login", format!("`{name}` has one"))),
-        Presence::Ready { login: Login::SignedOut { why }, .. } => {
+        Presence::Ready { login: LoginState::SignedIn, .. } => Some(Check::ok("login", format!("`{name}` has one"))),
+        Presence::Ready { login: LoginState::SignedOut { why }, .. } => {
             Some(Check::warn("login", format!("nobody is signed in to `{name}` for agents: it gets no work"), why))
         }
-        Presence::Ready { login: Login::Unreadable { why }, .. } => {
+        Presence::Ready { login: LoginState::Unreadable { why }, .. } => {
             Some(Check::warn("login", format!("whether `{name}` has one cannot be told: it gets no work"), why))
         }
-        Presence::Ready { login: Login::Unknown, .. } => None,
+        Presence::Ready { login: LoginState::Unknown, .. } => None,
         Presence::Missing { why } => {
             let is_there = !is_configured && programs::found(name.as_str()).is_some();
             is_there.then(|| Check::warn("login", format!("`{name}` is not offered"), why))

@@ -8,61 +8,84 @@ use std::path::{Path, PathBuf};
 use factory::{LocalStage, Runs, StateDir};
 use rustix::fs::{Access, access};
 
+use crate::compose;
 use crate::config::{Config, Origin};
-use crate::fleet;
 
 use super::check::Check;
 
 const GIB: f64 = (1024 * 1024 * 1024) as f64;
 
-/// Looks at the state directory of every factory.
+/// Checks the state directory of every factory.
 pub(super) fn examine(config: &Config) -> Vec<Check> {
     let configured = &config.factory.state.value;
-    let others = fleet::states(config).filter(|state| state != configured);
+    let others = compose::states(config).filter(|state| state != configured);
     let mut states: Vec<PathBuf> = others.collect();
     // Where the factories of `giga up` have theirs, the default directory of `giga factory` need not exist.
     if states.is_empty() || configured.exists() || config.factory.state.origin != Origin::Default {
         states.insert(0, configured.clone());
     }
     let floor = config.factory.housekeeping.reconciled().disk_floor_bytes;
-    states.iter().flat_map(|state| examine_one(state, config, floor)).collect()
+    let is_used = |state: &Path| states.len() == 1 || is_running(state) || is_configured(state, config);
+    states.iter().flat_map(|state| examine_one(state, config, floor, is_used(state))).collect()
 }
 
-fn examine_one(state: &Path, config: &Config, floor: u64) -> Vec<Check> {
+/// The directories in which factories run now; where none runs and the default directory of `giga factory` does not
+/// exist, those of `giga up`. Empty where the setting decides.
+pub(super) fn in_use(config: &Config) -> Vec<PathBuf> {
+    let setting = &config.factory.state;
+    if setting.origin != Origin::Default {
+        return Vec::new();
+    }
+    let (running, others): (Vec<_>, Vec<_>) = compose::states(config).partition(|state| is_running(state));
+    if running.is_empty() && !setting.value.exists() { others } else { running }
+}
+
+fn is_running(state: &Path) -> bool {
+    StateDir::existing(state).holder().is_some()
+}
+
+fn is_configured(state: &Path, config: &Config) -> bool {
+    config.factory.state.origin != Origin::Default && config.factory.state.value == state
+}
+
+fn examine_one(state: &Path, config: &Config, floor: u64, is_used: bool) -> Vec<Check> {
     match usable(state) {
-        Usable::NotYet(check) | Usable::No(check) => vec![check],
-        Usable::Yes(check) => {
-            let found = [Some(check), free_space(state, floor), coordinator(state, config), runs(state)];
+        StateUsability::NotYet(check) | StateUsability::No(check) => vec![check],
+        StateUsability::Yes(check) => {
+            let found = [Some(check), free_space(state, floor), coordinator(state, config, is_used), runs(state)];
             found.into_iter().flatten().collect()
         }
     }
 }
 
-enum Usable {
+enum StateUsability {
     NotYet(Check),
     No(Check),
     Yes(Check),
 }
 
-fn usable(state: &Path) -> Usable {
+fn usable(state: &Path) -> StateUsability {
     let (name, shown, other) = ("factory state", state.display(), "choose another with `state` under [factory]");
     let found = match fs::metadata(state) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Usable::NotYet(Check::ok(name, format!("{shown} does not exist yet; `giga factory` creates it")));
+            return StateUsability::NotYet(Check::ok(
+                name,
+                format!("{shown} does not exist yet; `giga factory` creates it"),
+            ));
         }
-        Err(error) => return Usable::No(Check::fail(name, format!("{shown}: {error}"), other)),
+        Err(error) => return StateUsability::No(Check::fail(name, format!("{shown}: {error}"), other)),
         Ok(found) if !found.is_dir() => {
-            return Usable::No(Check::fail(name, format!("{shown} is not a directory"), other));
+            return StateUsability::No(Check::fail(name, format!("{shown} is not a directory"), other));
         }
         Ok(found) => found,
     };
     for (wanted, what) in [(Access::READ_OK | Access::EXEC_OK, "readable"), (Access::WRITE_OK, "writable")] {
         if let Err(error) = access(state, wanted) {
             let remedy = "run this as the factory's user, or choose another with `state` under [factory]";
-            return Usable::No(Check::fail(name, format!("{shown} is not {what}: {error}"), remedy));
+            return StateUsability::No(Check::fail(name, format!("{shown} is not {what}: {error}"), remedy));
         }
     }
-    Usable::Yes(match found.permissions().mode() & 0o077 {
+    StateUsability::Yes(match found.permissions().mode() & 0o077 {
         // Others may pass through to what programs under another account need.
         0 | 0o011 | 0o001 | 0o010 => Check::ok(name, shown.to_string()),
         _ => Check::warn(name, format!("{shown} can be read by other users"), format!("chmod 700 {shown}")),
@@ -84,15 +107,21 @@ fn free_space(state: &Path, floor: u64) -> Option<Check> {
     })
 }
 
-fn coordinator(state: &Path, config: &Config) -> Option<Check> {
+/// The coordinator that a factory works for. A directory that is left from another one is no reason to warn.
+fn coordinator(state: &Path, config: &Config, is_used: bool) -> Option<Check> {
     let api = &config.client.api.value;
     let name = "factory coordinator";
-    if !fleet::is_enrolled(state) {
+    if !is_used {
+        let own = compose::coordinator_of(state).filter(|own| own != api);
+        let of = own.map_or_else(String::new, |own| format!("; it is for {own}"));
+        return Some(Check::ok(name, format!("{} is not in use{of}", state.display())));
+    }
+    if !compose::is_enrolled(state) {
         let remedy = "`giga up` enrols its factories; for another coordinator start with `giga factory --join TOKEN`";
         return Some(Check::warn(name, format!("{} has no factory token", state.display()), remedy));
     }
-    Some(match fleet::coordinator_of(state) {
-        Some(own) if own == *api || fleet::factory_address(config, state) == own => Check::ok(name, own),
+    Some(match compose::coordinator_of(state) {
+        Some(own) if own == *api || compose::factory_address(config, state) == own => Check::ok(name, own),
         Some(own) => {
             let remedy =
                 "start the factory with the coordinator that it is to work for; the token is for that one alone";

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use ambient::SystemClock;
-use store::Postgres;
+use clock::SystemClock;
+use store::PostgresStore;
 
 use crate::config::{Config, StoreChoice};
 
 use super::check::Check;
 
-/// Asks the database, if it is not a file of the data folder.
+/// Queries the database, if it is not a file of the data directory.
 pub(super) async fn examine(config: &Config) -> Option<Check> {
     let StoreChoice::Postgres(url) = &config.coordinator.store.value else { return None };
-    Some(match Postgres::probe(url, Arc::new(SystemClock::new())).await {
+    Some(match PostgresStore::probe(url, Arc::new(SystemClock::new())).await {
         Ok(found) => Check::ok("database", format!("{url} is {found}")),
         Err(error) => Check::fail("database", error.to_string(), "set by coordinator.store, GIGA_STORE or --store"),
     })

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use factory::{Remote, Repository};
 
 use crate::config::{Config, FactoryConfig};
@@ -24,7 +24,9 @@ pub(super) fn git() -> Check {
     match version(&answer) {
         Some(found) if found >= GIT_MIN => Check::ok("git", answer),
         Some(_) => Check::fail("git", format!("{answer} is too old"), remedy),
-        None => Check::warn("git", format!("its version is not known: {}", domain::printable(&answer)), remedy),
+        None => {
+            Check::warn("git", format!("its version is not known: {}", domain::escape_for_terminal(&answer)), remedy)
+        }
     }
 }
 
@@ -52,7 +54,7 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
         Some(program) => match programs::found(program) {
             Some(path) => Check::ok("engine", format!("`{name}` is {}", path.display())),
             None => {
-                let text = format!("`{name}`: there is no program `{}`", domain::printable(program));
+                let text = format!("`{name}`: there is no program `{}`", domain::escape_for_terminal(program));
                 Check::fail("engine", text, format!("install it, or change factory.engines.{name}"))
             }
         },
@@ -60,7 +62,7 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
     factory.engines.value.iter().map(check).collect()
 }
 
-/// Are the repositories on this machine there? Those behind a network are not asked.
+/// Checks that the repositories on this machine exist. Remote ones are not contacted.
 pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
     let missing = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
         let remote = Remote::parse(&repo.url).ok()?;
@@ -92,7 +94,7 @@ fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
 
 /// What would a factory here offer, engines aside? Probed as agents would run it.
 pub(super) async fn capabilities(config: &Config) -> Vec<Check> {
-    let probed = match crate::fleet::station_settings(config) {
+    let probed = match crate::compose::station_settings(config) {
         Ok(settings) => settings.probe(Arc::new(SystemClock::new())).await.map_err(anyhow::Error::from),
         Err(error) => Err(error),
     };

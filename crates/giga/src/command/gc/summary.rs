@@ -1,4 +1,4 @@
-//! What a clean-up came to, by kind and reason: hundreds of refs that stay for one reason are one thing to say.
+//! The summary of a clean-up, by kind and reason: hundreds of refs that stay for one reason are one line.
 
 use factory::{GcItem, GcKind};
 

@@ -20,7 +20,7 @@ pub(super) struct Project {
     pub(super) checks: Checks,
 }
 
-/// How a project is made ready and tested.
+/// How a project is set up and tested.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Checks {
     /// Makes a new worktree ready.

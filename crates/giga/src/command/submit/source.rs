@@ -1,4 +1,4 @@
-//! Manifests as files: read and checked here, so that what is wrong with them is known without a round trip.
+//! Manifests as files: read and checked here, so that errors are reported without a round trip.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// No manifest is near this; what is longer is another file, given by mistake.
+/// The maximum size of a manifest; a larger file was given by mistake.
 const SOURCE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One manifest.
@@ -23,15 +23,15 @@ pub(super) struct Source {
 
 /// Manifests, those that can be submitted and those that cannot.
 #[derive(Debug, Default)]
-pub(super) struct Checked {
+pub(super) struct CheckedManifests {
     pub(super) good: Vec<Source>,
     pub(super) bad: Vec<(String, Vec<Finding>)>,
 }
 
-/// Reads and checks manifests, and says what is wrong with them as a compiler would: `file:line: key: message`.
-pub(super) fn check_all(out: &Output, files: &[PathBuf], strict: bool) -> Result<Checked, Failure> {
+/// Reads and checks manifests, and reports their errors as a compiler would: `file:line: key: message`.
+pub(super) fn check_all(out: &Output, files: &[PathBuf], strict: bool) -> Result<CheckedManifests, Failure> {
     let strictness = if strict { Strictness::Strict } else { Strictness::Lenient };
-    let mut checked = Checked::default();
+    let mut checked = CheckedManifests::default();
     for file in files {
         let source = read(file)?;
         match Manifest::parse(&source.text, strictness) {
@@ -48,7 +48,7 @@ pub(super) fn check_all(out: &Output, files: &[PathBuf], strict: bool) -> Result
     Ok(checked)
 }
 
-impl Checked {
+impl CheckedManifests {
     /// The failure if any of them cannot be submitted.
     pub(super) fn failure(&self, dry_run: bool) -> Option<Failure> {
         if self.bad.is_empty() {

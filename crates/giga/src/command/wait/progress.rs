@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use domain::{Actor, EventKind, JobEvent, JobId, StageName};
-use protocol::{Client, Explained, JobView, Presence, ProgressEvent};
+use domain::{EventKind, JobEvent, JobId, StageName};
+use protocol::{Client, JobExplanation, JobView, Presence, ProgressEvent};
 
 use crate::command::backoff::Backoff;
-use crate::command::events::kind_name;
-use crate::command::follow::News;
-use crate::command::{Context, doing, forecast, status};
+use crate::command::follow::StreamMessage;
+use crate::command::{Context, activity, forecast, status};
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
 
-/// A job that goes on sooner is not worth a question.
+/// For a job that continues sooner, the reason is not requested.
 const ASK_AFTER: Duration = Duration::from_secs(2);
 
-/// How often it is asked what jobs wait for: that seldom changes without an event.
+/// How often the reasons for waiting are polled: they seldom change without an event.
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
 /// The same while a job runs: its factory may disconnect, which is no event of the job.
@@ -28,17 +27,24 @@ const STUCK_MAX: Duration = Duration::from_mins(1);
 
 /// Whether a job that no factory can run is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum UnplaceablePolicy {
     /// For a minute, then it is an error.
     Limited,
     /// Until a factory can.
     Endless,
 }
 
+impl UnplaceablePolicy {
+    /// The policy with or without `--patient`.
+    pub(crate) fn of(is_patient: bool) -> Self {
+        if is_patient { Self::Endless } else { Self::Limited }
+    }
+}
+
 /// Since when no factory can run each of the jobs, by the clock that never jumps.
 struct Stuck {
     since: BTreeMap<JobId, Duration>,
-    patience: Patience,
+    patience: UnplaceablePolicy,
 }
 
 impl Stuck {
@@ -49,37 +55,37 @@ impl Stuck {
             return false;
         }
         let since = *self.since.entry(id).or_insert(now);
-        self.patience == Patience::Limited && now.saturating_sub(since) >= STUCK_MAX
+        self.patience == UnplaceablePolicy::Limited && now.saturating_sub(since) >= STUCK_MAX
     }
 }
 
-/// Jobs that are asked about at once: more lines than this are no longer read.
+/// Jobs whose reasons are requested at once: users do not read more lines than this.
 const ASKED_ABOUT_MAX: usize = 8;
 
-/// Where the jobs were when last heard of.
+/// The last known state of the jobs.
 pub(super) struct Progress<'c> {
     context: &'c Context<'c>,
     several: bool,
     titles: BTreeMap<JobId, String>,
     stages: BTreeMap<JobId, StageName>,
     doing: BTreeMap<JobId, Option<String>>,
-    /// What was said of a job that waits.
+    /// The reason that was printed for a job that waits.
     told: BTreeMap<JobId, String>,
     stuck: Stuck,
-    /// When it is asked next what jobs wait for, by the clock that never jumps.
+    /// When the reasons for waiting are polled next, by the monotonic clock.
     ask_at: Duration,
 }
 
 impl<'c> Progress<'c> {
-    /// Nothing heard yet of this many jobs.
-    pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: Patience) -> Self {
+    /// Creates the progress of this many jobs, without any report yet.
+    pub(super) fn new(context: &'c Context<'c>, jobs: usize, patience: UnplaceablePolicy) -> Self {
         let (titles, stages) = (BTreeMap::new(), BTreeMap::new());
         let (doing, told) = (BTreeMap::new(), BTreeMap::new());
         let stuck = Stuck { since: BTreeMap::new(), patience };
         Self { context, several: jobs > 1, titles, stages, doing, told, stuck, ask_at: Duration::ZERO }
     }
 
-    /// A job was looked at.
+    /// A job was read.
     pub(super) fn found(&mut self, job: &JobView) {
         let title = self.titles.insert(job.id, job.title.clone());
         if title.is_none() && !self.several {
@@ -125,23 +131,10 @@ impl<'c> Progress<'c> {
         let words = match Backoff::of_event(event) {
             Some(backoff) => {
                 self.told.insert(event.job_id, backoff.until.to_string());
-                let place = match &event.by {
-                    Actor::Factory(factory) => format!(" on `{factory}`"),
-                    Actor::Person(_) | Actor::Coordinator => String::new(),
-                };
                 // By the coordinator's clock, which set both times.
-                backoff.sentence(&place, event.at)
+                format!("{}; next try in {}", event.sentence(), backoff.left(event.at))
             }
-            None => {
-                let by = match &event.by {
-                    Actor::Person(name) => format!(" by {name}"),
-                    Actor::Factory(factory) => format!(" by `{factory}`"),
-                    Actor::Coordinator => String::new(),
-                };
-                let said = ["message", "question"].iter().find_map(|key| event.data.get(*key)?.as_str());
-                let message = said.map_or_else(String::new, |message| format!(": {message}"));
-                format!("{}{by}{message}", kind_name(event.kind))
-            }
+            None => event.sentence(),
         };
         let stage = if event.kind == EventKind::Cancelled { "cancelled" } else { event.stage.as_str() };
         self.say(&clock_time(event.at), event.job_id, stage, &words);
@@ -151,20 +144,21 @@ impl<'c> Progress<'c> {
     pub(super) fn is_doing(&mut self, news: &ProgressEvent) {
         let doing = news.progress.doing.clone();
         if self.doing.insert(news.job_id, doing.clone()) != Some(doing) {
-            let words = doing::line(&news.progress);
+            let words = activity::line(&news.progress);
             self.say(&clock_time(self.context.now()), news.job_id, StageName::Building.as_str(), &words);
         }
     }
 
-    /// The next news. While there is none it is said what the jobs wait for.
+    /// The next message. While there is none, prints what the jobs wait for.
     pub(super) async fn until(
         &mut self,
         client: &Client,
-        next: impl Future<Output = Result<News, Failure>>,
-    ) -> Result<News, Failure> {
+        open: &[JobId],
+        next: impl Future<Output = Result<StreamMessage, Failure>>,
+    ) -> Result<StreamMessage, Failure> {
         let mut next = pin!(next);
         loop {
-            let waiting = self.waiting();
+            let waiting = self.waiting(open);
             let pause = self.ask_at.saturating_sub(self.context.clock.monotonic());
             tokio::select! {
                 biased;
@@ -174,44 +168,32 @@ impl<'c> Progress<'c> {
         }
     }
 
-    /// Jobs that wait, and jobs whose factory may disconnect.
-    fn waiting(&self) -> Vec<JobId> {
-        let asked_about = |stage: StageName| waits(stage) || runs(stage);
-        let waiting = self.stages.iter().filter(|(_, stage)| asked_about(**stage)).map(|(id, _)| *id);
-        waiting.take(ASKED_ABOUT_MAX).collect()
+    /// Open jobs that wait, and those whose factory may disconnect.
+    fn waiting(&self, open: &[JobId]) -> Vec<JobId> {
+        let asked_about = |id: &&JobId| self.stages.get(*id).is_some_and(|stage| waits(*stage) || runs(*stage));
+        open.iter().filter(asked_about).take(ASKED_ABOUT_MAX).copied().collect()
     }
 
     async fn ask(&mut self, client: &Client, waiting: &[JobId]) -> Result<(), Failure> {
+        let (mut stuck, mut is_over) = (Vec::new(), false);
         for id in waiting {
-            // Whoever does not answer is noticed by the stream.
-            let Ok(explained) = client.get::<Explained>(&format!("/jobs/{id}/explain")).await else { continue };
+            // The stream notices a coordinator that does not answer.
+            let Ok(explained) = client.get::<JobExplanation>(&format!("/jobs/{id}/explain")).await else { continue };
             self.waits(&explained);
-            self.give_up(&explained)?;
+            let obstacle = obstacle(&explained);
+            is_over |= self.stuck.is_over(*id, obstacle.is_some(), self.context.clock.monotonic());
+            stuck.extend(obstacle.map(|obstacle| (*id, obstacle)));
         }
         let is_running = self.stages.values().any(|stage| runs(*stage));
+        if is_over && !is_running {
+            return Err(unplaceable(&stuck));
+        }
         let pause = if is_running { ASK_WHILE_RUNNING_EVERY } else { ASK_EVERY };
         self.ask_at = self.context.clock.monotonic() + pause;
         Ok(())
     }
 
-    /// An error once a job has been one that no factory can run for too long, unless another of the jobs is being worked on.
-    fn give_up(&mut self, explained: &Explained) -> Result<(), Failure> {
-        let (id, now) = (explained.job.id, self.context.clock.monotonic());
-        let is_stuck = explained.job.stage == StageName::Queued && forecast::is_stuck(&explained.now);
-        let is_busy = self.stages.values().any(|stage| matches!(stage, StageName::Assigned | StageName::Building));
-        if !self.stuck.is_over(id, is_stuck, now) || is_busy {
-            return Ok(());
-        }
-        let why = clean(&explained.now.text);
-        let label = clean(&explained.job.label().to_string());
-        Err(Failure::failed(format!("no factory can run job {label}: {why}"))
-            .hint(format!(
-                "the job stays queued: `giga wait {}` waits for it again; `giga submit --wait --patient` waits without a limit",
-                id.short()
-            )))
-    }
-
-    fn waits(&mut self, explained: &Explained) {
+    fn waits(&mut self, explained: &JobExplanation) {
         let (job, now) = (&explained.job, self.context.now());
         if runs(job.stage) {
             return self.holder_is(explained);
@@ -229,7 +211,7 @@ impl<'c> Progress<'c> {
     }
 
     /// A line when the factory of a running job is away, and one when it is back.
-    fn holder_is(&mut self, explained: &Explained) {
+    fn holder_is(&mut self, explained: &JobExplanation) {
         let id = explained.job.id;
         let is_away =
             matches!(explained.holder_presence, Some(Presence::Disconnected | Presence::Stale | Presence::Stopped));
@@ -254,7 +236,7 @@ impl<'c> Progress<'c> {
         if has_moved {
             self.told.remove(&id);
             let now = self.context.clock.monotonic();
-            // What is due soon anyway is not put off: among many jobs one moves all the time.
+            // A poll that is due soon is not postponed: among many jobs one changes all the time.
             if !(now..now + ASK_AFTER).contains(&self.ask_at) {
                 self.ask_at = now + ASK_AFTER;
             }
@@ -270,8 +252,39 @@ impl<'c> Progress<'c> {
     }
 }
 
+/// Why no factory can run a job, or promote or merge its commit, in a sentence; nothing where one can.
+fn obstacle(explained: &JobExplanation) -> Option<String> {
+    let label = clean(&explained.job.label().to_string());
+    match explained.job.stage {
+        StageName::Queued if forecast::is_stuck(&explained.now) => {
+            Some(format!("no factory can run job {label}: {}", clean(&explained.now.text)))
+        }
+        StageName::Testing => {
+            let waiting = explained.job.waiting.as_ref().filter(|waiting| waiting.unplaceable)?;
+            Some(format!("job {label} {}", clean(&waiting.text)))
+        }
+        _ => None,
+    }
+}
+
+/// The error that ends a wait, with all jobs that no factory can run.
+fn unplaceable(stuck: &[(JobId, String)]) -> Failure {
+    let message = match stuck {
+        [(_, obstacle)] => obstacle.clone(),
+        several => {
+            let lines: String = several.iter().map(|(_, obstacle)| format!("\n  {obstacle}")).collect();
+            format!("{} jobs wait for a factory:{lines}", several.len())
+        }
+    };
+    let ids: Vec<String> = stuck.iter().map(|(id, _)| id.short().to_string()).collect();
+    Failure::failed(message).hint(format!(
+        "nothing is lost, and no job has to be submitted again: `giga wait --patient {}` waits without a limit",
+        ids.join(" ")
+    ))
+}
+
 fn waits(stage: StageName) -> bool {
-    matches!(stage, StageName::Queued | StageName::Blocked)
+    matches!(stage, StageName::Queued | StageName::Blocked | StageName::Testing | StageName::Review)
 }
 
 fn runs(stage: StageName) -> bool {
@@ -286,8 +299,8 @@ mod tests {
     fn a_job_that_no_factory_can_run_is_waited_for_a_minute() {
         let id = JobId::from_bytes([7; 16]);
         let at = Duration::from_secs;
-        let mut limited = Stuck { since: BTreeMap::new(), patience: Patience::Limited };
-        let mut endless = Stuck { since: BTreeMap::new(), patience: Patience::Endless };
+        let mut limited = Stuck { since: BTreeMap::new(), patience: UnplaceablePolicy::Limited };
+        let mut endless = Stuck { since: BTreeMap::new(), patience: UnplaceablePolicy::Endless };
 
         let told: Vec<bool> = [(true, 2), (true, 32), (false, 40), (true, 50), (true, 100), (true, 110)]
             .map(|(is_stuck, now)| limited.is_over(id, is_stuck, at(now)))
@@ -295,5 +308,20 @@ mod tests {
 
         assert_eq!(told, [false, false, false, false, false, true]);
         assert!(!endless.is_over(id, true, at(0)) && !endless.is_over(id, true, at(600)));
+    }
+
+    #[test]
+    fn the_error_names_every_job_and_a_command_that_waits_on() {
+        let ids = [JobId::from_bytes([7; 16]), JobId::from_bytes([8; 16])];
+        let stuck = ids.map(|id| (id, format!("no factory can run job {}: no engine", id.short())));
+
+        let failure = unplaceable(&stuck);
+
+        let [one, two] = ids.map(|id| id.short().to_string());
+        for id in [&one, &two] {
+            assert!(failure.message().contains(&format!("\n  no factory can run job {id}: no engine")), "{failure}");
+        }
+        let hint = failure.hint_text().unwrap();
+        assert!(hint.contains(&format!("`giga wait --patient {one} {two}`")) && !hint.contains("submit --"), "{hint}");
     }
 }

@@ -94,21 +94,21 @@ expect("the first job", promoted.stage, "testing");
 
 // Another by many operations in one request.
 async function work(operation: Schemas["WorkOperation"]): Promise<Schemas["WorkResult"]> {
-  const answer = must(operation.do, await worker.POST("/api/fleet/work", { body: { operations: [operation] } }));
+  const answer = must(operation.op, await worker.POST("/api/fleet/work", { body: { operations: [operation] } }));
   const result = answer.results[0]!;
-  expect(`${operation.do} ${JSON.stringify(result)}`, result.status, 200);
+  expect(`${operation.op} ${JSON.stringify(result)}`, result.status, 200);
   return result;
 }
 
 const second = await submit("Many at once");
 const next = await nextOffer();
-const grant = await work({ do: "accept", jobId: second, dispatchSeq: next.dispatchSeq, claimNonce: crypto.randomUUID(), instance });
+const grant = await work({ op: "accept", jobId: second, dispatchSeq: next.dispatchSeq, claimNonce: crypto.randomUUID(), instance });
 if (!("accepted" in grant)) throw new Error("not accepted");
 const epoch = grant.accepted.leaseEpoch;
-await work({ do: "start", jobId: second, leaseEpoch: epoch, engine: "command" });
-const done = await work({ do: "complete", jobId: second, leaseEpoch: epoch, sha });
+await work({ op: "start", jobId: second, leaseEpoch: epoch, engine: "command" });
+const done = await work({ op: "complete", jobId: second, leaseEpoch: epoch, sha });
 if (!("completed" in done)) throw new Error("not completed");
-await work({ do: "promote", jobId: second, leaseEpoch: done.completed.promote!.leaseEpoch, outcome: { result: "putOff", message: "checks run", retryAfterMs: 1000 } });
+await work({ op: "promote", jobId: second, leaseEpoch: done.completed.promote!.leaseEpoch, outcome: { result: "putOff", message: "checks run", retryAfterMs: 1000 } });
 
 // What became of them, and what is refused.
 const job = must("job", await admin.GET("/api/fleet/jobs/{id}", of));

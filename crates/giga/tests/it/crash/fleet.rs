@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, JobId, Mode, StageName};
-use protocol::{Client, Drain, Endpoint, FactoryList, FactoryView, JobList, JobView, Submit, Submitted, Trust};
+use protocol::{
+    Client, DrainRequest, Endpoint, FactoryList, FactoryView, JobList, JobView, SubmitRequest, SubmitResponse, Trust,
+};
 use rustix::process::Signal;
 
 use crate::{processes, repository};
@@ -73,7 +75,7 @@ impl Fleet {
             beat = self.path("beat.sh").display(),
         );
         std::fs::write(self.path("engine.sh"), script).unwrap();
-        // Says again and again that it runs, and takes no polite word for an end.
+        // Prints repeatedly that it runs, and ignores SIGTERM.
         let beat = format!(
             "trap '' TERM\nwhile [ ! -f '{signal}' ]; do echo \"$GIGA_EPOCH\" >> '{beats}'; sleep 0.05; done\n",
             signal = self.path("signal").display(),
@@ -272,11 +274,11 @@ impl Fleet {
         self.insist(async || client.set_mode(None, Some(mode)).await.ok()).await;
     }
 
-    /// Has a factory take nothing new, or take work again.
+    /// Drains a factory, or resumes it.
     pub(super) async fn drain(&self, index: usize, draining: bool) {
         let client = self.client().await;
         let path = format!("/factories/factory-{index}/drain");
-        let request = Drain { draining };
+        let request = DrainRequest { draining };
         self.insist(async || client.post::<_, FactoryView>(&path, &request).await.ok()).await;
     }
 
@@ -293,7 +295,7 @@ impl Fleet {
         epochs
     }
 
-    /// Has factories that are started from now on run a command in each new worktree.
+    /// Makes factories that are started from now on run a command in each new worktree.
     pub(super) fn set_up_with(&self, command: &str) {
         let config =
             self.configuration().replace("[factory.engines", &format!("setup = ['{command}']\n[factory.engines"));
@@ -308,12 +310,12 @@ impl Fleet {
     /// The same with more lines in the front matter.
     pub(super) async fn submit_with(&self, number: usize, more: &str, prompt: &str) -> JobId {
         let client = self.client().await;
-        let request = Submit {
+        let request = SubmitRequest {
             body_md: format!("---\ntitle: job {number}\nrepo: work\n{more}---\n{prompt}\n"),
             idempotency_key: Some(format!("job-{number}")),
-            ..Submit::default()
+            ..SubmitRequest::default()
         };
-        let submitted: Submitted = self.insist(async || client.post("/jobs", &request).await.ok()).await;
+        let submitted: SubmitResponse = self.insist(async || client.post("/jobs", &request).await.ok()).await;
         submitted.job.id
     }
 

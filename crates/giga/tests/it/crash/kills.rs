@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ambient::SeededEntropy;
+use clock::SeededEntropy;
 use domain::Entropy;
 
 use super::fleet::Fleet;
@@ -12,7 +12,7 @@ const JOBS: usize = 200;
 const KILLS: usize = 200;
 const FACTORIES: usize = 3;
 
-/// Fixed, so that a failure can be looked at again; `GIGA_CRASH_SEED` asks for another.
+/// Fixed, so that a failure can be reproduced; `GIGA_CRASH_SEED` sets another.
 const SEED: u64 = 20_261;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_lea
     let text = std::fs::read_to_string(&settings).unwrap();
     let state = format!("state = '{}'\nseats = 8", fleet.path("factory-0").display());
     let text = text.replace("seats = 3", &state);
-    // Nobody dies here: with the usual leases nobody who is only slow loses a job to a second run either.
+    // No process dies here, and with the default leases a slow one does not lose a job to a second run either.
     let text = text.replace("lease_ttl = '3s'\n", "").replace("stale_after = '3s'\n", "");
     std::fs::write(&settings, text).unwrap();
     fleet.start_coordinator(None);

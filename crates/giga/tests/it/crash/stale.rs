@@ -14,7 +14,7 @@ async fn row_13_a_factory_that_wakes_after_its_job_was_granted_again_changes_not
     fleet.until("the first run", || !fleet.journal().is_empty()).await;
     let first = fleet.until_job(job, |job| job.holder_factory_id.is_some()).await.lease_epoch;
 
-    // Its engine goes on to its end; the factory itself hears and does nothing until it is woken.
+    // Its engine runs to its end; the factory itself receives and does nothing until it is resumed.
     fleet.freeze_factory(0);
     fleet.give_the_signal();
     fleet.start_factory(1, None).await;

@@ -83,7 +83,7 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
     let mut jobs = BTreeSet::new();
     let mut has_died = false;
     for number in 0..JOBS {
-        // A submit can be what kills the coordinator: then nobody answers until it is started again.
+        // A submit can kill the coordinator: then there is no response until it is started again.
         let first = tokio::time::timeout(Duration::from_secs(2), fleet.submit(number, prompt)).await.ok();
         let id = match first {
             Some(id) => id,
@@ -113,7 +113,7 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
     jobs
 }
 
-/// Waits for the death and starts the dead again; `false` if nobody died in time.
+/// Waits for a process to die and starts it again; `false` if none died in time.
 async fn revive(fleet: &mut Fleet, who: Who, patience: Duration) -> bool {
     let mut left = patience;
     loop {

@@ -1,4 +1,4 @@
-//! A folder queue whose agent needs a person: `--once` does not wait for one.
+//! A folder queue whose agent asks a question: `--once` does not wait for the answer.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use crate::giga::Machine;
 
 const JOB: &str = "---\ntitle: Some work\nrepo: work\nengines: [claude]\n---\nDo it.\n";
 
-/// A queue whose engine plays Claude Code: it says these lines, and ends with this code.
+/// A queue whose engine imitates Claude Code: it prints these lines, and exits with this code.
 fn with_agent(lines: &[&str], code: i32) -> Folder {
     let folder = Folder::new();
     let program = folder.path("agent");

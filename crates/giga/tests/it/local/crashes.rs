@@ -1,8 +1,8 @@
-//! Killed at any moment: every file is in one folder, the one that its job is in, and no job is there twice.
+//! Killed at any moment: every file is in exactly one folder, that of its job's stage, and no job exists twice.
 
 use std::time::Duration;
 
-use ambient::SeededEntropy;
+use clock::SeededEntropy;
 use domain::Entropy;
 use rustix::process::Signal;
 
@@ -11,7 +11,7 @@ use super::folder::Folder;
 const FILES: usize = 24;
 const KILLS: usize = 20;
 
-/// Fixed, so that a failure can be looked at again; `GIGA_CRASH_SEED` asks for another.
+/// Fixed, so that a failure can be reproduced; `GIGA_CRASH_SEED` sets another.
 const SEED: u64 = 8_117;
 
 #[test]

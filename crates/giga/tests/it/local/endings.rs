@@ -84,7 +84,7 @@ fn once_gives_up_when_it_cannot_write_down_what_it_took() {
     folder.start_with(&["--once"]);
     folder.until_in("building", "a.md");
 
-    // Nobody can write into a folder that is a file, as nobody can on a full disk.
+    // Writing into a folder that is a file fails, as it does on a full disk.
     let records = folder.path("queue/.giga/files");
     std::fs::rename(&records, folder.path("records")).unwrap();
     std::fs::write(&records, "").unwrap();

@@ -1,4 +1,4 @@
-//! A folder queue with an engine and a repository, and the hands of a person.
+//! A folder queue with an engine and a repository, and the actions of a user.
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const LOG: &str = "local.log";
 
-/// The folders in the order of a job's life.
+/// The folders in the order of a job's stages.
 pub(super) const FOLDERS: [&str; 6] = ["inbox", "building", "review", "testing", "shipped", "failed"];
 
 /// A folder queue.
@@ -192,7 +192,7 @@ impl Folder {
         self.until(&format!("{name} in {folder}/"), |queue| queue.place_of(name) == [folder]);
     }
 
-    /// The jobs' files with their folders; reports and scratch files left out.
+    /// The jobs' files with their folders, without reports and temporary files.
     pub(super) fn places(&self) -> Vec<(&'static str, String)> {
         let of = |folder: &'static str| self.names(folder).into_iter().map(move |name| (folder, name));
         FOLDERS.into_iter().flat_map(of).collect()

@@ -36,7 +36,7 @@ fn no_name_runs_anything_or_speaks_to_the_terminal_and_each_job_gets_through() {
     expected.sort();
     assert_eq!(folder.names("testing"), expected);
     let told = ran.stdout + &ran.stderr;
-    let harmful: Vec<char> = told.chars().filter(|c| *c != '\n' && !domain::is_harmless(*c)).collect();
+    let harmful: Vec<char> = told.chars().filter(|c| *c != '\n' && !domain::is_terminal_safe(*c)).collect();
     assert_eq!(harmful, Vec::<char>::new(), "{told:?}");
     for place in ["canary", "queue/canary", "queue/inbox/canary", "queue/testing/canary"] {
         assert!(!folder.path(place).exists(), "{place}");
@@ -86,7 +86,7 @@ fn a_file_that_is_no_text_or_too_long_is_refused_without_harm() {
 
 #[test]
 fn an_agent_neither_approves_work_nor_orders_more_by_moving_files() {
-    if let factory::Confinement::None(why) = factory::Confine::Auto.in_force() {
+    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::Clock;
 use rustix::process::Signal;
 
 use super::folder::{Folder, JOB};
 
-/// How long somebody who writes a file thinks between two pieces.
+/// The pause of a user between two writes to a file.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// After a second of silence a file counts as whole, and rightly so.
@@ -149,7 +149,7 @@ fn a_second_file_of_the_same_name_is_a_job_of_its_own_and_replaces_nothing() {
     folder.end(Signal::TERM);
 }
 
-/// Writes a file as somebody does who thinks in between; `false` if the machine made them think too long.
+/// Writes a file with pauses in between; `false` if the machine made a pause too long.
 fn write_in_pieces(folder: &Folder, place: &str, text: &str) -> bool {
     let (clock, mut written_at) = (SystemClock::new(), None);
     let pieces: Vec<&str> = text.split_inclusive('\n').collect();

@@ -1,4 +1,4 @@
-//! Records that a crash of the machine tore or lost: the store says which job a file is.
+//! Records that a crash of the machine tore or lost: the store identifies the job of a file.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use super::folder::{Folder, JOB};
 
 const WAITS: &str = "---\ntitle: Odd\nrepo: work\ncapabilities: [gpu:none]\n---\nDo it.\n";
 
-/// A file that is a waiting job, kept by nobody, whose record was treated as `treat` does.
+/// The file of a waiting job, without a running `giga local`, whose record was changed by `treat`.
 fn waiting(treat: impl Fn(&std::path::Path)) -> Folder {
     let mut folder = Folder::new();
     folder.start();

@@ -1,10 +1,10 @@
--- A job's id is random or ordered by time; `n` is its number in order of submission. Rows that belong to a job carry
--- the number: they stay small, and new ones are written side by side. Documents are bytes that the server never looks
--- into: text could not hold every manifest. There are no foreign keys, because each would be looked up once more for
--- every row; the writer puts the rows of a job into one transaction.
+-- A job's id is random or ordered by time; `n` is its number in order of submission. Rows of a job refer to it
+-- by number: they stay small, and new ones are stored next to each other. Documents are bytes that the server does not
+-- interpret: text could not hold every manifest. There are no foreign keys, because each costs one more lookup per
+-- row; the writer puts the rows of a job into one transaction.
 --
--- What changes about a job is apart from what does not: a change writes every index of its row's table again, so the
--- table that changes has three.
+-- The columns of a job that change are in a table of their own: an update rewrites every index of its table, so this
+-- table has only three.
 CREATE TABLE fleet_jobs (
     id       uuid    PRIMARY KEY,
     n        bigint  NOT NULL,
@@ -34,8 +34,8 @@ CREATE TABLE fleet_bodies (
 
 CREATE INDEX fleet_bodies_of_repo ON fleet_bodies (repo, n) WHERE repo IS NOT NULL;
 
--- The log is only ever written at its end, and an index would be written in its middle: so each event says where the
--- event before it is, of the same job, and each transaction where its events of one product are.
+-- The log is append-only, and an index would be updated in its middle. Instead, each event stores the position of the
+-- previous event of its job, and each transaction stores where its events of one product are.
 CREATE TABLE fleet_events (
     pos     bigint PRIMARY KEY,
     job     bigint NOT NULL,
@@ -52,9 +52,9 @@ CREATE TABLE fleet_event_spans (
     PRIMARY KEY (product, last)
 );
 
--- Where the log and the jobs end, and how often somebody took the database over. Whoever writes compares this row with
--- what it believes and keeps it until the commit, so that positions have no gaps and grow in the order of commits. What
--- would not fit becomes NULL, which the row refuses.
+-- The ends of the log and of the jobs, and the leadership term. A writer compares this row with its cache and locks it
+-- until the commit, so that positions have no gaps and grow in the order of commits. On a mismatch the new value is
+-- NULL, which the row rejects.
 CREATE TABLE fleet_log (
     pos  bigint NOT NULL,
     jobs bigint NOT NULL,

@@ -1,2 +1,2 @@
--- Whoever has the database has every deadline in memory; nobody asks for them here.
+-- The coordinator keeps every deadline in memory; no query reads this column.
 ALTER TABLE fleet_jobs DROP COLUMN due;

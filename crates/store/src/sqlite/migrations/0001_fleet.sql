@@ -1,5 +1,5 @@
--- A job's id is random or ordered by time; `n` is its number in order of submission. Rows that belong to a job carry
--- the number: they stay small, and new ones are written side by side.
+-- A job's id is random or ordered by time; `n` is its number in order of submission. Rows of a job refer to it
+-- by number: they stay small, and new ones are stored next to each other.
 CREATE TABLE fleet_jobs (
     n        INTEGER PRIMARY KEY,
     id       BLOB    NOT NULL UNIQUE CHECK (length(id) = 16),

@@ -1,5 +1,5 @@
--- The log is only ever written at its end, and an index would be written in its middle: so each event says where the
--- event before it is, of the same job, and each transaction where its events of one product are.
+-- The log is append-only, and an index would be updated in its middle. Instead, each event stores the position of the
+-- previous event of its job, and each transaction stores where its events of one product are.
 CREATE TABLE events_next (
     pos     INTEGER PRIMARY KEY,
     job     INTEGER NOT NULL,

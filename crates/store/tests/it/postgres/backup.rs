@@ -1,23 +1,23 @@
-//! A backup of any backend is one SQLite file, so that a fleet moves from one to the other.
+//! A backup of any backend is one SQLite file, so that a fleet can move between backends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{
     Backup, Clock, Collection, Commit, CommitError, Expected, FleetStore, Generation, Job, JobFilter, JobHistory,
-    JobId, JobStore, Lineage, Position, Revision, Scope, StoreError,
+    JobId, JobStore, Position, Revision, Scope, StoreError, StoreGeneration,
 };
 use serde_json::{Value, json};
 use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use store::{BackupError, Options, Postgres, PostgresOptions, Sqlite, inspect_backup, restore_closed};
+use store::{BackupError, Options, PostgresOptions, PostgresStore, SqliteStore, inspect_backup, restore_closed};
 use tokio::task::JoinSet;
 
 use super::proxy::{Fault, Proxy};
 use super::{Database, open, psql, until};
 
-/// A few lives in all stages, with dependencies and documents.
+/// Some jobs in all stages, with dependencies and documents.
 async fn populate(store: &(impl JobStore + FleetStore)) {
     for n in 0..40 {
         let mut unit = create(job(n));
@@ -34,7 +34,7 @@ async fn populate(store: &(impl JobStore + FleetStore)) {
     }
 }
 
-/// Everything that a store shows, apart from which life of it this is.
+/// Everything that a store returns, except its generation.
 async fn everything(store: &(impl JobStore + JobHistory + FleetStore)) -> BTreeMap<String, Value> {
     let mut all = BTreeMap::new();
     let mut show = |what: String, shown: String| drop(all.insert(what, Value::String(shown)));
@@ -60,17 +60,17 @@ async fn everything(store: &(impl JobStore + JobHistory + FleetStore)) -> BTreeM
     all
 }
 
-async fn lineage(store: &impl FleetStore) -> Lineage {
-    let document = store.document(Collection::Meta, Lineage::KEY).await.unwrap();
+async fn lineage(store: &impl FleetStore) -> StoreGeneration {
+    let document = store.document(Collection::Meta, StoreGeneration::KEY).await.unwrap();
     document.map(|document| serde_json::from_value(document.value).unwrap()).unwrap_or_default()
 }
 
-fn sqlite(path: &Path) -> Sqlite {
-    Sqlite::open(path, Options::default()).unwrap()
+fn sqlite(path: &Path) -> SqliteStore {
+    SqliteStore::open(path, Options::default()).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_fleet_moves_from_a_file_into_postgresql_and_back_with_everything_it_knows() {
+async fn a_fleet_moves_from_sqlite_to_postgresql_and_back() {
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (clock, path) = (SystemClock::new(), |name: &str| folder.path().join(name));
@@ -97,7 +97,7 @@ async fn a_fleet_moves_from_a_file_into_postgresql_and_back_with_everything_it_k
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_store_that_was_moved_goes_on_where_it_was() {
+async fn a_moved_store_continues_its_log() {
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let first = sqlite(&folder.path().join("fleet.db"));
@@ -121,7 +121,7 @@ async fn a_store_that_was_moved_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_28_a_restored_database_is_in_a_generation_above_both_and_keeps_what_was_there_aside() {
+async fn row_28_a_restore_raises_the_generation_and_keeps_the_old_data() {
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy");
@@ -149,7 +149,7 @@ async fn row_28_a_restored_database_is_in_a_generation_above_both_and_keeps_what
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_backup_that_is_taken_while_others_write_is_of_one_moment() {
+async fn a_backup_during_writes_is_one_snapshot() {
     const WRITERS: u32 = 4;
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -196,12 +196,12 @@ async fn a_backup_that_is_taken_while_others_write_is_of_one_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_restore_that_breaks_off_leaves_everything_as_it_was_and_can_be_done_again() {
+async fn a_failed_restore_changes_nothing_and_can_be_retried() {
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (copy, now) = (folder.path().join("copy"), SystemClock::new().now());
     let proxy = Proxy::start(database.server.port()).await;
-    let postgres: Postgres = open(&proxy.url(), PostgresOptions::default()).await;
+    let postgres: PostgresStore = open(&proxy.url(), PostgresOptions::default()).await;
     populate(&postgres).await;
     postgres.back_up(&copy, now).await.unwrap();
     postgres.commit(vec![create(job(77))]).await.remove(0).unwrap();
@@ -219,7 +219,7 @@ async fn a_restore_that_breaks_off_leaves_everything_as_it_was_and_can_be_done_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_32_a_restore_whose_last_answer_is_lost_is_found_to_stand() {
+async fn row_32_a_restore_whose_commit_response_is_lost_is_found() {
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (copy, now) = (folder.path().join("copy"), SystemClock::new().now());
@@ -248,7 +248,7 @@ async fn row_32_a_restore_whose_last_answer_is_lost_is_found_to_stand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_32_a_restore_whose_connection_the_server_ends_before_the_last_step_is_undone() {
+async fn row_32_a_restore_disconnected_before_commit_is_rolled_back() {
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (copy, now) = (folder.path().join("copy"), SystemClock::new().now());
@@ -257,7 +257,7 @@ async fn row_32_a_restore_whose_connection_the_server_ends_before_the_last_step_
     postgres.back_up(&copy, now).await.unwrap();
     postgres.commit(vec![create(job(77))]).await.remove(0).unwrap();
     let (before, blocker, beside) = (everything(&*postgres).await, psql(&database).await, psql(&database).await);
-    // The tables cannot change places while somebody reads one of them.
+    // The tables cannot be swapped while another connection reads one of them.
     blocker.batch_execute("BEGIN; LOCK TABLE fleet_runs IN ACCESS SHARE MODE").await.unwrap();
 
     let restoring = JoinSet::from_iter([{
@@ -277,7 +277,7 @@ async fn row_32_a_restore_whose_connection_the_server_ends_before_the_last_step_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_no_backup_is_refused_and_changes_nothing() {
+async fn a_file_that_is_not_a_backup_is_refused() {
     let Some(database) = Database::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.txt");

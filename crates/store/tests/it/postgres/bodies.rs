@@ -1,4 +1,4 @@
-//! What text cannot hold is kept all the same.
+//! Bodies that a text column cannot hold are stored.
 
 use domain::{Body, Expected, JobHistory, JobStore};
 use store::conformance::sample::{id, job};
@@ -6,7 +6,7 @@ use store::conformance::sample::{id, job};
 use super::Database;
 
 #[tokio::test]
-async fn a_body_with_a_zero_byte_comes_back_byte_for_byte() {
+async fn a_body_with_a_zero_byte_is_returned_unchanged() {
     let Some(database) = Database::new() else { return };
     let postgres = database.postgres().await;
     let body = Body("before\0after".into());

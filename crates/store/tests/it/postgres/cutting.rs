@@ -1,4 +1,4 @@
-//! Connections break; what is known about a commit then, and what is not.
+//! Broken connections: when the outcome of a commit is known, and when it is not.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use domain::{
     Collection, CommitError, Expected, FleetStore, JobHistory, JobStore, Position, Revision, Scope, StoreError,
 };
 use serde_json::json;
-use store::Postgres;
+use store::PostgresStore;
 use store::conformance::sample::{cancelled, create, id, job, replace};
 use tokio::task::JoinSet;
 
 use super::proxy::{Fault, Proxy};
 use super::{Database, SHARED, open, psql, until};
 
-/// A store whose every byte goes over a wire that can be cut.
-async fn wired() -> Option<(Database, Proxy, Arc<Postgres>)> {
+/// A store whose traffic goes through a proxy.
+async fn wired() -> Option<(Database, Proxy, Arc<PostgresStore>)> {
     let database = Database::new()?;
     let proxy = Proxy::start(database.server.port()).await;
     let postgres = Arc::new(open(&proxy.url(), SHARED).await);
@@ -22,7 +22,7 @@ async fn wired() -> Option<(Database, Proxy, Arc<Postgres>)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_32_a_commit_whose_answer_is_lost_is_unknown_and_is_found_by_reading() {
+async fn row_32_a_commit_with_a_lost_response_is_unknown() {
     let Some((database, proxy, postgres)) = wired().await else { return };
     let direct = database.another().await;
     let first = create(job(1));
@@ -45,7 +45,7 @@ async fn row_32_a_commit_whose_answer_is_lost_is_unknown_and_is_found_by_reading
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_32_a_document_whose_answer_is_lost_is_unknown() {
+async fn row_32_a_document_with_a_lost_response_is_unknown() {
     let Some((_database, proxy, postgres)) = wired().await else { return };
     let put = async |expected| postgres.put(Collection::Tokens, "t", expected, Some(json!(1))).await;
     put(Expected::Absent).await.unwrap();
@@ -58,7 +58,7 @@ async fn row_32_a_document_whose_answer_is_lost_is_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_transaction_that_never_reached_the_server_is_done_on_another_connection() {
+async fn a_transaction_that_was_not_sent_is_retried() {
     let Some((_database, proxy, postgres)) = wired().await else { return };
     proxy.arm(Fault::CutAtBegin);
 
@@ -69,7 +69,7 @@ async fn a_transaction_that_never_reached_the_server_is_done_on_another_connecti
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_server_that_cannot_be_reached_is_unavailable_and_nothing_is_written() {
+async fn an_unreachable_server_is_unavailable() {
     let Some((database, proxy, postgres)) = wired().await else { return };
     postgres.commit(vec![create(job(1))]).await.remove(0).unwrap();
     proxy.arm(Fault::CutAlways);
@@ -77,7 +77,7 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_nothing_is_written()
 
     let (written, read) = tokio::join!(postgres.commit(vec![create(job(2))]), postgres.job(id(1)));
 
-    // What went over a wire whose cut nobody has noticed yet may have arrived.
+    // A write over a connection whose break is not noticed yet may have arrived.
     let is_told = matches!(written[..], [Err(CommitError::Store(StoreError::Unavailable(_)) | CommitError::Unknown)]);
     assert!(is_told, "{written:?}");
     assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
@@ -87,7 +87,7 @@ async fn a_server_that_cannot_be_reached_is_unavailable_and_nothing_is_written()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn connections_that_the_server_ended_are_replaced_unnoticed() {
+async fn closed_connections_are_replaced() {
     let Some(database) = Database::new() else { return };
     let postgres = database.postgres().await;
     let administrator = psql(&database).await;

@@ -1,4 +1,4 @@
-//! Every use of the database is counted, waiting is none, and flushes are shared.
+//! Every database access is counted, waiting is not, and flushes are shared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn each_operation_is_counted_by_its_kind() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_change_is_no_operation() {
+async fn waiting_for_a_change_counts_no_operation() {
     let Some(database) = Database::new() else { return };
     let postgres = database.postgres().await;
 
@@ -57,7 +57,7 @@ async fn waiting_for_a_change_is_no_operation() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_that_wait_together_share_their_flushes() {
+async fn concurrent_writers_share_flushes() {
     const WRITERS: u32 = 64;
     const WRITES: u32 = 10;
     let Some(database) = Database::new() else { return };
@@ -80,7 +80,7 @@ async fn writers_that_wait_together_share_their_flushes() {
 }
 
 #[tokio::test]
-async fn a_closed_store_has_written_what_waited_and_answers_no_more() {
+async fn close_writes_the_queue_and_rejects_later_calls() {
     let Some(database) = Database::new() else { return };
     let postgres = Arc::new(database.postgres().await);
     let mut last = JoinSet::new();

@@ -1,24 +1,24 @@
-//! What is opened, and what is refused with a remedy.
+//! Opening a database: migrations, and refusals with a remedy.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{JobHistory, JobStore, Position, Scope};
 use store::conformance::sample::{create, id, job};
-use store::{Postgres, PostgresOptions, PostgresRoom, PostgresUrl, Tenancy};
+use store::{Exclusivity, PostgresOptions, PostgresRoom, PostgresStore, PostgresUrl};
 use tokio::task::JoinSet;
 
 use super::{Database, SHARED, open, psql};
 
 async fn refusal(url: &str) -> String {
     let url = PostgresUrl::parse(url).unwrap();
-    let refused = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
+    let refused = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
     refused.expect_err("it is refused").to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn ten_coordinators_that_start_at_once_on_an_empty_database_all_come_up() {
+async fn ten_coordinators_start_at_once_on_an_empty_database() {
     let Some(database) = Database::new() else { return };
     let mut stores = JoinSet::new();
     for n in 0..10 {
@@ -38,7 +38,7 @@ async fn ten_coordinators_that_start_at_once_on_an_empty_database_all_come_up() 
 }
 
 #[tokio::test]
-async fn a_schema_of_a_newer_program_is_refused_and_left_as_it_is() {
+async fn a_newer_schema_is_refused_and_not_changed() {
     let Some(database) = Database::new() else { return };
     database.postgres().await.close().await.unwrap();
     let administrator = psql(&database).await;
@@ -52,7 +52,7 @@ async fn a_schema_of_a_newer_program_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_flush_is_refused_unless_that_is_accepted() {
+async fn fsync_off_is_refused_unless_accepted() {
     let Some(database) = Database::new() else { return };
 
     let told = refusal(&database.server.url()).await;
@@ -62,7 +62,7 @@ async fn a_server_that_does_not_flush_is_refused_unless_that_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named_without_the_password() {
+async fn an_unreachable_server_is_named_without_the_password() {
     let told = refusal("postgres://ada:s3cret@127.0.0.1:1/fleet").await;
 
     assert!(told.contains("postgres://ada:…@127.0.0.1:1/fleet"), "{told}");
@@ -70,7 +70,7 @@ async fn a_server_that_is_not_there_is_named_without_the_password() {
 }
 
 #[tokio::test]
-async fn a_role_that_does_not_wait_for_the_disk_is_made_to() {
+async fn a_role_with_synchronous_commit_off_is_overridden() {
     let Some(database) = Database::new() else { return };
     let administrator = psql(&database).await;
     administrator.batch_execute("ALTER ROLE postgres SET synchronous_commit = off").await.unwrap();
@@ -95,7 +95,7 @@ async fn a_role_that_does_not_wait_for_the_disk_is_made_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_encrypted_connection_checks_whom_it_talks_to() {
+async fn a_tls_connection_verifies_the_server() {
     let Some(mut database) = Database::new() else { return };
     let ours = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let stranger = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -123,19 +123,19 @@ async fn an_encrypted_connection_checks_whom_it_talks_to() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_says_a_word_is_given_up_soon() {
+async fn a_silent_server_times_out() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = PostgresUrl::parse(&format!("postgres://nobody@{}/none", silent.local_addr().unwrap())).unwrap();
 
-    let opening = Postgres::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new()));
+    let opening = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new()));
     let opened = tokio::time::timeout(Duration::from_secs(15), opening).await;
 
-    let refused = opened.expect("nobody waits for as long as a statement may take");
+    let refused = opened.expect("the attempt ends before the statement timeout");
     assert!(refused.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_schema_is_never_changed_under_a_coordinator_that_works_on_it() {
+async fn a_schema_in_use_is_not_migrated() {
     let Some(database) = Database::new() else { return };
     let working = database.postgres().await;
     let administrator = psql(&database).await;
@@ -152,11 +152,11 @@ async fn a_schema_is_never_changed_under_a_coordinator_that_works_on_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_guest_makes_nothing_and_brings_nothing_up_to_date() {
+async fn a_guest_creates_and_migrates_nothing() {
     let Some(database) = Database::new() else { return };
-    let guest = PostgresOptions { tenancy: Tenancy::Guest, ..PostgresOptions::default() };
+    let guest = PostgresOptions { tenancy: Exclusivity::Guest, ..PostgresOptions::default() };
     let url = PostgresUrl::parse(&database.url()).unwrap();
-    let visit = async || Postgres::open(&url, guest, Arc::new(SystemClock::new())).await;
+    let visit = async || PostgresStore::open(&url, guest, Arc::new(SystemClock::new())).await;
 
     let to_nothing = visit().await.expect_err("there is nothing yet").to_string();
     let tables = psql(&database).await.query("SELECT 1 FROM pg_tables WHERE tablename LIKE 'fleet%'", &[]).await;
@@ -170,7 +170,7 @@ async fn a_guest_makes_nothing_and_brings_nothing_up_to_date() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_room_touches_nothing_of_the_fleet_beside_it_and_those_of_the_dead_are_cleared() {
+async fn a_scratch_schema_is_isolated_and_stale_ones_are_removed() {
     let Some(database) = Database::new() else { return };
     let working = database.postgres().await;
     let url = PostgresUrl::parse(&database.url()).unwrap();

@@ -1,22 +1,22 @@
-//! Positions follow commits, whoever commits.
+//! Positions follow the order of commits, across processes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{JobHistory, JobStore, Position, Scope};
 use store::conformance::sample::{create, job};
-use store::{Postgres, PostgresOptions};
+use store::{PostgresOptions, PostgresStore};
 use tokio::task::JoinSet;
 
 use super::{Database, PATIENCE, SHARED, open, psql, until};
 
-async fn log(postgres: &Postgres, after: u64) -> Vec<u64> {
+async fn log(postgres: &PostgresStore, after: u64) -> Vec<u64> {
     let events = postgres.events(&Scope::Fleet, Position(after), 1000).await.unwrap();
     events.iter().map(|event| event.position.0).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_25_of_two_overlapping_transactions_a_reader_misses_none() {
+async fn row_25_a_reader_misses_no_overlapping_transaction() {
     let Some(database) = Database::new() else { return };
     let postgres = Arc::new(database.another().await);
     let (slow, watcher) = (psql(&database).await, psql(&database).await);
@@ -48,9 +48,9 @@ async fn row_25_of_two_overlapping_transactions_a_reader_misses_none() {
     assert_eq!(log(&postgres, 0).await, [1, 2]);
 }
 
-/// Two coordinators, eight writers each, three readers: each sees every event once and in order.
+/// Two coordinators, eight writers each, three readers: each reader gets every event once and in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn row_25_followers_of_two_racing_stores_see_one_log_without_gaps() {
+async fn row_25_two_racing_stores_write_one_log_without_gaps() {
     const WRITERS: u32 = 8;
     const JOBS: u32 = 40;
     const EVENTS: u64 = 2 * WRITERS as u64 * JOBS as u64;

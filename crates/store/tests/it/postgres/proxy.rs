@@ -1,4 +1,4 @@
-//! A wire to the server that a test can cut.
+//! A TCP proxy in front of the server that injects connection faults.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,23 +9,23 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What the wire does next.
+/// The next fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Fault {
-    /// It carries everything.
+    /// Forward everything.
     None,
-    /// It carries the next event to the server, and nothing back from then on.
+    /// Forward the next write of an event to the server, and nothing back from then on.
     LoseTheAnswerToAWrite,
-    /// It is cut when the next transaction begins, before the server hears of it.
+    /// Disconnect when the next transaction begins, before the server receives it.
     CutAtBegin,
-    /// It is cut as soon as anybody uses it.
+    /// Disconnect on any traffic.
     CutAlways,
-    /// It is cut when a table is to be loaded.
+    /// Disconnect when a table is about to be loaded.
     CutAtCopy,
-    /// It is cut when tables are to change places.
+    /// Disconnect when the tables are about to be swapped.
     CutAtSwap,
-    /// It carries the word that tables are to change places, and nothing back from then on.
+    /// Forward the swap of the tables, and nothing back from then on.
     LoseTheAnswerToASwap,
 }
 
@@ -66,7 +66,7 @@ impl Proxy {
         Self { port, fault, wires }
     }
 
-    /// The server at the other end.
+    /// The URL of the server through the proxy.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres?fsync=off", self.port)
     }
@@ -79,7 +79,7 @@ impl Proxy {
         self.fault.load(Ordering::SeqCst) != Fault::None as u8
     }
 
-    /// Ends every connection.
+    /// Closes every connection.
     pub(crate) fn cut(&self) {
         self.wires.lock().drain(..).for_each(|wire| wire.cancel());
     }
@@ -123,7 +123,7 @@ async fn downwards(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, silent: Canc
     let mut bytes = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
         if silent.is_cancelled() {
-            // The other end stays open, as that of a machine behind a cut cable does.
+            // The other end stays open, as after a cable is cut.
             continue;
         }
         if to.write_all(&bytes[..count]).await.is_err() {

@@ -1,4 +1,4 @@
-//! The server dies under its writers and comes back.
+//! The server is killed while stores write, and restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use domain::{CommitError, Job, JobHistory, JobId, JobStore, Position, Revision, 
 use parking_lot::Mutex;
 use pgserver::{Flushes, for_test};
 use store::conformance::sample::{cancelled, create, dispatched, granted, job, replace, seconds};
-use store::{Postgres, PostgresOptions};
+use store::{PostgresOptions, PostgresStore};
 use tokio::task::JoinSet;
 
 use super::{open, until};
 
 const WRITERS: u32 = 8;
 
-/// What writers were promised, and when they may stop.
+/// The acknowledged writes, and the signal to stop.
 #[derive(Default)]
 struct Promises {
     acknowledged: Mutex<BTreeMap<JobId, Revision>>,
@@ -24,8 +24,8 @@ struct Promises {
 }
 
 impl Promises {
-    /// Writes until it is known what became of it, as a caller by the protocol does.
-    async fn write(&self, postgres: &Postgres, unit: domain::Commit) {
+    /// Writes until the outcome is known, as the protocol requires of a caller.
+    async fn write(&self, postgres: &PostgresStore, unit: domain::Commit) {
         let (id, wanted) = (unit.job.id(), unit.expected.next());
         loop {
             match postgres.commit(vec![unit.clone()]).await.remove(0) {
@@ -40,7 +40,7 @@ impl Promises {
                         return;
                     }
                 }
-                // A write whose answer was lost and that nobody could read up on yet.
+                // A write whose response was lost and that could not be read back yet.
                 Err(CommitError::Stale) => return,
                 Err(CommitError::Store(StoreError::Unavailable(_))) => {}
                 Err(error) => panic!("{error:?}"),
@@ -48,7 +48,7 @@ impl Promises {
         }
     }
 
-    async fn live(&self, postgres: &Postgres, first: Job) {
+    async fn live(&self, postgres: &PostgresStore, first: Job) {
         let mut unit = create(first);
         for step in [|job| dispatched(job, seconds(9)), granted, cancelled] as [fn(Job) -> Job; 3] {
             let next = replace(step(unit.job.clone()), unit.expected.next());
@@ -59,7 +59,7 @@ impl Promises {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_server_that_is_killed_loses_nothing_that_it_acknowledged_and_the_store_comes_back_by_itself() {
+async fn a_killed_server_keeps_acknowledged_writes_and_reconnects() {
     let Some(mut server) = for_test(Flushes::Real).unwrap() else { return };
     let postgres = Arc::new(open(&server.url(), PostgresOptions::default()).await);
     let promises = Arc::new(Promises::default());
@@ -97,7 +97,7 @@ async fn a_server_that_is_killed_loses_nothing_that_it_acknowledged_and_the_stor
     assert_without_gaps(&postgres).await;
 }
 
-async fn assert_without_gaps(postgres: &Postgres) {
+async fn assert_without_gaps(postgres: &PostgresStore) {
     let mut after = Position(0);
     loop {
         let events = postgres.events(&Scope::Fleet, after, 10_000).await.unwrap();

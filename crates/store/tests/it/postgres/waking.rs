@@ -1,22 +1,22 @@
-//! Others hear of what happens, without a message for each of it.
+//! Other processes are notified of events, with one message for many commits.
 
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::{Clock, JobStore, Position};
 use store::PostgresOptions;
 use store::conformance::sample::{create, job};
 
 use super::{Database, PATIENCE, SHARED, open, psql, until};
 
-/// So far away that only a message can wake anybody.
+/// So far away that only a notification can wake a subscriber.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// How often others are told at most.
+/// Minimum interval between notifications.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn another_process_hears_of_many_commits_in_few_messages() {
+async fn many_commits_are_notified_in_few_messages() {
     const COMMITS: u32 = 300;
     let Some(database) = Database::new() else { return };
     let options = PostgresOptions { look_every: NEVER, ..SHARED };
@@ -43,7 +43,7 @@ async fn another_process_hears_of_many_commits_in_few_messages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_happened_while_nobody_listened_is_heard_of_on_return() {
+async fn events_during_a_disconnect_are_reported_on_reconnect() {
     let Some(database) = Database::new() else { return };
     let options = PostgresOptions { look_every: NEVER, ..SHARED };
     let (one, other) = (open(&database.url(), options).await, open(&database.url(), options).await);
@@ -66,13 +66,13 @@ async fn what_happened_while_nobody_listened_is_heard_of_on_return() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_change_that_nobody_told_of_is_found_by_looking() {
+async fn a_change_without_a_notification_is_found_by_polling() {
     let Some(database) = Database::new() else { return };
     let options = PostgresOptions { look_every: Duration::from_millis(50), ..SHARED };
     let postgres = open(&database.url(), options).await;
 
     let (heard, _) = tokio::join!(tokio::time::timeout(PATIENCE, postgres.changed(Position(0))), async {
-        until("somebody who looks", async || postgres.operations().sweep_reads > 0).await;
+        until("a poll of the store", async || postgres.operations().sweep_reads > 0).await;
         psql(&database).await.batch_execute("UPDATE fleet_log SET pos = 9").await.unwrap();
     });
 

@@ -1,4 +1,4 @@
-//! A backup is one moment of the store, whatever is written meanwhile.
+//! A backup is one snapshot of the store, whatever is written meanwhile.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use domain::{Backup, Generation, Job, JobHistory, JobId, JobStore, Position, Revision, Scope, StageName};
 use store::conformance::sample::{cancelled, create, dispatched, granted, job, replace, seconds};
-use store::{BackupError, Sqlite, back_up_closed, inspect_backup, restore_closed};
+use store::{BackupError, SqliteStore, back_up_closed, inspect_backup, restore_closed};
 use tokio::task::JoinSet;
 
 use super::Database;
 
 const WRITERS: u32 = 4;
 
-/// Leads jobs to their ends until told to stop.
-async fn keep_writing(sqlite: &Sqlite, writer: u32, stop: tokio_util::sync::CancellationToken) {
+/// Takes jobs through their stages until cancelled.
+async fn keep_writing(sqlite: &SqliteStore, writer: u32, stop: tokio_util::sync::CancellationToken) {
     for n in (writer..).step_by(WRITERS as usize) {
         let mut unit = create(job(n));
         for step in [|job| dispatched(job, seconds(9)), granted, cancelled] as [fn(Job) -> Job; 3] {
@@ -29,8 +29,8 @@ async fn keep_writing(sqlite: &Sqlite, writer: u32, stop: tokio_util::sync::Canc
     }
 }
 
-/// Everything that must agree with everything else: the jobs, their events, the counts.
-async fn assert_consistent(sqlite: &Sqlite) -> u64 {
+/// Checks that jobs, events and counts agree.
+async fn assert_consistent(sqlite: &SqliteStore) -> u64 {
     let mut events: BTreeMap<JobId, u64> = BTreeMap::new();
     let mut end = Position(0);
     loop {
@@ -58,7 +58,7 @@ async fn assert_consistent(sqlite: &Sqlite) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_backup_taken_among_writers_is_consistent_and_they_go_on() {
+async fn a_backup_during_writes_is_consistent() {
     let database = Database::new();
     let sqlite = Arc::new(database.sqlite());
     let stop = tokio_util::sync::CancellationToken::new();
@@ -93,7 +93,7 @@ async fn a_backup_taken_among_writers_is_consistent_and_they_go_on() {
 }
 
 #[tokio::test]
-async fn a_backup_says_what_is_in_it_and_is_its_owners_alone() {
+async fn a_backup_has_a_summary_and_is_private() {
     let database = Database::new();
     let sqlite = database.sqlite();
     sqlite.commit(vec![create(job(1)), create(job(2)), create(cancelled(job(3)))]).await;
@@ -120,16 +120,16 @@ async fn a_backup_overwrites_nothing() {
     let database = Database::new();
     let sqlite = database.sqlite();
     let taken = database.path().with_file_name("copy");
-    fs::write(&taken, "somebody's notes").unwrap();
+    fs::write(&taken, "another user's notes").unwrap();
 
     let outcome = sqlite.back_up(&taken, seconds(1)).await;
 
     assert!(outcome.is_err());
-    assert_eq!(fs::read_to_string(&taken).unwrap(), "somebody's notes");
+    assert_eq!(fs::read_to_string(&taken).unwrap(), "another user's notes");
 }
 
 #[tokio::test]
-async fn a_database_that_nobody_has_open_can_be_backed_up_and_one_in_use_cannot() {
+async fn only_a_closed_database_can_be_backed_up_offline() {
     let database = Database::new();
     let copy = database.path().with_file_name("copy");
     assert!(matches!(back_up_closed(&database.path(), &copy, seconds(1)), Err(BackupError::NoDatabase(_))));
@@ -145,7 +145,7 @@ async fn a_database_that_nobody_has_open_can_be_backed_up_and_one_in_use_cannot(
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_backup_or_a_damaged_one_is_found_out() {
+async fn a_foreign_or_damaged_backup_is_detected() {
     let database = Database::new();
     let sqlite = database.sqlite();
     for n in 0..200 {
@@ -179,7 +179,7 @@ async fn a_file_that_is_no_backup_or_a_damaged_one_is_found_out() {
         .unwrap();
 
     let is_no_backup = |path: &std::path::Path| matches!(inspect_backup(path), Err(BackupError::NotABackup { .. }));
-    assert!(is_no_backup(&file("notes", b"somebody's notes, long enough not to be a header of anything")));
+    assert!(is_no_backup(&file("notes", b"another user's notes, long enough not to be a header of anything")));
     assert!(is_no_backup(&file("empty", b"")));
     assert!(is_no_backup(&foreign));
     assert!(laced.iter().all(|laced| is_no_backup(laced)));

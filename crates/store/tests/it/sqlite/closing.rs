@@ -1,4 +1,4 @@
-//! The end of a store, orderly or not.
+//! Closing and dropping a store.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use store::conformance::sample::{create, id, job};
 use super::Database;
 
 #[tokio::test]
-async fn a_closed_store_leaves_no_log_and_answers_nothing_more() {
+async fn a_closed_store_leaves_no_log_and_rejects_calls() {
     let database = Database::new();
     let sqlite = database.sqlite();
     sqlite.commit(vec![create(job(1))]).await.remove(0).unwrap();
@@ -29,11 +29,11 @@ async fn a_closed_store_leaves_no_log_and_answers_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_handed_over_before_a_drop_is_written() {
+async fn writes_queued_before_a_drop_are_written() {
     let database = Database::new();
     let sqlite = database.sqlite();
     for n in 0..200 {
-        // Polled once, then dropped: handed over, but nobody waits.
+        // Polled once, then dropped: the write is queued, but its caller is gone.
         let _ = tokio::time::timeout(std::time::Duration::ZERO, sqlite.commit(vec![create(job(n))])).await;
     }
 
@@ -44,7 +44,7 @@ async fn what_was_handed_over_before_a_drop_is_written() {
 }
 
 #[tokio::test]
-async fn an_open_question_does_not_hold_up_the_writer() {
+async fn a_running_read_does_not_block_the_writer() {
     let database = Database::new();
     let sqlite = database.sqlite();
     let reader = rusqlite::Connection::open(database.path()).unwrap();

@@ -1,4 +1,4 @@
-//! kill -9 at any moment loses nothing that was acknowledged.
+//! SIGKILL at any moment loses no acknowledged write.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use domain::{Job, JobHistory, JobId, JobStore, Position, Revision, Scope};
 use store::conformance::sample::{cancelled, create, dispatched, granted, job, replace, seconds};
-use store::{Options, Sqlite};
+use store::{Options, SqliteStore};
 use tokio::task::JoinSet;
 
 use super::Database;
@@ -16,14 +16,14 @@ use super::Database;
 const DATABASE: &str = "STORE_TEST_DATABASE";
 const ROUND: &str = "STORE_TEST_ROUND";
 const WRITERS: u32 = 8;
-/// Each round is killed while its writers are far from having written as many.
+/// Each round is killed long before its writers have written this many.
 const JOBS_MAX: u32 = 1_000_000;
 
-/// Not a test of its own: the process that the one below kills.
+/// Not a test by itself: the process that the test below kills.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_process_that_writes_until_it_is_killed() {
+async fn writer_process_for_the_kill_test() {
     let (Ok(path), Ok(round)) = (std::env::var(DATABASE), std::env::var(ROUND)) else { return };
-    let sqlite = Arc::new(Sqlite::open(path, Options::default()).unwrap());
+    let sqlite = Arc::new(SqliteStore::open(path, Options::default()).unwrap());
     let round: u32 = round.parse().unwrap();
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
@@ -37,8 +37,8 @@ async fn the_process_that_writes_until_it_is_killed() {
     while writers.join_next().await.is_some() {}
 }
 
-/// Leads a job to its end and says after each write that it was acknowledged.
-async fn live(sqlite: &Sqlite, job: Job) {
+/// Takes a job to its end and prints each acknowledged write.
+async fn live(sqlite: &SqliteStore, job: Job) {
     let mut unit = create(job);
     for step in [|job| dispatched(job, seconds(9)), granted, cancelled] as [fn(Job) -> Job; 3] {
         let job = unit.job.clone();
@@ -49,7 +49,7 @@ async fn live(sqlite: &Sqlite, job: Job) {
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_nothing_that_it_acknowledged() {
+async fn a_killed_process_keeps_acknowledged_writes() {
     let database = Database::new();
     let mut promised = BTreeMap::new();
 
@@ -71,7 +71,7 @@ async fn a_killed_process_loses_nothing_that_it_acknowledged() {
 
 fn writing_process(path: PathBuf, round: usize) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "sqlite::crash::the_process_that_writes_until_it_is_killed", "--nocapture"])
+        .args(["--exact", "sqlite::crash::writer_process_for_the_kill_test", "--nocapture"])
         .env(DATABASE, path)
         .env(ROUND, round.to_string())
         .stdout(Stdio::piped())
@@ -80,7 +80,7 @@ fn writing_process(path: PathBuf, round: usize) -> Child {
         .unwrap()
 }
 
-/// Kills the process once it acknowledged so many writes, and gives back all that it acknowledged.
+/// Kills the process after this many acknowledged writes; returns all of them.
 fn killed_after(mut child: Child, writes: usize) -> BTreeMap<JobId, Revision> {
     let said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let mut promised = BTreeMap::new();
@@ -101,8 +101,8 @@ fn killed_after(mut child: Child, writes: usize) -> BTreeMap<JobId, Revision> {
     promised
 }
 
-/// Every event has its place, and every job as many events as it says.
-async fn assert_log_is_whole(sqlite: &Sqlite) {
+/// Checks that the log has no gaps and that every job has all of its events.
+async fn assert_log_is_whole(sqlite: &SqliteStore) {
     let mut told: BTreeMap<JobId, u64> = BTreeMap::new();
     let mut after = Position(0);
     loop {

@@ -1,4 +1,4 @@
-//! What backs runs, on its way into a backup and out of it.
+//! Evidence of runs is packed into a backup and unpacked from it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ async fn kept(logs: &DirectoryLogs, n: u32) -> Option<String> {
 }
 
 #[tokio::test]
-async fn an_empty_or_torn_document_is_not_packed_and_gives_way_to_a_whole_one() {
+async fn torn_evidence_is_not_packed_and_is_replaced() {
     let database = Database::new();
     let (copy, logs) = with_logs(&database).await;
     let torn = [&b""[..], b"{\"diff\":\"+fir", &[0; 16]];
@@ -49,7 +49,7 @@ async fn an_empty_or_torn_document_is_not_packed_and_gives_way_to_a_whole_one() 
 }
 
 #[tokio::test]
-async fn what_was_unpacked_is_taken_back_and_what_was_there_before_stays() {
+async fn take_back_removes_only_the_imported_evidence() {
     let database = Database::new();
     let (copy, logs) = with_logs(&database).await;
     logs.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();
@@ -67,7 +67,7 @@ async fn what_was_unpacked_is_taken_back_and_what_was_there_before_stays() {
 }
 
 #[tokio::test]
-async fn a_damaged_document_is_damage_and_leaves_nothing_of_the_others() {
+async fn a_damaged_document_fails_the_whole_import() {
     let database = Database::new();
     let (copy, logs) = with_logs(&database).await;
     logs.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();

@@ -1,16 +1,16 @@
-//! A full disk and a damaged row fail what they touch, and say what to do.
+//! A full disk and a damaged row fail only the operations they affect, with a remedy.
 
 use domain::{Body, CommitError, Expected, JobFilter, JobHistory, JobStore, Revision, StoreError};
 use store::conformance::sample::{cancelled, create, id, job, replace};
-use store::{Options, Sqlite};
+use store::{Options, SqliteStore};
 
 use super::Database;
 
 #[tokio::test]
-async fn a_full_disk_refuses_the_write_and_loses_nothing() {
+async fn a_full_disk_rejects_the_write_and_loses_nothing() {
     let database = Database::new();
     let small = Options { pages_max: Some(60), ..Options::default() };
-    let sqlite = Sqlite::open(database.path(), small).unwrap();
+    let sqlite = SqliteStore::open(database.path(), small).unwrap();
     sqlite.commit(vec![create(job(0))]).await.remove(0).unwrap();
     let big = |n| job(n).commit_at(Expected::Absent, Some(Body("x".repeat(400_000).into())));
 
@@ -29,7 +29,7 @@ async fn a_full_disk_refuses_the_write_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_fails_alone() {
+async fn an_unreadable_row_fails_alone() {
     let database = Database::new();
     let sqlite = database.sqlite();
     sqlite.commit(vec![create(job(1)), create(job(2))]).await;
@@ -45,7 +45,7 @@ async fn a_row_that_cannot_be_read_fails_alone() {
 }
 
 #[tokio::test]
-async fn unreadable_jobs_are_passed_over_when_the_open_ones_are_listed() {
+async fn unreadable_jobs_are_skipped_among_open_jobs() {
     let database = Database::new();
     let sqlite = database.sqlite();
     sqlite.commit((1..=5).map(|n| create(job(n))).collect()).await;
@@ -63,7 +63,7 @@ async fn unreadable_jobs_are_passed_over_when_the_open_ones_are_listed() {
 }
 
 #[tokio::test]
-async fn an_unreadable_job_breaks_no_list_and_is_named() {
+async fn an_unreadable_job_is_skipped_in_lists_and_reported() {
     let database = Database::new();
     let sqlite = database.sqlite();
     sqlite.commit((1..=5).map(|n| create(job(n))).collect()).await;

@@ -1,4 +1,4 @@
-//! One flush serves everybody who waits.
+//! Group commit: one flush serves all waiting callers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::Database;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_that_wait_together_share_their_flushes() {
+async fn concurrent_writers_share_flushes() {
     const WRITERS: u32 = 64;
     const WRITES: u32 = 10;
     let database = Database::new();

@@ -1,4 +1,4 @@
-//! Every use of the database is counted, and waiting is none.
+//! Every database access is counted, and waiting is not.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn each_operation_is_counted_by_its_kind() {
 }
 
 #[tokio::test]
-async fn waiting_for_a_change_is_no_operation() {
+async fn waiting_for_a_change_counts_no_operation() {
     let database = Database::new();
     let sqlite = database.sqlite();
 

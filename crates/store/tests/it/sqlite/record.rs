@@ -1,11 +1,11 @@
-//! A store that lost what it acknowledged is noticed (row 37).
+//! A store that lost acknowledged work is detected (row 37).
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use domain::{Collection, FleetStore, Generation, JobStore, Position, Timestamp};
 use store::conformance::sample::{create, job};
-use store::{DataLoss, OpenError, Options, Sqlite, read_record, record_path, restore_closed};
+use store::{DataLoss, OpenError, Options, SqliteStore, read_record, record_path, restore_closed};
 
 use super::Database;
 
@@ -13,15 +13,15 @@ use super::Database;
 const ACCEPTED: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
 fn loss(path: &Path) -> DataLoss {
-    match Sqlite::open(path, Options::default()) {
+    match SqliteStore::open(path, Options::default()) {
         Err(OpenError::DataLoss(loss)) => loss,
         other => panic!("it was not refused for a loss: {:?}", other.map(|_| "opened")),
     }
 }
 
-/// Opens it with the loss accepted, and says under which generation.
-async fn accepted(path: &Path) -> (Sqlite, Generation) {
-    let sqlite = Sqlite::open(path, Options { accept_data_loss: Some(ACCEPTED), ..Options::default() }).unwrap();
+/// Opens the store with the loss accepted; returns its generation.
+async fn accepted(path: &Path) -> (SqliteStore, Generation) {
+    let sqlite = SqliteStore::open(path, Options { accept_data_loss: Some(ACCEPTED), ..Options::default() }).unwrap();
     let lineage = sqlite.document(Collection::Meta, "lineage").await.unwrap();
     let generation = lineage.map_or(0, |lineage| lineage.value["generation"].as_u64().unwrap());
     (sqlite, Generation(generation))
@@ -33,7 +33,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The files of a database as a killed process leaves them.
+/// Copies the files of a database as a killed process leaves them.
 fn copy_as_killed(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     for suffix in ["", "-wal", ".record"] {
@@ -41,7 +41,7 @@ fn copy_as_killed(from: &Path, to: &Path) {
     }
 }
 
-async fn fill(sqlite: &Sqlite, jobs: std::ops::Range<u16>) {
+async fn fill(sqlite: &SqliteStore, jobs: std::ops::Range<u16>) {
     for n in jobs {
         sqlite.commit(vec![create(job(n.into()))]).await.remove(0).unwrap();
     }
@@ -90,7 +90,7 @@ async fn a_truncated_log_is_refused_until_it_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_gone_or_empty_is_refused() {
+async fn a_missing_or_empty_database_is_refused() {
     for is_emptied in [false, true] {
         let database = Database::new();
         let path = database.path();
@@ -159,7 +159,7 @@ async fn an_older_copy_is_refused_and_a_restored_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_store_of_the_former_program_gets_a_record() {
+async fn a_store_without_a_record_gets_one() {
     let database = Database::new();
     let path = database.path();
     let sqlite = database.sqlite();
@@ -188,7 +188,7 @@ async fn a_zeroed_page_is_found_by_the_check() {
     let sound = database.sqlite();
     let (untouched, nothing) = (sound.opening().is_untouched, sound.check().await.unwrap());
     sound.close().await.unwrap();
-    // A page that only jobs are on: the schema and the documents that a start reads are not.
+    // A page with jobs only: not one with the schema or the documents that a start reads.
     let mut bytes = fs::read(&path).unwrap();
     let title = b"\"title\"";
     let page = (2..bytes.len() / PAGE)

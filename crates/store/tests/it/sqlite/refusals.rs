@@ -1,24 +1,24 @@
-//! What is not ours is refused, with advice, and left as it is.
+//! Foreign files are refused with a remedy, and not changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use store::{OpenError, Options, Sqlite};
+use store::{OpenError, Options, SqliteStore};
 
 use super::Database;
 
 fn refused(path: &Path) -> OpenError {
-    Sqlite::open(path, Options::default()).expect_err("refused")
+    SqliteStore::open(path, Options::default()).expect_err("refused")
 }
 
-/// The file and its log, if it has one.
+/// The contents of the file and of its log, if it has one.
 fn bytes(path: &Path) -> [Option<Vec<u8>>; 2] {
     let wal = PathBuf::from(format!("{}-wal", path.display()));
     [fs::read(path).ok(), fs::read(wal).ok()]
 }
 
-/// A database of ours that was closed properly.
+/// A cleanly closed database.
 async fn closed(database: &Database) -> PathBuf {
     let sqlite = database.sqlite();
     sqlite.close().await.unwrap();
@@ -32,7 +32,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_untouched() {
+fn a_file_that_is_not_a_database_is_refused() {
     for content in [&b"hello"[..], &[0; 4096], &b"SQLite format 3"[..], &[b'x'; 10_000]] {
         let (_folder, path) = folder();
         fs::write(&path, content).unwrap();
@@ -46,7 +46,7 @@ fn a_file_that_is_no_database_is_refused_and_untouched() {
 }
 
 #[test]
-fn another_programs_database_is_refused_and_untouched() {
+fn another_programs_database_is_refused_unchanged() {
     for mark in ["SELECT 1", "PRAGMA application_id = 7", "PRAGMA journal_mode = WAL"] {
         let (_folder, path) = folder();
         let connection = Connection::open(&path).unwrap();
@@ -62,7 +62,7 @@ fn another_programs_database_is_refused_and_untouched() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_untouched() {
+async fn a_newer_schema_is_refused_unchanged() {
     let database = Database::new();
     let path = closed(&database).await;
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 999").unwrap();
@@ -76,12 +76,12 @@ async fn a_newer_schema_is_refused_and_untouched() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_that_is_still_in_the_log_is_refused_and_untouched() {
+async fn a_newer_schema_in_the_log_is_refused_unchanged() {
     let database = Database::new();
     let path = closed(&database).await;
     let writer = Connection::open(&path).unwrap();
     writer.execute_batch("PRAGMA user_version = 999").unwrap();
-    // A copy taken while the log is full is what a crash leaves.
+    // A copy taken while the log is not empty equals what a crash leaves.
     let crashed = path.with_file_name("crashed.db");
     for suffix in ["", "-wal"] {
         fs::copy(format!("{}{suffix}", path.display()), format!("{}{suffix}", crashed.display())).unwrap();
@@ -96,7 +96,7 @@ async fn a_newer_schema_that_is_still_in_the_log_is_refused_and_untouched() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_is_refused_and_untouched() {
+async fn a_damaged_database_is_refused_unchanged() {
     let truncate = |content: &mut Vec<u8>| content.truncate(5000);
     let scramble = |content: &mut Vec<u8>| content[100..4000].fill(0xa5);
     for damage in [truncate as fn(&mut Vec<u8>), scramble] {
@@ -115,7 +115,7 @@ async fn a_damaged_database_is_refused_and_untouched() {
 }
 
 #[test]
-fn a_log_without_its_database_is_not_thrown_away() {
+fn a_log_without_its_database_is_not_deleted() {
     let (_folder, path) = folder();
     let wal = PathBuf::from(format!("{}-wal", path.display()));
     fs::write(&wal, "the only copy").unwrap();
@@ -127,13 +127,13 @@ fn a_log_without_its_database_is_not_thrown_away() {
 }
 
 #[test]
-fn a_second_opening_is_refused_by_the_name_of_the_first_and_possible_after_it() {
+fn a_second_open_is_refused_and_names_the_holder() {
     let database = Database::new();
     let first = database.sqlite();
 
     let error = refused(&database.path());
     drop(first);
-    let second = Sqlite::open(database.path(), Options::default());
+    let second = SqliteStore::open(database.path(), Options::default());
 
     let pid = std::process::id();
     assert!(matches!(error, OpenError::InUse { holder: Some(holder), .. } if holder == pid), "{error}");
@@ -142,9 +142,9 @@ fn a_second_opening_is_refused_by_the_name_of_the_first_and_possible_after_it() 
 }
 
 #[test]
-fn an_empty_database_left_by_a_crash_is_taken_over() {
+fn an_empty_database_left_by_a_crash_is_used() {
     let (_folder, path) = folder();
     Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; PRAGMA user_version = 0").unwrap();
 
-    assert!(Sqlite::open(&path, Options::default()).is_ok());
+    assert!(SqliteStore::open(&path, Options::default()).is_ok());
 }

@@ -1,15 +1,15 @@
-//! A restore puts the backup in the place of the database, keeps what was there, and survives a death at any step.
+//! A restore replaces the database with the backup, keeps the old one, and survives a crash at any step.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{Backup, Collection, FleetStore, Generation, JobStore, Lineage};
+use domain::{Backup, Collection, FleetStore, Generation, JobStore, StoreGeneration};
 use store::conformance::sample::{create, id, job, seconds};
-use store::{BackupError, Options, Restoration, Sqlite, inspect_backup, restore_closed, stage_restore};
+use store::{BackupError, Options, RestoreOutcome, SqliteStore, inspect_backup, restore_closed, stage_restore};
 
 use super::Database;
 
-/// A database with jobs 1 and 2, closed, and a backup from when there was job 1 only.
+/// A closed database with jobs 1 and 2, and a backup from when there was only job 1.
 async fn with_backup(database: &Database) -> PathBuf {
     let backup = database.path().with_file_name("backup");
     let sqlite = database.sqlite();
@@ -21,19 +21,19 @@ async fn with_backup(database: &Database) -> PathBuf {
 }
 
 async fn has_job(path: &Path, n: u32) -> bool {
-    let sqlite = Sqlite::open(path, Options::default()).unwrap();
+    let sqlite = SqliteStore::open(path, Options::default()).unwrap();
     let found = sqlite.job(id(n)).await.unwrap().is_some();
     sqlite.close().await.unwrap();
     found
 }
 
-async fn lineage(sqlite: &Sqlite) -> Lineage {
-    let document = sqlite.document(Collection::Meta, Lineage::KEY).await.unwrap().unwrap();
+async fn lineage(sqlite: &SqliteStore) -> StoreGeneration {
+    let document = sqlite.document(Collection::Meta, StoreGeneration::KEY).await.unwrap().unwrap();
     serde_json::from_value(document.value).unwrap()
 }
 
 #[tokio::test]
-async fn a_restored_store_is_what_it_was_and_what_it_replaced_is_kept() {
+async fn a_restore_returns_the_backup_and_keeps_the_old_database() {
     let database = Database::new();
     let backup = with_backup(&database).await;
 
@@ -41,16 +41,17 @@ async fn a_restored_store_is_what_it_was_and_what_it_replaced_is_kept() {
 
     let kept = restored.kept.clone().unwrap();
     let summary = inspect_backup(&backup).unwrap();
-    let expected = Restoration { backup: summary, generation: Generation(1), kept: Some(kept.clone()) };
+    let expected = RestoreOutcome { backup: summary, generation: Generation(1), kept: Some(kept.clone()) };
     assert_eq!(restored, expected);
     assert_eq!((has_job(&database.path(), 1).await, has_job(&database.path(), 2).await), (true, false));
     assert_eq!((has_job(&kept, 1).await, has_job(&kept, 2).await), (true, true));
-    let expected = Lineage { generation: Generation(1), restored_at: Some(seconds(2)), as_of: Some(seconds(1)) };
+    let expected =
+        StoreGeneration { generation: Generation(1), restored_at: Some(seconds(2)), as_of: Some(seconds(1)) };
     assert_eq!(lineage(&database.sqlite()).await, expected);
 }
 
 #[tokio::test]
-async fn every_restore_is_another_generation_and_backups_carry_theirs() {
+async fn every_restore_starts_a_new_generation() {
     let database = Database::new();
     let backup = with_backup(&database).await;
 
@@ -66,7 +67,7 @@ async fn every_restore_is_another_generation_and_backups_carry_theirs() {
 }
 
 #[tokio::test]
-async fn a_restore_goes_onto_an_empty_disk() {
+async fn a_restore_works_without_an_old_database() {
     let database = Database::new();
     let backup = with_backup(&database).await;
     let empty = Database::new();
@@ -78,12 +79,12 @@ async fn a_restore_goes_onto_an_empty_disk() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_backup_changes_nothing() {
+async fn a_file_that_is_not_a_backup_changes_nothing() {
     let database = Database::new();
     with_backup(&database).await;
     let before = fs::read(database.path()).unwrap();
     let notes = database.path().with_file_name("notes");
-    fs::write(&notes, "somebody's notes, long enough not to be a header of anything").unwrap();
+    fs::write(&notes, "another user's notes, long enough not to be a header of anything").unwrap();
 
     let outcome = restore_closed(&notes, &database.path(), seconds(2));
 
@@ -104,16 +105,16 @@ async fn a_database_in_use_is_not_replaced() {
     assert!(sqlite.job(id(2)).await.unwrap().is_some());
 }
 
-/// A death after each of the steps, as the files show it afterwards; the store was killed too, so its log is still there.
+/// A crash after each step, simulated by its files; the store was killed too, so its log still exists.
 #[tokio::test]
-async fn a_death_at_any_step_leaves_the_old_store_or_the_new_one() {
+async fn a_crash_at_any_step_leaves_the_old_store_or_the_new_one() {
     for steps_done in 0..5 {
         let database = Database::new();
         let backup = with_backup(&database).await;
         let path = database.path();
         let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", path.display()));
         let kept = beside(".before-generation-1");
-        // Somebody who does not close leaves what the last commits wrote in the log.
+        // A store that is not closed leaves its last commits in the log.
         let left_open = rusqlite::Connection::open(&path).unwrap();
         left_open.execute_batch("CREATE TABLE in_the_log (x)").unwrap();
         let log = fs::read(beside("-wal")).unwrap();
@@ -150,7 +151,7 @@ async fn a_death_at_any_step_leaves_the_old_store_or_the_new_one() {
 }
 
 #[tokio::test]
-async fn what_was_replaced_can_be_put_back_but_never_without_its_log() {
+async fn a_replaced_database_is_restorable_only_with_its_log() {
     let database = Database::new();
     let backup = with_backup(&database).await;
     let kept = restore_closed(&backup, &database.path(), seconds(2)).unwrap().kept.unwrap();

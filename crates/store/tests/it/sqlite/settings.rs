@@ -1,4 +1,4 @@
-//! What durability rests on is in force, and nobody else may read the files.
+//! The settings that durability depends on are effective, and the files are private.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use store::conformance::sample::{create, job};
 use super::Database;
 
 #[test]
-fn every_connection_writes_ahead_and_flushes_fully() {
+fn every_connection_uses_wal_and_full_synchronous() {
     let database = Database::new();
 
     let sqlite = database.sqlite();
@@ -27,7 +27,7 @@ fn every_connection_writes_ahead_and_flushes_fully() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_the_owner_may_read_the_files() {
+async fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let database = Database::new();
     let sqlite = database.sqlite();

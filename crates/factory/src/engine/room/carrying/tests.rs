@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ambient::SystemClock;
+use clock::SystemClock;
 use domain::JobId;
 use tempfile::TempDir;
 

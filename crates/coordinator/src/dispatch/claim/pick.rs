@@ -1,0 +1,151 @@
+//! Selects the jobs of a claim: the scheduler's choice, with every precondition checked again [I6].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::{FactoryId, Job, JobId, ProductId, Versioned};
+use protocol::ClaimRequest;
+use scheduler::Placement;
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+use crate::state::FleetState;
+use crate::state::leases::Process;
+use crate::submit::deps::DepsVerdict;
+
+/// Jobs that a claim sets aside. More at the head of a queue means that an operator re-opened a dependency of all of
+/// them; the next claim gets further.
+const SET_ASIDE_MAX: usize = 32;
+
+/// Jobs of one claim: as many as one batch of operations has.
+const LIMIT_MAX: u32 = 1_000;
+
+/// One job that a claim selected.
+pub(super) struct Pick {
+    pub(super) job: Versioned<Arc<Job>>,
+    pub(super) placement: Placement,
+    /// How long it has waited.
+    pub(super) waited: Duration,
+}
+
+/// Jobs that a claim selected, with the seats reserved for them.
+pub(super) struct ClaimSelection<'a> {
+    pub(super) picks: Vec<Pick>,
+    pub(super) held: ClaimReservation<'a>,
+}
+
+/// Jobs out of the queue and seats reserved, for a claim that is being written. When it is dropped, the leases
+/// themselves count, or everything is returned.
+pub(super) struct ClaimReservation<'a> {
+    coordinator: &'a Coordinator,
+    process: Process,
+    jobs: Vec<JobId>,
+    /// Jobs with a reserved seat.
+    seated: Vec<JobId>,
+}
+
+impl ClaimReservation<'_> {
+    /// Sets aside a job that cannot be granted yet: its seat is free again, and it leaves the queue.
+    fn set_aside(&mut self, id: JobId) {
+        let until = self.coordinator.steady().after(self.coordinator.settings.sweep_every);
+        let mut desk = self.coordinator.state.lock();
+        desk.leases.unreserve(id, &self.process);
+        desk.set_aside(id, until);
+        self.seated.retain(|seated| *seated != id);
+        self.jobs.retain(|held| *held != id);
+        self.coordinator.timer.notify_one();
+    }
+}
+
+impl Drop for ClaimReservation<'_> {
+    fn drop(&mut self) {
+        let now = self.coordinator.steady();
+        let mut is_back = false;
+        {
+            let mut desk = self.coordinator.state.lock();
+            for id in &self.seated {
+                desk.leases.unreserve(*id, &self.process);
+            }
+            for id in &self.jobs {
+                is_back |= desk.let_go(*id, now);
+            }
+        }
+        if is_back {
+            // A concurrent plan may have missed the jobs that were returned.
+            self.coordinator.work.notify_one();
+        }
+    }
+}
+
+impl Coordinator {
+    /// Takes the jobs that a factory should get next out of the queue.
+    pub(super) async fn pick<'a>(
+        &'a self,
+        who: &Principal,
+        process: &Process,
+        request: &ClaimRequest,
+    ) -> Result<ClaimSelection<'a>, Error> {
+        let held =
+            ClaimReservation { coordinator: self, process: process.clone(), jobs: Vec::new(), seated: Vec::new() };
+        let mut picked = ClaimSelection { picks: Vec::new(), held };
+        let limit = limit_of(request);
+        let mut set_aside = 0;
+        while picked.picks.len() < limit && set_aside < SET_ASIDE_MAX {
+            let Some(pick) = self.hold_next(who, request, &mut picked.held) else { break };
+            if self.unmet(&pick.job.value).await?.is_none() {
+                picked.picks.push(pick);
+            } else {
+                set_aside += 1;
+                picked.held.set_aside(pick.placement.job);
+            }
+        }
+        Ok(picked)
+    }
+
+    fn hold_next(&self, who: &Principal, request: &ClaimRequest, held: &mut ClaimReservation<'_>) -> Option<Pick> {
+        let factory = &held.process.factory;
+        let mut desk = self.state.lock();
+        let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
+        let pick = self.next_pick(&mut desk, factory, is_asked)?;
+        held.jobs.push(pick.placement.job);
+        let seats = desk.factories.get(factory).map_or(0, |known| known.value.seat_limit);
+        // The scheduler counts offers and leases; this also counts accepts that are being written.
+        if !desk.leases.reserve(pick.placement.job, &held.process, seats as usize) {
+            return None;
+        }
+        held.seated.push(pick.placement.job);
+        Some(pick)
+    }
+
+    /// The scheduler's next choice for a factory, held.
+    pub(super) fn next_pick(
+        &self,
+        desk: &mut FleetState,
+        factory: &FactoryId,
+        is_asked: impl Fn(&ProductId) -> bool,
+    ) -> Option<Pick> {
+        let now = self.steady();
+        let placement = scheduler::claim(&desk.view(now, &self.settings.weights, 1), factory, is_asked)?;
+        let waited = desk.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
+        let job = desk.hold(&placement)?;
+        Some(Pick { job, placement, waited })
+    }
+
+    /// The unmet dependency of a queued job: an operator re-opened it since the job was queued.
+    pub(super) async fn unmet(&self, job: &Job) -> Result<Option<String>, Error> {
+        Ok(match self.weigh(job.spec(), &job.submission().deps).await? {
+            DepsVerdict::Met => None,
+            DepsVerdict::Unmet(deps) => Some(match deps.first() {
+                Some(dep) => format!("dependency `{dep}` is not met"),
+                None => "its dependencies are not met".to_owned(),
+            }),
+            DepsVerdict::Failed(dep) => Some(format!("dependency `{dep}` failed")),
+        })
+    }
+}
+
+/// The maximum number of jobs; the scheduler stops at the last free seat.
+pub(super) fn limit_of(request: &ClaimRequest) -> usize {
+    request.limit.unwrap_or(1).clamp(1, LIMIT_MAX) as usize
+}

@@ -1,0 +1,127 @@
+//! Dispatch modes [D1]: stored, changed at run time, sent to every subscriber.
+//!
+//! A mode applies to a dispatch: an open offer ends as an offer, whatever the mode is by then. A change applies only to
+//! the next dispatch, so switching modes leaves running work alone [I13].
+
+use domain::{Collection, DispatchModes, Expected, Revision, TokenScope, Versioned};
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+
+/// The one document of its collection.
+const KEY: &str = "modes";
+
+/// The modes in force, for every subscriber.
+pub(crate) struct Modes {
+    now: watch::Sender<Versioned<DispatchModes>>,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Self { now: watch::Sender::new(Versioned { value: DispatchModes::default(), revision: Revision(0) }) }
+    }
+}
+
+impl Modes {
+    /// The modes in force.
+    pub(crate) fn now(&self) -> Versioned<DispatchModes> {
+        self.now.borrow().clone()
+    }
+
+    /// Subscribes to the modes; several changes in between arrive as one.
+    pub(crate) fn follow(&self) -> watch::Receiver<Versioned<DispatchModes>> {
+        self.now.subscribe()
+    }
+}
+
+impl Coordinator {
+    /// The modes in force, limited to the caller's products.
+    pub fn flags(&self, who: &Principal) -> Result<Versioned<DispatchModes>, Error> {
+        if !matches!(who.grant, TokenScope::Admin | TokenScope::Operator { .. }) {
+            return Err(Error::Forbidden("an operator or admin token is needed".to_owned()));
+        }
+        let Versioned { value, revision } = self.modes.now();
+        Ok(Versioned { value: value.limited_to(&who.products()), revision })
+    }
+
+    /// Changes the modes, if they are still at `expected` where that is given. Open offers stay open.
+    pub async fn put_flags(
+        &self,
+        who: &Principal,
+        flags: DispatchModes,
+        expected: Option<Revision>,
+    ) -> Result<Versioned<DispatchModes>, Error> {
+        who.administer()?;
+        self.check_flags(&flags)?;
+        let known = self.modes.now();
+        if expected.is_some_and(|expected| expected != known.revision) {
+            return Err(Error::Outdated);
+        }
+        if known.value == flags {
+            return Ok(known);
+        }
+        let over = if known.revision == Revision(0) { Expected::Absent } else { Expected::At(known.revision) };
+        match self.put_document(Collection::Flags, KEY, over, Some(&flags)).await? {
+            PutOutcome::Written(revision) => {
+                let written = Versioned { value: flags, revision };
+                self.know_flags(written.clone());
+                info!(by = %who.name, flags = ?written.value, "`{}` switched the mode", who.name);
+                Ok(written)
+            }
+            PutOutcome::Lost(found) => {
+                if let Some(found) = found {
+                    self.know_flags(found);
+                }
+                Err(if expected.is_some() { Error::Outdated } else { somebody_was_faster() })
+            }
+        }
+    }
+
+    /// Reads the modes at the start.
+    pub(crate) async fn load_flags(&self) -> Result<(), Error> {
+        for (key, flags) in self.documents::<DispatchModes>(Collection::Flags).await? {
+            if key == KEY {
+                self.know_flags(flags);
+            }
+        }
+        // Unreadable modes count as the defaults until an administrator sets them.
+        for (_, revision) in self.quarantine.of(Collection::Flags).into_iter().filter(|(key, _)| key == KEY) {
+            self.know_flags(Versioned { value: DispatchModes::default(), revision });
+        }
+        Ok(())
+    }
+
+    /// Takes the modes into memory and notifies every subscriber. An older revision than the known one changes nothing.
+    fn know_flags(&self, flags: Versioned<DispatchModes>) {
+        let is_news = {
+            let mut desk = self.state.lock();
+            let is_news = flags.revision > self.modes.now.borrow().revision;
+            if is_news {
+                desk.modes = flags.value.clone();
+                self.modes.now.send_replace(flags);
+            }
+            is_news
+        };
+        if is_news {
+            // Jobs that waited to be claimed may have to be offered from now on.
+            self.work.notify_one();
+        }
+    }
+
+    fn check_flags(&self, flags: &DispatchModes) -> Result<(), Error> {
+        if let Some(mode) = flags.modes().into_iter().find(|mode| !mode.is_available()) {
+            return Err(Error::ModeNotAvailable(mode));
+        }
+        let desk = self.state.lock();
+        match flags.products.keys().find(|product| !desk.products.contains_key(product)) {
+            Some(given) => {
+                Err(Error::UnknownProduct { given: given.clone(), known: desk.products.keys().cloned().collect() })
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Factories, products, tokens and what each token may see.
+
+pub(crate) mod principal;
+pub(crate) mod products;
+pub(crate) mod registry;
+pub(crate) mod tokens;
+pub(crate) mod visibility;

@@ -1,0 +1,102 @@
+//! Products: the tenants [T1].
+
+use domain::{Collection, Expected, Product, ProductId, Versioned};
+use protocol::{ProductList, ProductSettings};
+use tracing::info;
+
+use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+use crate::submit::invalid;
+
+/// Weights are relative; larger ones would only overflow.
+const WEIGHT_MAX: u32 = 1_000;
+
+impl Coordinator {
+    /// The products that the caller may see.
+    pub fn products(&self, who: &Principal) -> Result<ProductList, Error> {
+        who.look()?;
+        let desk = self.state.lock();
+        let items = desk.products.values().map(|product| product.value.clone()).filter(|p| who.sees(&p.id)).collect();
+        Ok(ProductList { items })
+    }
+
+    /// One product.
+    pub fn product(&self, who: &Principal, id: &ProductId) -> Result<Product, Error> {
+        who.look()?;
+        let desk = self.state.lock();
+        match desk.products.get(id).filter(|_| who.sees(id)) {
+            Some(product) => Ok(product.value.clone()),
+            None => {
+                let known = desk.products.keys().filter(|known| who.sees(known)).cloned().collect();
+                Err(Error::UnknownProduct { given: id.clone(), known })
+            }
+        }
+    }
+
+    /// Registers a product, or changes the given settings.
+    pub async fn put_product(
+        &self,
+        who: &Principal,
+        id: &ProductId,
+        settings: ProductSettings,
+    ) -> Result<Product, Error> {
+        who.administer()?;
+        let known = self.state.lock().products.get(id).cloned();
+        let mut product = known.as_ref().map_or_else(|| Product::new(id.clone()), |known| known.value.clone());
+        if let Some(weight) = settings.weight
+            && !(1..=WEIGHT_MAX).contains(&weight)
+        {
+            return Err(invalid("weight", format!("1 to {WEIGHT_MAX}, found {weight}")));
+        }
+        self.check_ownership(id, &settings)?;
+        product.repos = settings.repos.unwrap_or(product.repos);
+        product.paused = settings.paused.unwrap_or(product.paused);
+        product.auto_ship = settings.auto_ship.unwrap_or(product.auto_ship);
+        product.weight = settings.weight.unwrap_or(product.weight);
+        product.repo_seats = settings.repo_seats.unwrap_or(product.repo_seats);
+        self.write_product(product.clone(), known.map_or(Expected::Absent, |known| Expected::At(known.revision)))
+            .await?;
+        info!(product = %id, by = %who.name, "`{}` set product `{id}`", who.name);
+        if product.auto_ship {
+            self.ship_ready().await;
+        }
+        self.work.notify_one();
+        Ok(product)
+    }
+
+    pub(crate) async fn write_product(&self, product: Product, expected: Expected) -> Result<(), Error> {
+        match self.put_document(Collection::Products, product.id.as_str(), expected, Some(&product)).await? {
+            PutOutcome::Written(revision) => {
+                self.know_product(Versioned { value: product, revision });
+                Ok(())
+            }
+            PutOutcome::Lost(found) => {
+                if let Some(found) = found {
+                    self.know_product(found);
+                }
+                Err(somebody_was_faster())
+            }
+        }
+    }
+
+    pub(crate) fn know_product(&self, product: Versioned<Product>) {
+        let mut desk = self.state.lock();
+        // Pause and seats decide which jobs can be claimed.
+        desk.touch(&product.value.id);
+        desk.product_values.insert(product.value.id.clone(), product.value.clone());
+        desk.products.insert(product.value.id.clone(), product);
+    }
+
+    fn check_ownership(&self, id: &ProductId, settings: &ProductSettings) -> Result<(), Error> {
+        let desk = self.state.lock();
+        for repo in settings.repos.iter().flatten() {
+            let others = desk.products.values().map(|product| &product.value).filter(|product| product.id != *id);
+            if let Some(owner) = others.into_iter().find(|product| product.repos.contains(repo)) {
+                return Err(Error::RepoOwned { repo: repo.clone(), owner: owner.id.clone() });
+            }
+        }
+        Ok(())
+    }
+}

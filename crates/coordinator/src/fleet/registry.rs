@@ -1,0 +1,524 @@
+//! Factories: registration, heartbeats, removal.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use domain::{
+    Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, RepoName, Timestamp,
+    UnavailableRepo, Versioned,
+};
+use protocol::{Directive, DrainRequest, Heartbeat, HeartbeatResponse, PruneResponse};
+use scheduler::FactoryState;
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+use crate::submit::invalid;
+use crate::submit::sanitize::{check_name, cut, short};
+use crate::work::quota::CREDENTIAL_LEN_MAX;
+
+/// More seats are a typing mistake.
+const SEATS_MAX: u32 = 10_000;
+
+/// The limit of a factory's capabilities.
+const CAPABILITIES_MAX: usize = 1_000;
+
+/// Engines of a factory, each with all of its credentials.
+const ENGINES_MAX: usize = 100;
+
+/// The largest load: 1 is a fully used machine.
+const LOAD_MAX: f64 = 1_000_000.0;
+
+/// The limit of a version string.
+const VERSION_CHARS_MAX: usize = 100;
+
+/// Concurrent heartbeats while a factory's usage window is cleared, before the caller has to retry.
+const CLEAR_ROUNDS_MAX: u32 = 8;
+
+/// A factory's presence: in memory only [I14].
+#[derive(Debug, Clone)]
+pub(crate) struct Liveness {
+    pub(crate) last: Timestamp,
+    pub(crate) heard: Duration,
+    pub(crate) load: f64,
+    pub(crate) disk_free_bytes: Option<u64>,
+    /// Since when its disk is low on free space.
+    pub(crate) disk_low_since: Option<Timestamp>,
+    pub(crate) products: BTreeSet<ProductId>,
+    /// Since when its inbox stream is closed; none for a factory without a stream.
+    pub(crate) disconnected_since: Option<Timestamp>,
+    /// When it signed off, until it connects again.
+    pub(crate) stopped_at: Option<Timestamp>,
+}
+
+/// A factory as stored.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Registration {
+    #[serde(flatten)]
+    pub(crate) factory: Factory,
+    /// Former processes, the latest last. Stored, so that a restarted coordinator knows which process is newer.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) former: VecDeque<InstanceId>,
+    /// When it signed off, until it connects again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stopped_at: Option<Timestamp>,
+}
+
+impl Coordinator {
+    /// A heartbeat with the factory's description. Stored only when that changed.
+    pub async fn heartbeat(&self, who: &Principal, beat: Heartbeat) -> Result<HeartbeatResponse, Error> {
+        let id = who.factory()?.clone();
+        check(&beat)?;
+        self.process(&id, beat.instance)?;
+        self.check_credentials(&id, &beat.engines)?;
+        let known = self.state.lock().factories.get(&id).cloned();
+        if known.as_ref().is_some_and(|known| self.is_superseded(&known.value, beat.instance)) {
+            return Ok(self.heartbeat_answer(who, id, true, false));
+        }
+        if beat.leaving {
+            self.leave(&id, known).await;
+            return Ok(self.heartbeat_answer(who, id, false, true));
+        }
+        let (load, disk) = (beat.load, beat.disk_free_bytes);
+        let now = self.now();
+        let factory = self.described(&id, who, beat, known.as_ref().map(|known| &known.value));
+        let is_new_process = known.as_ref().is_none_or(|known| known.value.instance != factory.instance);
+        let draining = factory.draining;
+        self.register(factory.clone(), known, None).await?;
+        self.heard(who, &id, load, disk, now);
+        self.resume_changed_logins(&id).await;
+        if is_new_process {
+            self.note_accepted(&id);
+            info!(factory.id = %id, "Factory `{id}` registered with {}", domain::counted(factory.seat_limit, "seat"));
+            self.revoke_others(&factory).await;
+        }
+        Ok(self.heartbeat_answer(who, id, false, draining))
+    }
+
+    /// Rejects a credential whose id is that of another factory's unnamed one: its usage windows are not this
+    /// factory's.
+    fn check_credentials(&self, id: &FactoryId, engines: &[EngineHealth]) -> Result<(), Error> {
+        let desk = self.state.lock();
+        let is_foreign = |credential: &str| {
+            let owner = credential.split_once('/').and_then(|(factory, _)| factory.parse::<FactoryId>().ok());
+            owner.is_some_and(|owner| owner != *id && desk.factories.contains_key(&owner))
+        };
+        match engines.iter().filter_map(|engine| engine.credential.as_deref()).find(|named| is_foreign(named)) {
+            Some(named) => {
+                Err(invalid("engines.credential", format!("`{named}` is the credential of another factory")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether another process has registered after this one and is alive or may be. The order of registration decides
+    /// which one is newer, never the factory's own clock (rows 6 and 10).
+    fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
+        let desk = self.state.lock();
+        let presence = self.presence(desk.liveness.get(&known.id));
+        let may_be_alive = !matches!(presence, scheduler::Presence::Stale | scheduler::Presence::Down);
+        desk.instances.is_former(&known.id, instance) && may_be_alive
+    }
+
+    /// A factory signs off: it gets no work from now on, before its heartbeats are missed. This is stored, so that a
+    /// restarted coordinator does not report it as missing.
+    async fn leave(&self, id: &FactoryId, known: Option<Versioned<Factory>>) {
+        let now = self.now();
+        info!(factory.id = %id, "Factory `{id}` signed off");
+        if let Some(known) = known
+            && let Err(error) = self.register(known.value.clone(), Some(known), Some(now)).await
+        {
+            warn!(factory.id = %id, %error, "Cannot write down that factory `{id}` signed off");
+        }
+        let mut desk = self.state.lock();
+        desk.liveness.insert(id.clone(), self.stopped_pulse(now));
+        self.show_to_scheduler(&mut desk, id);
+    }
+
+    fn stopped_pulse(&self, at: Timestamp) -> Liveness {
+        Liveness {
+            last: at,
+            heard: self.ports.clock.monotonic(),
+            load: 0.0,
+            disk_free_bytes: None,
+            disk_low_since: None,
+            // Its tokens define which products it works for.
+            products: BTreeSet::new(),
+            disconnected_since: None,
+            stopped_at: Some(at),
+        }
+    }
+
+    /// Drains a factory, or resumes it.
+    pub async fn drain(&self, who: &Principal, id: &FactoryId, request: &DrainRequest) -> Result<(), Error> {
+        match request.draining {
+            true => who.factory_or_admin(id)?,
+            // A factory may drain itself. Only an administrator, who may have drained it on suspicion, resumes it.
+            false => who.administer()?,
+        }
+        let known = self.factory(id)?;
+        let factory = Factory { draining: request.draining, ..known.value.clone() };
+        let stopped_at = self.state.lock().liveness.get(id).and_then(|pulse| pulse.stopped_at);
+        self.register(factory, Some(known), stopped_at).await?;
+        let directive = if request.draining { Directive::Drain } else { Directive::Resume };
+        self.inboxes.direct(id, directive);
+        info!(factory.id = %id, draining = request.draining, "Factory `{id}` was told to {}", if request.draining { "drain" } else { "resume" });
+        self.work.notify_one();
+        Ok(())
+    }
+
+    /// Removes a factory and its tokens. Its jobs are requeued.
+    pub async fn deregister(&self, who: &Principal, id: &FactoryId) -> Result<(), Error> {
+        who.administer()?;
+        let known = self.factory(id)?;
+        self.revoke_factory_tokens(id).await?;
+        let expected = Expected::At(known.revision);
+        match self.put_document::<Registration>(Collection::Factories, id.as_str(), expected, None).await? {
+            PutOutcome::Written(_) | PutOutcome::Lost(None) => {}
+            PutOutcome::Lost(Some(found)) => {
+                self.know_factory(found);
+                return Err(somebody_was_faster());
+            }
+        }
+        let held = {
+            let mut desk = self.state.lock();
+            desk.factories.remove(id);
+            desk.liveness.remove(id);
+            desk.offer_answers.forget(id);
+            desk.instances.remove(id);
+            desk.fleet.remove(id);
+            desk.leases.of_factory(id)
+        };
+        self.counters.forget(id);
+        self.claim_locks.forget(id);
+        self.inboxes.close(id);
+        for (job, epoch) in held {
+            self.reap(job, epoch).await;
+        }
+        info!(factory.id = %id, by = %who.name, "Factory `{id}` was deregistered");
+        Ok(())
+    }
+
+    /// Removes every factory that has been silent for long and holds no lease [T7].
+    pub async fn prune(&self, who: &Principal) -> Result<PruneResponse, Error> {
+        who.administer()?;
+        let now = self.ports.clock.monotonic();
+        let silent: Vec<FactoryId> = {
+            let desk = self.state.lock();
+            let is_silent = |id: &&FactoryId| {
+                let pulse = desk.liveness.get(*id).filter(|pulse| pulse.stopped_at.is_none());
+                pulse.is_none_or(|pulse| now.saturating_sub(pulse.heard) > self.settings.stale_after)
+                    && desk.leases.of_factory(id).is_empty()
+            };
+            desk.factories.keys().filter(is_silent).cloned().collect()
+        };
+        if self.is_warming() {
+            return Err(Error::NotReady(
+                "the coordinator has just started and has not heard of everybody yet".to_owned(),
+            ));
+        }
+        for id in &silent {
+            self.deregister(who, id).await?;
+        }
+        Ok(PruneResponse { factories: silent })
+    }
+
+    /// The factory's description, limited to its token's scope.
+    fn described(&self, id: &FactoryId, who: &Principal, beat: Heartbeat, known: Option<&Factory>) -> Factory {
+        let allowed = who.capabilities();
+        let is_allowed = |token: &Capability| allowed.is_empty() || allowed.contains(token);
+        let repos: BTreeSet<_> = beat.repos.into_iter().filter(|repo| is_allowed(&Capability::repo(repo))).collect();
+        let repo_identities = beat.repo_identities.into_iter().filter(|(repo, _)| repos.contains(repo)).collect();
+        let offered = beat.capabilities.into_iter().map(Capability::canonical);
+        let mut capabilities: BTreeSet<_> = offered.filter(is_allowed).collect();
+        capabilities.extend(repos.iter().map(Capability::repo));
+        Factory {
+            id: id.clone(),
+            instance: beat.instance,
+            capabilities,
+            repos,
+            // A factory that may clone any repository needs no list of allowed ones.
+            clones: beat.clones && allowed.is_empty(),
+            seat_limit: beat.seat_limit,
+            engine_seats: beat.engine_seats,
+            repo_seats: beat.repo_seats,
+            engine_health: beat.engines.into_iter().map(|engine| scoped(who, bounded(engine))).collect(),
+            cost: beat.cost.min(100),
+            draining: known.is_some_and(|known| known.draining),
+            version: short(&beat.version, VERSION_CHARS_MAX),
+            joined_at: known.map_or_else(|| self.now(), |known| known.joined_at),
+            unavailable_repos: unavailable(beat.unavailable_repos, known),
+            repo_identities,
+            resumed_windows: known.map(|known| known.resumed_windows.clone()).unwrap_or_default(),
+        }
+        .without_resumed_windows(self.now())
+    }
+
+    /// Clears the usage window of a credential that a factory reports, up to `until`: its next heartbeats repeat it.
+    pub(crate) async fn clear_reported_window(
+        &self,
+        id: &FactoryId,
+        credential: &str,
+        until: Timestamp,
+    ) -> Result<(), Error> {
+        for _ in 0..CLEAR_ROUNDS_MAX {
+            let Ok(known) = self.factory(id) else { return Ok(()) };
+            let mut factory = known.value.clone();
+            factory.resumed_windows.insert(credential.to_owned(), until);
+            let factory = factory.without_resumed_windows(self.now());
+            let stopped_at = self.state.lock().liveness.get(id).and_then(|pulse| pulse.stopped_at);
+            // A heartbeat may have been written meanwhile.
+            match self.register(factory, Some(known), stopped_at).await {
+                Err(Error::NotReady(_)) => {}
+                written => return written,
+            }
+        }
+        Err(somebody_was_faster())
+    }
+
+    /// Stores a factory's description, if it changed.
+    async fn register(
+        &self,
+        factory: Factory,
+        known: Option<Versioned<Factory>>,
+        stopped_at: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        let id = factory.id.clone();
+        let written_stop = self.state.lock().liveness.get(&id).and_then(|pulse| pulse.stopped_at);
+        let is_written = known.as_ref().is_some_and(|known| known.value == factory) && written_stop == stopped_at;
+        let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
+        let last = known.as_ref().map(|known| known.value.instance);
+        let former = self.state.lock().instances.former_after(&id, last, factory.instance);
+        let registration = Registration { factory, former, stopped_at };
+        let put = match known.as_ref() {
+            Some(known) if is_written => PutOutcome::Written(known.revision),
+            _ => self.put_document(Collection::Factories, id.as_str(), expected, Some(&registration)).await?,
+        };
+        let (now, outcome) = match put {
+            PutOutcome::Written(revision) => (Some(Versioned { value: registration, revision }), Ok(())),
+            PutOutcome::Lost(found) => (found, Err(somebody_was_faster())),
+        };
+        if let Some(now) = now {
+            self.know_factory(now);
+        }
+        outcome
+    }
+
+    /// Takes a stored factory into memory.
+    pub(crate) fn know_factory(&self, written: Versioned<Registration>) {
+        let Registration { factory, former, stopped_at } = written.value;
+        let id = factory.id.clone();
+        let mut desk = self.state.lock();
+        match (stopped_at, desk.liveness.get_mut(&id)) {
+            (Some(at), _) => drop(desk.liveness.insert(id.clone(), self.stopped_pulse(at))),
+            (None, Some(pulse)) => pulse.stopped_at = None,
+            (None, None) => {}
+        }
+        desk.instances.set(&id, factory.instance, former);
+        desk.factories.insert(id.clone(), Versioned { value: factory, revision: written.revision });
+        self.show_to_scheduler(&mut desk, &id);
+    }
+
+    pub(crate) fn heard(&self, who: &Principal, id: &FactoryId, load: f64, disk: Option<u64>, now: Timestamp) {
+        let heard = self.ports.clock.monotonic();
+        {
+            let mut desk = self.state.lock();
+            let disk_low_since = desk.liveness.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
+            let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
+            let products = who.products();
+            let disconnected_since = desk.liveness.get(id).and_then(|pulse| pulse.disconnected_since);
+            let pulse = Liveness {
+                last: now,
+                heard,
+                load,
+                disk_free_bytes: disk,
+                disk_low_since,
+                products,
+                disconnected_since,
+                stopped_at: None,
+            };
+            desk.liveness.insert(id.clone(), pulse);
+            self.show_to_scheduler(&mut desk, id);
+        }
+        self.work.notify_one();
+        self.timer.notify_one();
+    }
+
+    /// A factory's inbox stream closed: it gets no offers until it reconnects. One that signed off is not disconnected.
+    pub(crate) fn note_disconnected(&self, id: &FactoryId) {
+        let now = self.now();
+        let mut desk = self.state.lock();
+        let is_connected = |pulse: &&mut Liveness| pulse.disconnected_since.is_none() && pulse.stopped_at.is_none();
+        let Some(pulse) = desk.liveness.get_mut(id).filter(is_connected) else { return };
+        pulse.disconnected_since = Some(now);
+        self.show_to_scheduler(&mut desk, id);
+        if !self.stopping.is_cancelled() {
+            warn!(factory.id = %id, "Factory `{id}` is disconnected: its inbox stream closed, its leases continue");
+        }
+    }
+
+    /// A factory opened its inbox, or claims work.
+    pub(crate) fn note_connected(&self, id: &FactoryId) {
+        let was_away = {
+            let mut desk = self.state.lock();
+            let pulse = desk.liveness.get_mut(id);
+            let was_away = pulse.is_some_and(|pulse| pulse.disconnected_since.take().is_some());
+            if was_away {
+                self.show_to_scheduler(&mut desk, id);
+            }
+            was_away
+        };
+        if was_away {
+            self.work.notify_one();
+        }
+    }
+
+    /// Updates a factory in the scheduler's view.
+    pub(crate) fn show_to_scheduler(&self, desk: &mut crate::state::FleetState, id: &FactoryId) {
+        let Some(factory) = desk.factories.get(id).map(|factory| factory.value.clone()) else { return };
+        let pulse = desk.liveness.get(id);
+        let presence = self.presence(pulse);
+        let resting = self.resting(desk, &factory);
+        let woken =
+            desk.fleet.get(id).is_some_and(|state| state.resting.keys().any(|engine| !resting.contains_key(engine)));
+        let free = pulse.and_then(|pulse| pulse.disk_free_bytes);
+        let state = FactoryState {
+            factory,
+            products: pulse.map(|pulse| pulse.products.clone()).unwrap_or_default(),
+            presence,
+            load: pulse.map_or(0.0, |pulse| pulse.load),
+            health: self.counters.health(id),
+            disk_low: self.is_disk_low(free),
+            unresponsive: desk.offer_answers.pause(id),
+            resting,
+        };
+        desk.fleet.upsert(state);
+        if woken {
+            // Clients that wait for a new queue version have to ask again.
+            desk.touch_waiting();
+        }
+    }
+
+    fn is_disk_low(&self, free: Option<u64>) -> bool {
+        free.is_some_and(|free| free < self.settings.disk_free_min_bytes)
+    }
+
+    pub(crate) fn presence(&self, pulse: Option<&Liveness>) -> scheduler::Presence {
+        let now = self.ports.clock.monotonic();
+        match pulse {
+            Some(pulse) if pulse.stopped_at.is_some() => scheduler::Presence::Down,
+            Some(pulse) if now.saturating_sub(pulse.heard) <= self.settings.stale_after => {
+                match pulse.disconnected_since {
+                    Some(_) => scheduler::Presence::Disconnected,
+                    None => scheduler::Presence::Live,
+                }
+            }
+            None if self.is_warming() => scheduler::Presence::Warming,
+            Some(_) | None => scheduler::Presence::Stale,
+        }
+    }
+
+    pub(crate) fn factory(&self, id: &FactoryId) -> Result<Versioned<Factory>, Error> {
+        self.state.lock().factories.get(id).cloned().ok_or_else(|| Error::NoSuchFactory(id.clone()))
+    }
+
+    fn heartbeat_answer(
+        &self,
+        who: &Principal,
+        factory_id: FactoryId,
+        superseded: bool,
+        draining: bool,
+    ) -> HeartbeatResponse {
+        HeartbeatResponse {
+            factory_id,
+            modes: self.modes.now().value.limited_to(&who.products()),
+            renew_every_ms: millis(self.settings.renew_every),
+            lease_ttl_ms: millis(self.settings.lease_ttl),
+            directives: if draining { vec![Directive::Drain] } else { Vec::new() },
+            superseded,
+        }
+    }
+}
+
+fn check(beat: &Heartbeat) -> Result<(), Error> {
+    if beat.protocol > protocol::PROTOCOL_VERSION || beat.protocol + 1 < protocol::PROTOCOL_VERSION {
+        return Err(Error::OldProtocol { found: beat.protocol });
+    }
+    if beat.seat_limit > SEATS_MAX {
+        return Err(invalid("seatLimit", format!("{SEATS_MAX} at most, found {}", beat.seat_limit)));
+    }
+    if beat.capabilities.len() > CAPABILITIES_MAX || beat.repos.len() > CAPABILITIES_MAX {
+        return Err(invalid("capabilities", format!("{CAPABILITIES_MAX} at most")));
+    }
+    if beat.unavailable_repos.len() > CAPABILITIES_MAX {
+        return Err(invalid("unavailableRepos", format!("{CAPABILITIES_MAX} at most")));
+    }
+    if beat.repo_identities.len() > CAPABILITIES_MAX {
+        return Err(invalid("repoIdentities", format!("{CAPABILITIES_MAX} at most")));
+    }
+    if beat.engines.len() > ENGINES_MAX {
+        return Err(invalid("engines", format!("{ENGINES_MAX} at most, found {}", beat.engines.len())));
+    }
+    for credential in beat.engines.iter().filter_map(|engine| engine.credential.as_deref()) {
+        check_name("engines.credential", credential, CREDENTIAL_LEN_MAX)?;
+    }
+    if beat.engine_seats.len() > ENGINES_MAX {
+        return Err(invalid("engineSeats", format!("{ENGINES_MAX} at most, found {}", beat.engine_seats.len())));
+    }
+    if beat.repo_seats.len() > CAPABILITIES_MAX {
+        return Err(invalid("repoSeats", format!("{CAPABILITIES_MAX} at most, found {}", beat.repo_seats.len())));
+    }
+    check_load(beat.load)
+}
+
+/// Checks that the load of a machine is a number usable in a score.
+pub(crate) fn check_load(load: f64) -> Result<(), Error> {
+    if (0.0..=LOAD_MAX).contains(&load) {
+        return Ok(());
+    }
+    Err(invalid("load", format!("must be between 0 and {LOAD_MAX}, found {load}")))
+}
+
+/// The repositories that a factory reports as unusable, truncated. A repeated report keeps its start time: an unchanged
+/// heartbeat is not stored [I14].
+fn unavailable(
+    found: BTreeMap<RepoName, UnavailableRepo>,
+    known: Option<&Factory>,
+) -> BTreeMap<RepoName, UnavailableRepo> {
+    let bounded = |(repo, found): (RepoName, UnavailableRepo)| {
+        let before = known.and_then(|known| known.unavailable_repos.get(&repo)).map(|before| before.since);
+        let since = before.unwrap_or(found.since);
+        (repo, UnavailableRepo { message: cut(&found.message), since })
+    };
+    found.into_iter().map(bounded).collect()
+}
+
+/// A named credential is shared by the factories of one scope: a report about it does not affect factories whose token
+/// has another scope [T3].
+pub(crate) fn scoped_credential(who: &Principal, named: &str) -> String {
+    let products = who.products();
+    if products.is_empty() {
+        return named.to_owned();
+    }
+    let products: Vec<_> = products.iter().map(ProductId::as_str).collect();
+    format!("{named}@{}", products.join("+"))
+}
+
+fn scoped(who: &Principal, health: EngineHealth) -> EngineHealth {
+    EngineHealth { credential: health.credential.as_deref().map(|named| scoped_credential(who, named)), ..health }
+}
+
+/// A factory's report about an engine, truncated.
+fn bounded(health: EngineHealth) -> EngineHealth {
+    let version = health.version.as_deref().map(|version| short(version, VERSION_CHARS_MAX));
+    let login = health.login.as_deref().map(|login| short(login, VERSION_CHARS_MAX));
+    EngineHealth { version, login, problem: health.problem.as_deref().map(cut), ..health }
+}
+
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,463 @@
+//! Tokens: created here, shown once, stored as hashes [I12][T3].
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::{ClaimNonce, Collection, Expected, FactoryId, Revision, Timestamp, Token, TokenId, TokenScope, Versioned};
+use foldhash::HashMap;
+use parking_lot::RwLock;
+use protocol::{
+    CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, IdentityChallenge, IdentityProof,
+    RotateTokenResponse, TokenDigest, TokenList, TokenView,
+};
+use sha2::{Digest, Sha256};
+use tracing::{debug, info};
+
+use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+use crate::submit::invalid;
+
+/// The default lifetime of a join token: long enough to set up the other machine.
+const JOIN_TTL: Duration = Duration::from_hours(1);
+
+/// The longest lifetime of a token: ten years. Longer is a typing mistake; without a lifetime it never expires.
+const TTL_MAX: Duration = Duration::from_hours(24 * 3_650);
+
+/// How long a used or expired join token is kept, so that a late factory gets the exact reason.
+const JOIN_KEPT: Duration = Duration::from_hours(24 * 7);
+
+/// Valid tokens of one factory: each rotation stores one more.
+const FACTORY_TOKENS_MAX: usize = 8;
+
+/// Ended tokens removed per pass: creating a token must not wait for a long clean-up.
+const PURGED_MAX: usize = 32;
+
+/// A secret that logs never show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The secret itself, for the one time that it is shown.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// All tokens, by the hash of their secret. In memory, so that a request costs no store operation.
+#[derive(Default)]
+pub(crate) struct TokenBook {
+    by_hash: RwLock<HashMap<String, Versioned<Token>>>,
+    /// The digests of the same tokens, by the names that challenges use.
+    by_lookup: RwLock<HashMap<String, TokenDigest>>,
+    enrolling: tokio::sync::Mutex<()>,
+}
+
+impl TokenBook {
+    pub(crate) fn load(&self, tokens: impl Iterator<Item = (String, Versioned<Token>)>) {
+        for (hash, token) in tokens {
+            self.know(&hash, Some(token));
+        }
+    }
+
+    /// Records the stored token of this hash.
+    fn know(&self, hash: &str, token: Option<Versioned<Token>>) {
+        if let Some(digest) = TokenDigest::from_text(hash) {
+            let mut digests = self.by_lookup.write();
+            match &token {
+                Some(_) => digests.insert(digest.lookup(), digest),
+                None => digests.remove(&digest.lookup()),
+            };
+        }
+        let mut tokens = self.by_hash.write();
+        match token {
+            Some(token) => tokens.insert(hash.to_owned(), token),
+            None => tokens.remove(hash),
+        };
+    }
+
+    fn find(&self, hash: &str) -> Option<Token> {
+        self.by_hash.read().get(hash).map(|token| token.value.clone())
+    }
+
+    pub(crate) fn matching(&self, wanted: impl Fn(&Token) -> bool) -> Vec<(String, Revision, Token)> {
+        let tokens = self.by_hash.read();
+        let matches = tokens.iter().filter(|(_, token)| wanted(&token.value));
+        matches.map(|(hash, token)| (hash.clone(), token.revision, token.value.clone())).collect()
+    }
+}
+
+impl Coordinator {
+    /// The principal of a bearer token. The look-up is by hash, so that timing reveals nothing about other tokens.
+    pub fn authenticate(&self, secret: &str) -> Result<Principal, Error> {
+        let token = self.tokens.find(&hash(secret)).ok_or(Error::Unauthenticated)?;
+        if token.expires_at.is_some_and(|at| at <= self.now()) {
+            return Err(Error::Unauthenticated);
+        }
+        Ok(Principal::of(&token))
+    }
+
+    /// Proves to a client that this coordinator's store has the digest of its token: only then does the client send the
+    /// token. An expired token is proven too, so that its owner learns that it has expired.
+    pub fn prove_identity(&self, challenge: &IdentityChallenge) -> Result<IdentityProof, Error> {
+        let digests = self.tokens.by_lookup.read();
+        let digest = digests.get(&challenge.token).ok_or(Error::Unauthenticated)?;
+        Ok(digest.prove(challenge))
+    }
+
+    /// Whether a token is still valid: open streams check it periodically.
+    pub fn is_valid(&self, who: &Principal) -> bool {
+        let now = self.now();
+        let is_it = |token: &Token| token.id == who.token && token.expires_at.is_none_or(|at| at > now);
+        !self.tokens.matching(is_it).is_empty()
+    }
+
+    /// The first admin token; `None` if there are tokens already.
+    pub async fn first_admin_token(&self) -> Result<Option<Secret>, Error> {
+        if !self.tokens.by_hash.read().is_empty() {
+            return Ok(None);
+        }
+        let (_, secret) = self.make_token("admin".to_owned(), TokenScope::Admin, None).await?;
+        Ok(Some(secret))
+    }
+
+    /// A new admin token for the owner of the data directory, who could write one into the store anyway.
+    pub async fn local_admin_token(&self) -> Result<Secret, Error> {
+        let (_, secret) = self.make_token("local admin".to_owned(), TokenScope::Admin, None).await?;
+        Ok(secret)
+    }
+
+    /// Creates a token. The secret is only in the answer.
+    pub async fn create_token(
+        &self,
+        who: &Principal,
+        request: CreateTokenRequest,
+    ) -> Result<CreateTokenResponse, Error> {
+        who.administer()?;
+        if request.name.is_empty() || request.name.len() > 100 || !request.name.chars().all(domain::is_terminal_safe) {
+            return Err(invalid("name", "1 to 100 printable characters".to_owned()));
+        }
+        if matches!(request.grant, TokenScope::Factory { .. }) {
+            return Err(invalid("grant", "a factory's token comes from enrolment: make a join token".to_owned()));
+        }
+        let is_join = matches!(request.grant, TokenScope::Join { .. });
+        check_ttl(request.ttl_seconds)?;
+        let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
+        let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
+        info!(token.id = %token.id, by = %who.name, "`{}` made token `{}`", who.name, token.name);
+        Ok(CreateTokenResponse { token: view(&token), secret: secret.0, coordinator: None })
+    }
+
+    /// A join token for one factory of the local fleet.
+    pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
+        let grant =
+            TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let (_, secret) = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL)).await?;
+        Ok(secret)
+    }
+
+    /// Exchanges a join token, once, for a factory's own. With a nonce a lost answer is repeated.
+    pub async fn enroll(&self, request: &EnrolRequest) -> Result<EnrolResponse, Error> {
+        // One at a time, or two factories could both find the name free.
+        let _turn = self.tokens.enrolling.lock().await;
+        let join = hash(&request.join_token);
+        let secret = request.nonce.map(|nonce| derived_secret(request, nonce));
+        if let Some(secret) = secret.as_ref().filter(|secret| self.belongs_to(secret, &request.factory_id)) {
+            // The factory has enrolled with this request before: at most the join token is left to remove.
+            self.use_join(&join, &request.factory_id).await?;
+            return Ok(EnrolResponse { factory_id: request.factory_id.clone(), token: secret.0.clone() });
+        }
+        let grant = self.joining_grant(&join, &request.factory_id)?;
+        let secret = secret.unwrap_or_else(|| self.random_secret(&grant));
+        // The factory's token first: after a crash in between, either the request can be repeated or the join token is
+        // still valid.
+        let name = format!("factory {}", request.factory_id);
+        self.keep_token(name, grant, self.settings.factory_token_ttl, &secret).await?;
+        if let JoinUse::Before(user) = self.use_join(&join, &request.factory_id).await? {
+            self.remove_token(&hash(secret.reveal())).await?;
+            return Err(user.map_or(Error::Unauthenticated, |by| Error::JoinTokenUsed { by }));
+        }
+        info!(factory.id = %request.factory_id, "Factory `{}` enrolled", request.factory_id);
+        Ok(EnrolResponse { factory_id: request.factory_id.clone(), token: secret.0 })
+    }
+
+    /// The scope that a join token gives to a factory of this name.
+    fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<TokenScope, Error> {
+        let token = self.tokens.find(join).ok_or(Error::Unauthenticated)?;
+        let TokenScope::Join { factory, products, capabilities } = token.grant else {
+            return Err(Error::Unauthenticated);
+        };
+        if let Some(by) = token.used_by {
+            return Err(Error::JoinTokenUsed { by });
+        }
+        if let Some(at) = token.expires_at.filter(|at| *at <= self.now()) {
+            return Err(Error::JoinTokenExpired { at });
+        }
+        if factory.as_ref().is_some_and(|fixed| fixed != id) {
+            return Err(Error::Forbidden("the join token is for another factory".to_owned()));
+        }
+        if factory.is_none() && self.is_taken(id) {
+            return Err(Error::Forbidden(format!(
+                "there is a factory `{id}` already, and the join token is not for that name"
+            )));
+        }
+        Ok(TokenScope::Factory { factory: id.clone(), products, capabilities })
+    }
+
+    /// Records that a factory has used a join token. The token is invalid from then on.
+    async fn use_join(&self, join: &str, factory: &FactoryId) -> Result<JoinUse, Error> {
+        let Some((revision, token)) = self.tokens.by_hash.read().get(join).map(|t| (t.revision, t.value.clone()))
+        else {
+            return Ok(JoinUse::Before(None));
+        };
+        if token.used_by.is_some() {
+            return Ok(JoinUse::Before(token.used_by));
+        }
+        let used = Token { used_by: Some(factory.clone()), expires_at: Some(self.now()), ..token };
+        match self.write_token(join, Expected::At(revision), used).await {
+            Ok(()) => Ok(JoinUse::Now),
+            Err(error) => match self.tokens.find(join) {
+                // Another coordinator was first.
+                Some(Token { used_by: Some(by), .. }) if by != *factory => Ok(JoinUse::Before(Some(by))),
+                None => Ok(JoinUse::Before(None)),
+                Some(_) => Err(error),
+            },
+        }
+    }
+
+    /// Whether a secret is a valid token of a factory.
+    fn belongs_to(&self, secret: &Secret, factory: &FactoryId) -> bool {
+        let now = self.now();
+        let token = self.tokens.find(&hash(secret.reveal()));
+        token.is_some_and(|token| is_of(&token, factory) && token.expires_at.is_none_or(|at| at > now))
+    }
+
+    /// Whether a factory uses this name, or has a token for it.
+    fn is_taken(&self, factory: &FactoryId) -> bool {
+        let now = self.now();
+        let is_live = |token: &Token| is_of(token, factory) && token.expires_at.is_none_or(|at| at > now);
+        self.state.lock().factories.contains_key(factory) || !self.tokens.matching(is_live).is_empty()
+    }
+
+    /// A new token for a factory; the old ones stay valid for the overlap.
+    pub async fn rotate_token(&self, who: &Principal, factory: &FactoryId) -> Result<RotateTokenResponse, Error> {
+        who.factory_or_admin(factory)?;
+        let old = self.tokens.matching(|token| is_of(token, factory));
+        let Some((_, _, newest)) = old.iter().max_by_key(|(_, _, token)| token.created_at).cloned() else {
+            return Err(Error::NoSuchFactory(factory.clone()));
+        };
+        let now = self.now();
+        let live = old.iter().filter(|(_, _, token)| token.expires_at.is_none_or(|at| at > now)).count();
+        if live >= FACTORY_TOKENS_MAX && who.administer().is_err() {
+            return Err(Error::NotReady(format!(
+                "factory `{factory}` has {FACTORY_TOKENS_MAX} tokens that still work: wait until the older ones expire"
+            )));
+        }
+        let old_until = self.now().after(self.settings.token_overlap);
+        // The new one first: a factory is never left with only tokens that are about to expire.
+        let (_, secret) = self.make_token(newest.name, newest.grant, self.settings.factory_token_ttl).await?;
+        for (hash, revision, token) in old {
+            let ends = token.expires_at.map_or(old_until, |at| at.min(old_until));
+            self.write_token(&hash, Expected::At(revision), Token { expires_at: Some(ends), ..token }).await?;
+        }
+        info!(factory.id = %factory, by = %who.name, "Rotated the token of factory `{factory}`");
+        Ok(RotateTokenResponse { token: secret.0, old_until })
+    }
+
+    /// Revokes all tokens of a factory, and ends its open streams.
+    pub async fn revoke_factory(&self, who: &Principal, factory: &FactoryId) -> Result<(), Error> {
+        who.administer()?;
+        self.revoke_factory_tokens(factory).await?;
+        self.inboxes.close(factory);
+        info!(factory.id = %factory, by = %who.name, "Revoked the tokens of factory `{factory}`");
+        Ok(())
+    }
+
+    pub(crate) async fn revoke_factory_tokens(&self, factory: &FactoryId) -> Result<(), Error> {
+        for (hash, _, _) in self.tokens.matching(|token| is_of(token, factory)) {
+            self.remove_token(&hash).await?;
+        }
+        Ok(())
+    }
+
+    /// Revokes a token.
+    pub async fn delete_token(&self, who: &Principal, id: TokenId) -> Result<(), Error> {
+        who.administer()?;
+        let found = self.tokens.matching(|token| token.id == id);
+        let Some((hash, _, token)) = found.into_iter().next() else { return Err(Error::NoSuchToken) };
+        self.remove_token(&hash).await?;
+        if let TokenScope::Factory { factory, .. } = &token.grant {
+            self.inboxes.close(factory);
+        }
+        Ok(())
+    }
+
+    /// All tokens, without their secrets.
+    pub fn list_tokens(&self, who: &Principal) -> Result<TokenList, Error> {
+        who.administer()?;
+        let now = self.now();
+        let is_listed = |token: &Token| !is_ended_join(token, now);
+        let mut items: Vec<_> = self.tokens.matching(is_listed).iter().map(|(_, _, token)| view(token)).collect();
+        items.sort_by_key(|token| (token.created_at, token.id));
+        Ok(TokenList { items })
+    }
+
+    async fn make_token(
+        &self,
+        name: String,
+        grant: TokenScope,
+        ttl: Option<Duration>,
+    ) -> Result<(Token, Secret), Error> {
+        let secret = self.random_secret(&grant);
+        let token = self.keep_token(name, grant, ttl, &secret).await?;
+        Ok((token, secret))
+    }
+
+    fn random_secret(&self, grant: &TokenScope) -> Secret {
+        Secret(format!("giga_{}_{}", prefix(grant), URL_SAFE_NO_PAD.encode(self.ports.entropy.bytes::<32>())))
+    }
+
+    /// Stores a token by the hash of its secret.
+    async fn keep_token(
+        &self,
+        name: String,
+        grant: TokenScope,
+        ttl: Option<Duration>,
+        secret: &Secret,
+    ) -> Result<Token, Error> {
+        self.purge_tokens().await;
+        let now = self.now();
+        let id = TokenId::new(now, self.ports.entropy.bytes());
+        let token =
+            Token { id, name, grant, created_at: now, expires_at: ttl.map(|ttl| now.after(ttl)), used_by: None };
+        self.write_token(&hash(secret.reveal()), Expected::Absent, token.clone()).await?;
+        Ok(token)
+    }
+
+    /// Removes some ended tokens. Admin tokens stay: a fleet that has had one never creates a first one again.
+    pub(crate) async fn purge_tokens(&self) {
+        let now = self.now();
+        let has_ended = |token: &Token| {
+            let kept = if matches!(token.grant, TokenScope::Join { .. }) { JOIN_KEPT } else { Duration::ZERO };
+            token.grant != TokenScope::Admin && token.expires_at.is_some_and(|at| at.after(kept) <= now)
+        };
+        for (hash, _, token) in self.tokens.matching(has_ended).into_iter().take(PURGED_MAX) {
+            if let Err(error) = self.remove_token(&hash).await {
+                debug!(token.id = %token.id, %error, "Could not remove token `{}`, which has ended", token.id);
+            }
+        }
+    }
+
+    async fn write_token(&self, hash: &str, expected: Expected, token: Token) -> Result<(), Error> {
+        match self.put_document(Collection::Tokens, hash, expected, Some(&token)).await? {
+            PutOutcome::Written(revision) => {
+                self.tokens.know(hash, Some(Versioned { value: token, revision }));
+                Ok(())
+            }
+            PutOutcome::Lost(found) => {
+                self.tokens.know(hash, found);
+                Err(somebody_was_faster())
+            }
+        }
+    }
+
+    async fn remove_token(&self, hash: &str) -> Result<TokenRemoval, Error> {
+        let Some(revision) = self.tokens.by_hash.read().get(hash).map(|token| token.revision) else {
+            return Ok(TokenRemoval::Before);
+        };
+        let expected = Expected::At(revision);
+        match self.put_document::<Token>(Collection::Tokens, hash, expected, None).await? {
+            PutOutcome::Written(_) => {
+                self.tokens.know(hash, None);
+                Ok(TokenRemoval::Now)
+            }
+            PutOutcome::Lost(None) => {
+                self.tokens.know(hash, None);
+                Ok(TokenRemoval::Before)
+            }
+            PutOutcome::Lost(found) => {
+                self.tokens.know(hash, found);
+                Err(somebody_was_faster())
+            }
+        }
+    }
+}
+
+/// The use of a join token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum JoinUse {
+    /// By this call.
+    Now,
+    /// By a factory before; unknown which one when the token is gone.
+    Before(Option<FactoryId>),
+}
+
+fn is_ended_join(token: &Token, now: Timestamp) -> bool {
+    matches!(token.grant, TokenScope::Join { .. }) && token.expires_at.is_some_and(|at| at <= now)
+}
+
+/// The removal of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenRemoval {
+    /// By this call.
+    Now,
+    /// By an earlier call.
+    Before,
+}
+
+fn is_of(token: &Token, wanted: &FactoryId) -> bool {
+    matches!(&token.grant, TokenScope::Factory { factory, .. } if factory == wanted)
+}
+
+/// The token that an enrolment returns: as hard to guess as the join token, and the same on every repetition.
+fn derived_secret(request: &EnrolRequest, nonce: ClaimNonce) -> Secret {
+    let mut digest = Sha256::new();
+    for part in [request.join_token.as_bytes(), nonce.as_bytes(), request.factory_id.as_str().as_bytes()] {
+        digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+        digest.update(part);
+    }
+    Secret(format!("giga_fac_{}", URL_SAFE_NO_PAD.encode(digest.finalize())))
+}
+
+fn check_ttl(seconds: Option<u64>) -> Result<(), Error> {
+    match seconds {
+        Some(seconds) if !(1..=TTL_MAX.as_secs()).contains(&seconds) => {
+            Err(invalid("ttlSeconds", format!("1 to {} (10 years), found {seconds}", TTL_MAX.as_secs())))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn prefix(grant: &TokenScope) -> &'static str {
+    match grant {
+        TokenScope::Admin => "adm",
+        TokenScope::Operator { .. } => "opr",
+        TokenScope::Viewer { .. } => "vwr",
+        TokenScope::Factory { .. } => "fac",
+        TokenScope::Join { .. } => "join",
+    }
+}
+
+fn view(token: &Token) -> TokenView {
+    TokenView {
+        id: token.id,
+        name: token.name.clone(),
+        grant: token.grant.clone(),
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+    }
+}
+
+fn hash(secret: &str) -> String {
+    TokenDigest::of(secret).to_text()
+}

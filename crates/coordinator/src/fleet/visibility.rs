@@ -1,0 +1,68 @@
+//! Which parts of the fleet a token of some products may see [T3][I12].
+
+use std::collections::BTreeSet;
+
+use domain::{Capability, FactoryId, ProductId, RepoName, Token, TokenScope};
+
+use crate::coordinator::Coordinator;
+use crate::fleet::principal::Principal;
+use crate::state::FleetState;
+use crate::work::engine_availability::users_of;
+
+impl Coordinator {
+    /// Whether a caller may see a factory: its own, or one that works for a product of the caller.
+    pub(crate) fn shows_factory(&self, who: &Principal, desk: &FleetState, id: &FactoryId) -> bool {
+        let visible = who.products();
+        if visible.is_empty() || who.factory().is_ok_and(|own| own == id) {
+            return true;
+        }
+        let served = match desk.liveness.get(id) {
+            Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
+            // It has signed off, or has not connected since the coordinator started: its tokens have the same scope.
+            Some(_) | None => self.products_of_tokens(id),
+        };
+        served.is_empty() || !served.is_disjoint(&visible)
+    }
+
+    /// The factories with an engine that uses a credential, limited to those that the caller may see.
+    pub(crate) fn visible_users(&self, who: &Principal, desk: &FleetState, credential: &str) -> Vec<FactoryId> {
+        users_of(desk, credential).into_iter().filter(|id| self.shows_factory(who, desk, id)).collect()
+    }
+
+    /// Whether a caller may see a credential. A factory sees its own only (see `engines_for`), an operator those that a
+    /// factory of the operator's products uses.
+    pub(crate) fn shows_credential(&self, who: &Principal, desk: &FleetState, credential: &str) -> bool {
+        match who.factory() {
+            Ok(caller) => self.visible_users(who, desk, credential).contains(caller),
+            Err(_) => who.products().is_empty() || !self.visible_users(who, desk, credential).is_empty(),
+        }
+    }
+
+    fn products_of_tokens(&self, id: &FactoryId) -> BTreeSet<ProductId> {
+        let of_factory = |token: &Token| matches!(&token.grant, TokenScope::Factory { factory, .. } if factory == id);
+        let grants = self.tokens.matching(of_factory).into_iter().map(|(_, _, token)| token.grant);
+        let products = grants.filter_map(|grant| match grant {
+            TokenScope::Factory { products, .. } => Some(products),
+            TokenScope::Admin | TokenScope::Operator { .. } | TokenScope::Viewer { .. } | TokenScope::Join { .. } => {
+                None
+            }
+        });
+        products
+            .reduce(|all, next| if all.is_empty() || next.is_empty() { BTreeSet::new() } else { &all | &next })
+            .unwrap_or_default()
+    }
+}
+
+impl FleetState {
+    /// Whether a caller may see a repository: it belongs to no product, or to one of the caller's.
+    pub(crate) fn shows_repo(&self, who: &Principal, repo: &RepoName) -> bool {
+        let owner = self.product_values.values().find(|product| product.repos.contains(repo));
+        owner.is_none_or(|owner| who.sees(&owner.id))
+    }
+
+    /// [`Self::shows_repo`] for a capability that names a repository.
+    pub(crate) fn shows_capability(&self, who: &Principal, capability: &Capability) -> bool {
+        let repo = capability.as_str().strip_prefix("repo:").and_then(|repo| repo.parse().ok());
+        repo.is_none_or(|repo| self.shows_repo(who, &repo))
+    }
+}

@@ -1,0 +1,6 @@
+//! Start and stop, sweeps, health, and a restored store.
+
+pub(crate) mod generation;
+pub(crate) mod health;
+pub(crate) mod lifecycle;
+pub(crate) mod sweep;

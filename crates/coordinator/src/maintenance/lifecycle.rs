@@ -1,0 +1,142 @@
+//! Start and stop: the state is rebuilt from the store, then all tasks run until the stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use domain::{Collection, Expected, Product, ProductId, Token, Versioned};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::coordinator::settings::Settings;
+use crate::coordinator::{Coordinator, Ports};
+use crate::dispatch::Publish;
+use crate::error::Error;
+use crate::fleet::registry::Registration;
+use crate::maintenance::generation;
+use crate::state::FleetState;
+use crate::work::quota_windows::QuotaWindow;
+
+impl Coordinator {
+    /// A coordinator loaded from the store. Nothing runs yet: [`Coordinator::run`] does that.
+    pub async fn open(ports: Ports, settings: Settings) -> Result<Arc<Self>, Error> {
+        let (settings, warnings) = settings.reconciled();
+        for warning in warnings {
+            warn!("{warning}");
+        }
+        let (started_at, started) = (ports.clock.now(), ports.clock.monotonic());
+        let lineage = generation::lineage(ports.fleet.as_ref(), started_at).await?;
+        let incarnation = u64::from_le_bytes(ports.entropy.bytes());
+        let coordinator = Arc::new(Self {
+            ports,
+            settings,
+            state: Mutex::new(FleetState::default()),
+            inboxes: Default::default(),
+            tokens: Default::default(),
+            tail: Default::default(),
+            manifests: Default::default(),
+            log_notifier: Default::default(),
+            progress: Default::default(),
+            counters: Default::default(),
+            health: Default::default(),
+            quarantine: Default::default(),
+            pull_request_poller: Default::default(),
+            modes: Default::default(),
+            claim_locks: Default::default(),
+            seat_allocation: Default::default(),
+            dispatching: AtomicBool::new(false),
+            arriving: AtomicUsize::new(0),
+            order: AtomicU64::new(0),
+            work: Notify::new(),
+            timer: Notify::new(),
+            needs_reconcile: AtomicBool::new(false),
+            generation: lineage.generation,
+            started_at,
+            incarnation,
+            started,
+            stopping: CancellationToken::new(),
+        });
+        coordinator.load_fleet().await?;
+        coordinator.purge_tokens().await;
+        coordinator.compare_open_jobs().await?;
+        coordinator.restore_order();
+        coordinator.lift_open(&lineage).await;
+        coordinator.settle_blocked().await;
+        coordinator.ship_ready().await;
+        coordinator.republish().await;
+        let open = coordinator.state.lock().open_count();
+        info!(jobs.open = open, "The coordinator knows {open} open jobs");
+        Ok(coordinator)
+    }
+
+    /// Runs the dispatcher, the timer, the sweep and the pull-request poller until [`Coordinator::stop`].
+    pub async fn run(&self) {
+        self.work.notify_one();
+        tokio::join!(
+            self.run_dispatcher(),
+            self.run_timer(),
+            self.run_sweep(),
+            self.run_looks(),
+            self.run_disk_watch()
+        );
+    }
+
+    /// Stops all tasks and ends every open stream.
+    pub fn stop(&self) {
+        self.stopping.cancel();
+    }
+
+    /// Sorts the queue by the order of writes, and sets the number of the next change.
+    fn restore_order(&self) {
+        let mut desk = self.state.lock();
+        desk.restore_order();
+        self.order.store(desk.last_order(), Ordering::Relaxed);
+    }
+
+    async fn load_fleet(&self) -> Result<(), Error> {
+        for (_, product) in self.documents::<Product>(Collection::Products).await? {
+            self.know_product(product);
+        }
+        self.pause_unreadable_products();
+        let default = ProductId::default_product();
+        let has_default = || self.state.lock().products.contains_key(&default);
+        if !has_default() {
+            let written = self.write_product(Product::new(default.clone()), Expected::Absent).await;
+            // A coordinator that starts at the same time may have been first: that is fine.
+            if !has_default() {
+                written?;
+            }
+        }
+        self.load_flags().await?;
+        self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
+        for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
+            self.know_factory(factory);
+        }
+        for (credential, window) in self.documents::<QuotaWindow>(Collection::Credentials).await? {
+            self.know_window(credential, window);
+        }
+        Ok(())
+    }
+
+    /// A product whose settings are unreadable counts as paused until an administrator sets them: its jobs stay queued.
+    fn pause_unreadable_products(&self) {
+        for (key, revision) in self.quarantine.of(Collection::Products) {
+            let Ok(id) = key.parse::<ProductId>() else { continue };
+            let value = Product { paused: true, ..Product::new(id) };
+            self.know_product(Versioned { value, revision });
+        }
+    }
+
+    /// Republishes open offers: they may not have reached the broker before the last process ended, and an embedded
+    /// broker has lost them. The broker drops duplicates.
+    async fn republish(&self) {
+        let offered: Vec<_> = {
+            let desk = self.state.lock();
+            desk.jobs().filter(|job| job.value.dispatch().is_some()).map(|job| Arc::clone(&job.value)).collect()
+        };
+        for job in offered {
+            self.publish(&job, Publish::Again).await;
+        }
+    }
+}

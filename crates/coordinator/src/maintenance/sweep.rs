@@ -1,0 +1,300 @@
+//! Timers and sweeps: they find what a lost wake-up missed, through the same functions.
+//!
+//! All tasks sleep until the next deadline; without open work the store is not queried [I14].
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use domain::{Dispatch, DispatchSeq, Epoch, ErrandState, JobId, OfferEnd, RetryDecision, Stage, StageEvent, Timestamp};
+use fail::fail_point;
+use futures_util::{StreamExt as _, future, stream};
+use tracing::{debug, info, warn};
+
+use crate::commit::{AmendOutcome, Decision};
+use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::error::Error;
+use crate::submit::deps::AT_ONCE_MAX;
+
+/// Deadlines handled per pass.
+const OVERDUE_MAX: usize = 500;
+
+/// The delay before an action that failed is retried.
+pub(crate) const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Jobs read from the store in one page of a sweep.
+const PAGE: u16 = 500;
+
+impl Coordinator {
+    /// Watches deadlines, leases and presence until the coordinator stops.
+    pub(crate) async fn run_timer(&self) {
+        while !self.stopping.is_cancelled() {
+            self.tick().await;
+            let pause = self.until_next_tick();
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.timer.notified() => {}
+                () = self.ports.clock.sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Compares memory with the store periodically, while there is open work.
+    pub(crate) async fn run_sweep(&self) {
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = self.ports.clock.sleep(self.settings.sweep_every) => {}
+            }
+            let has_open_work = self.state.lock().open_count() > 0;
+            if has_open_work || self.needs_reconcile.swap(false, Ordering::Relaxed) {
+                self.sweep().await;
+            }
+        }
+    }
+
+    /// One pass over everything that is due. Idempotent.
+    pub async fn tick(&self) {
+        self.look_at_presence();
+        self.wake_engines();
+        self.resume_offers();
+        self.reap_expired().await;
+        let now = self.steady();
+        let overdue = self.state.lock().overdue(now, OVERDUE_MAX);
+        let acts = stream::iter(overdue.into_iter().map(|id| self.try_deadline(id, now)));
+        acts.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
+    }
+
+    async fn try_deadline(&self, id: JobId, now: Timestamp) {
+        if let Err(error) = self.act_on_deadline(id, now).await {
+            warn!(job.id = %id, %error, "Could not act on the deadline of job {}, trying again soon", self.label(id));
+            self.state.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
+        }
+        self.still_looking();
+    }
+
+    /// Records that the reaper is busy, not paused.
+    fn still_looking(&self) {
+        self.state.lock().leases.still_looking(self.ports.clock.monotonic(), self.tick_every() * 3);
+    }
+
+    /// Compares memory with the store, and every blocked job with its dependencies. Idempotent.
+    pub async fn sweep(&self) {
+        if let Err(error) = self.compare_open_jobs().await {
+            warn!(%error, "The sweep could not read the store, it will come round again");
+            self.mark_suspect();
+            return;
+        }
+        self.lift_the_rest().await;
+        self.settle_blocked().await;
+        self.ship_ready().await;
+        self.purge_windows().await;
+        self.wake_engines();
+        self.work.notify_one();
+        self.timer.notify_one();
+    }
+
+    /// Checks every job that waits for dependencies.
+    pub(crate) async fn settle_blocked(&self) {
+        let blocked = self.state.lock().blocked();
+        self.settle(blocked).await;
+    }
+
+    pub(crate) fn mark_suspect(&self) {
+        self.needs_reconcile.store(true, Ordering::Relaxed);
+    }
+
+    /// Absorbs every open job of the store into memory, and reads each job again that is open in memory and not listed
+    /// by the store.
+    pub(crate) async fn compare_open_jobs(&self) -> Result<(), Error> {
+        let known: std::collections::HashSet<JobId> = self.state.lock().jobs().map(|job| job.value.id()).collect();
+        let mut seen = std::collections::HashSet::with_capacity(known.len());
+        let mut after = None;
+        loop {
+            let page = self.ports.jobs.open(after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.value.id());
+            let page: Vec<_> = page
+                .into_iter()
+                .map(|job| domain::Versioned { value: std::sync::Arc::new(job.value), revision: job.revision })
+                .collect();
+            seen.extend(page.iter().map(|job| job.value.id()));
+            self.announce(page.iter());
+        }
+        for id in known.difference(&seen) {
+            self.refresh(*id).await;
+        }
+        Ok(())
+    }
+
+    /// Acts on a passed deadline; the action depends on the job's stage.
+    async fn act_on_deadline(&self, id: JobId, now: Timestamp) -> Result<(), Error> {
+        let Some(job) = self.state.lock().job(id) else { return Ok(()) };
+        let is_with_somebody = job.value.dispatch().is_some() || job.value.lease().is_some();
+        if is_with_somebody && self.is_warming() {
+            // The factory may only be reconnecting: no job is re-targeted before every factory had time to report.
+            let heard_after = self.settings.renew_every.max(self.settings.accept_within);
+            let pause = heard_after.saturating_sub(self.uptime()).max(TRY_AGAIN_AFTER);
+            self.state.lock().put_off(id, now.after(pause));
+            return Ok(());
+        }
+        match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
+            (Stage::Queued { dispatch: Some(offer), .. }, _) => self.expire_offer(id, offer).await,
+            (Stage::Queued { dispatch: None, .. }, _) | (_, Some(ErrandState::Waiting { .. })) => {
+                let is_set_aside = self.state.lock().is_set_aside(id);
+                if is_set_aside && self.waits_for_deps(id).await? {
+                    self.state.lock().put_off(id, now.after(self.settings.sweep_every));
+                    return Ok(());
+                }
+                self.state.lock().ripen(id, now);
+                self.work.notify_one();
+                Ok(())
+            }
+            (_, Some(ErrandState::Dispatched { dispatch })) => {
+                let message = format!("`{}` did not answer in time", dispatch.target);
+                self.take_errand_back(id, dispatch.seq, message).await
+            }
+            (_, Some(ErrandState::Held { lease, .. })) => {
+                let message = format!("timed out: no report from `{}`", lease.factory);
+                self.take_errand_back(id, lease.seq, message).await
+            }
+            (_, None) => {
+                self.state.lock().drop_deadline(id);
+                Ok(())
+            }
+        }
+    }
+
+    /// The target did not accept in time. A connected one is at fault itself, and the job does not pay for it.
+    async fn expire_offer(&self, id: JobId, offer: &Dispatch) -> Result<(), Error> {
+        // A factory whose accept was refused for an unmet dependency did answer.
+        let is_connected = self.inboxes.is_open(&offer.target) && !self.waits_for_deps(id).await?;
+        let why = if is_connected { OfferEnd::Unanswered } else { OfferEnd::Undelivered };
+        self.take_back(id, offer.seq, why).await?;
+        if is_connected {
+            self.note_unanswered(&offer.target, id);
+        }
+        Ok(())
+    }
+
+    /// An offer ended without a lease: no attempt is counted, and another target is preferred (protocol 4).
+    pub(crate) async fn take_back(&self, id: JobId, seq: DispatchSeq, why: OfferEnd) -> Result<(), Error> {
+        fail_point!("take_back::before_commit");
+        // A factory whose accept was refused for an unmet dependency did not decline the job.
+        let waits_for_deps = self.waits_for_deps(id).await?;
+        let amended = self
+            .try_amend(id, |job| match job.stage() {
+                Stage::Queued { dispatch: Some(offer), .. } if offer.seq == seq => {
+                    let now = self.now();
+                    let verdict = match waits_for_deps {
+                        true => RetryDecision::Retry { not_before: Some(now.after(self.settings.sweep_every)) },
+                        false if why == OfferEnd::Undelivered => {
+                            self.settings.retry.after_expired_dispatch(job.unaccepted())
+                        }
+                        false => RetryDecision::Retry { not_before: None },
+                    };
+                    let why = why.clone();
+                    job.apply(StageEvent::DispatchExpired { seq, why, verdict }, now, COORDINATOR).map(Decision::Write)
+                }
+                _ => Ok(Decision::Keep),
+            })
+            .await?;
+        if let AmendOutcome::Written(job) = amended {
+            info!(job.id = %id, dispatch.seq = %seq, "Dispatch {seq} of job {} was not accepted, requeued", job.value.label());
+            self.after_report(&job.value).await;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn take_errand_back(&self, id: JobId, seq: DispatchSeq, message: String) -> Result<(), Error> {
+        fail_point!("take_errand_back::before_commit");
+        self.amend(id, |job| {
+            let is_the_one = match job.errand().map(|errand| &errand.state) {
+                Some(ErrandState::Dispatched { dispatch }) => dispatch.seq == seq,
+                Some(ErrandState::Held { lease, .. }) => lease.seq == seq,
+                Some(ErrandState::Waiting { .. }) | None => false,
+            };
+            if !is_the_one {
+                return Ok(Decision::Keep);
+            }
+            let epoch = job.epoch();
+            let message = message.clone();
+            job.apply(StageEvent::ErrandExpired { epoch, seq, message }, self.now(), COORDINATOR).map(Decision::Write)
+        })
+        .await?;
+        warn!(job.id = %id, "The promotion or merge of job {} was not finished, giving it to another factory: {message}", self.label(id));
+        Ok(())
+    }
+
+    /// Per lease, so that one failed write never stops the others (row 9).
+    async fn reap_expired(&self) {
+        let now = self.ports.clock.monotonic();
+        let expired = {
+            let mut desk = self.state.lock();
+            desk.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
+        };
+        let reaps = stream::iter(expired.into_iter().map(|(job, epoch)| self.reap_if_expired(job, epoch, now)));
+        reaps.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
+    }
+
+    async fn reap_if_expired(&self, job: JobId, epoch: Epoch, now: Duration) {
+        // While earlier ones were reaped, its holder may have renewed it.
+        let is_doomed = self.state.lock().leases.doom_if_expired(job, epoch, now);
+        if is_doomed {
+            self.reap(job, epoch).await;
+        }
+        self.still_looking();
+    }
+
+    /// Updates the presence of factories that went silent, or whose warm-up is over, for the scheduler.
+    fn look_at_presence(&self) {
+        let mut desk = self.state.lock();
+        let changed: Vec<_> = desk
+            .factories
+            .keys()
+            .filter(|id| desk.fleet.get(id).is_none_or(|s| s.presence != self.presence(desk.liveness.get(*id))))
+            .cloned()
+            .collect();
+        for id in changed {
+            self.show_to_scheduler(&mut desk, &id);
+            if desk.fleet.get(&id).is_some_and(|state| state.presence == scheduler::Presence::Stale) {
+                warn!(factory.id = %id, "Factory `{id}` has been silent for too long");
+            }
+        }
+    }
+
+    /// While there are leases the reaper must notice its own pauses, so it runs several times per lease.
+    fn tick_every(&self) -> Duration {
+        (self.settings.lease_ttl / 9).max(Duration::from_millis(20))
+    }
+
+    fn until_next_tick(&self) -> Duration {
+        let desk = self.state.lock();
+        let now = self.steady();
+        let mut pause = Duration::from_secs(3_600);
+        if !desk.leases.is_empty() {
+            pause = pause.min(self.tick_every());
+        }
+        if let Some(due) = desk.next_deadline() {
+            pause = pause.min(due.since(now));
+        }
+        if let Some(rest) = self.until_engines_wake(&desk) {
+            pause = pause.min(rest + Duration::from_millis(1));
+        }
+        if let Some(resume) = self.until_offers_resume(&desk) {
+            pause = pause.min(resume + Duration::from_millis(1));
+        }
+        if self.is_warming() {
+            pause = pause.min(self.settings.renew_every);
+        }
+        let monotonic = self.ports.clock.monotonic();
+        for (id, pulse) in &desk.liveness {
+            let is_heard = |presence| matches!(presence, scheduler::Presence::Live | scheduler::Presence::Disconnected);
+            if desk.fleet.get(id).is_some_and(|state| is_heard(state.presence)) {
+                let silent_at = pulse.heard + self.settings.stale_after;
+                pause = pause.min(silent_at.saturating_sub(monotonic) + Duration::from_millis(1));
+            }
+        }
+        debug!(pause_ms = pause.as_millis(), "The timer sleeps");
+        pause
+    }
+}

@@ -1,0 +1,232 @@
+//! Pull-request reports of factories, and their effects [B5].
+
+use domain::{FactoryId, Job, JobId, Refusal, Stage, StageEvent, StageName, Timestamp};
+use protocol::{PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind};
+use tracing::info;
+
+use crate::commit::{AmendOutcome, Decision};
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+use crate::submit::sanitize::{cut, short};
+
+/// The limit of the pull-request feedback for the next run: the ends of a few logs and a page of comments.
+const CHANGES_CHARS_MAX: usize = 16_000;
+
+/// The limit of one comment within that.
+const REMARK_CHARS_MAX: usize = 4_000;
+
+/// Comments of one report, the last of them: as many as a job remembers as handled, so that none counts twice.
+const REMARKS_MAX: usize = 256;
+
+/// Comments per rework round. Further ones wait for the next poll.
+const FRESH_MAX: usize = 50;
+
+impl Coordinator {
+    /// Applies a factory's report: the pull request was merged or closed, or checks and reviewers ask for a rework. The
+    /// coordinator accepts a report only from the factory that it asked last, so that no other factory decides about a
+    /// pull request.
+    pub async fn report_pull_request(
+        &self,
+        who: &Principal,
+        id: JobId,
+        sighting: &PullRequestReport,
+    ) -> Result<PullRequestReportResponse, Error> {
+        self.workable(who, id).await?;
+        let factory = who.factory()?;
+        if !self.was_asked_to_look(id, factory) {
+            return Err(Error::NotReady(format!("factory `{factory}` was not asked to look at this pull request")));
+        }
+        let remarks = heard(&sighting.comments);
+        let amended = self.try_amend(id, |job| self.weigh_sighting(job, who, sighting, &remarks, self.now())).await?;
+        let (job, is_changed) = match amended {
+            AmendOutcome::Written(job) => (job, true),
+            AmendOutcome::Kept(job) => (job, false),
+        };
+        let stage = job.value.stage().name();
+        if !is_changed {
+            return Ok(PullRequestReportResponse { stage, comment: None });
+        }
+        say(&job.value, factory);
+        self.after_report(&job.value).await;
+        Ok(PullRequestReportResponse { stage, comment: self.word_for_the_forge(&job.value) })
+    }
+
+    fn weigh_sighting(
+        &self,
+        job: Job,
+        who: &Principal,
+        sighting: &PullRequestReport,
+        remarks: &[ReviewComment],
+        now: Timestamp,
+    ) -> Result<Decision, Refusal> {
+        let is_done = matches!(job.stage(), Stage::Review { .. } | Stage::Testing { .. });
+        let is_this_one = job.pull_request().is_some_and(|request| request.number == sighting.number);
+        // The factory that moves or merges the branch right now reports the outcome itself.
+        if !is_done || !is_this_one || job.lease().is_some() {
+            return Ok(Decision::Keep);
+        }
+        match &sighting.pull_request {
+            PullRequestState::Merged { merge, by } => {
+                let by = by.as_deref().map_or_else(|| "somebody".to_owned(), cut);
+                let message = match job.completed() == Some(&sighting.head) {
+                    true => format!("merged on the forge by {by}"),
+                    false => {
+                        format!("merged on the forge by {by}, as {} instead of the completed commit", sighting.head)
+                    }
+                };
+                let job = match job.stage() {
+                    Stage::Review { .. } => job.apply(StageEvent::Approved, now, who.actor())?,
+                    _ => job,
+                };
+                let merged = StageEvent::Merged { merge: merge.clone(), message: Some(message) };
+                job.apply(merged, now, who.actor()).map(Decision::Write)
+            }
+            PullRequestState::Closed => {
+                let message = Some("its pull request was closed on the forge".to_owned());
+                job.apply(StageEvent::Cancelled { message }, now, who.actor()).map(Decision::Write)
+            }
+            PullRequestState::Open => self.weigh_remarks(job, who, sighting, remarks, now),
+        }
+    }
+
+    fn weigh_remarks(
+        &self,
+        job: Job,
+        who: &Principal,
+        sighting: &PullRequestReport,
+        remarks: &[ReviewComment],
+        now: Timestamp,
+    ) -> Result<Decision, Refusal> {
+        // Checks belong to one commit: those of another commit do not apply.
+        let is_ours = job.promoted() == Some(&sighting.head);
+        let counts = |remark: &&ReviewComment| {
+            !job.has_answered(&remark.id) && (is_ours || remark.kind != ReviewCommentKind::Check)
+        };
+        let fresh: Vec<&ReviewComment> = fitting(remarks.iter().filter(counts));
+        if fresh.is_empty() || job.is_escalated() {
+            return Ok(Decision::Keep);
+        }
+        let ids = fresh.iter().map(|remark| remark.id.clone()).collect();
+        let summary = summary(&fresh);
+        if job.feedback_rounds() >= self.settings.feedback_rounds_max {
+            let rounds = domain::counted(job.feedback_rounds(), "round");
+            let message = format!("{summary}, after {rounds} of changes: a person has to look");
+            return Ok(Decision::Write(job.escalated(ids, message, now, who.actor())));
+        }
+        job.sent_back(ids, summary, instructions(&fresh), now, who.actor()).map(Decision::Write)
+    }
+
+    /// The comment to post on the pull request.
+    fn word_for_the_forge(&self, job: &Job) -> Option<String> {
+        let message = job.message().unwrap_or_default();
+        let (round, of) = (job.feedback_rounds(), self.settings.feedback_rounds_max);
+        match job.stage().name() {
+            StageName::Queued => Some(format!("Sent back: {message} (round {round} of {of}).")),
+            StageName::Review | StageName::Testing if job.is_escalated() => Some(format!("Given up: {message}.")),
+            StageName::Shipped | StageName::Failed => Some(format!("Over: {message}.")),
+            _ => None,
+        }
+    }
+}
+
+fn say(job: &Job, factory: &FactoryId) {
+    let (id, stage, message) = (job.id(), job.stage().name(), job.message().unwrap_or_default());
+    info!(job.id = %id, job.stage = %stage, factory.id = %factory, "The pull request of job {} says: {message}", job.label());
+}
+
+/// Comments truncated and escaped for terminals.
+fn heard(remarks: &[ReviewComment]) -> Vec<ReviewComment> {
+    let bound = |remark: &ReviewComment| ReviewComment {
+        id: short(&remark.id, 100),
+        kind: remark.kind,
+        from: short(&remark.from, 200),
+        place: remark.place.as_deref().map(|place| short(place, 400)),
+        text: short(&remark.text, REMARK_CHARS_MAX),
+    };
+    remarks.iter().skip(remarks.len().saturating_sub(REMARKS_MAX)).map(bound).collect()
+}
+
+/// The first of these comments, as many as fit into one run's feedback.
+fn fitting<'a>(remarks: impl Iterator<Item = &'a ReviewComment>) -> Vec<&'a ReviewComment> {
+    let mut taken = Vec::new();
+    let mut chars = 0;
+    for remark in remarks.take(FRESH_MAX) {
+        chars += quoted(remark).chars().count();
+        if chars > CHANGES_CHARS_MAX && !taken.is_empty() {
+            break;
+        }
+        taken.push(remark);
+    }
+    taken
+}
+
+/// `2 failed checks (lint, test) and 1 comment`
+fn summary(remarks: &[&ReviewComment]) -> String {
+    let checks: Vec<&str> = of_kind(remarks, ReviewCommentKind::Check).map(|remark| remark.from.as_str()).collect();
+    let comments = of_kind(remarks, ReviewCommentKind::Comment).count();
+    let failed = match checks.len() {
+        0 => None,
+        1 => Some(format!("1 failed check ({})", checks[0])),
+        many => Some(format!("{many} failed checks ({})", checks.join(", "))),
+    };
+    let said = match comments {
+        0 => None,
+        1 => Some("1 comment".to_owned()),
+        many => Some(format!("{many} comments")),
+    };
+    cut(&[failed, said].into_iter().flatten().collect::<Vec<_>>().join(" and "))
+}
+
+fn of_kind<'a>(remarks: &'a [&'a ReviewComment], kind: ReviewCommentKind) -> impl Iterator<Item = &'a ReviewComment> {
+    remarks.iter().copied().filter(move |remark| remark.kind == kind)
+}
+
+/// The instructions of the next run, with every comment quoted.
+fn instructions(remarks: &[&ReviewComment]) -> String {
+    let text: String = remarks.iter().map(|remark| quoted(remark)).collect();
+    short(&text, CHANGES_CHARS_MAX)
+}
+
+fn quoted(remark: &ReviewComment) -> String {
+    let what = match remark.kind {
+        ReviewCommentKind::Check => "The check",
+        ReviewCommentKind::Comment => "A comment by",
+    };
+    let place = remark.place.as_deref().map_or_else(String::new, |place| format!(" on {place}"));
+    let failed = if remark.kind == ReviewCommentKind::Check { " failed" } else { "" };
+    let mut text = format!("{what} `{}`{place}{failed}:\n\n", remark.from);
+    for line in remark.text.lines() {
+        text.push_str(&format!("> {line}\n"));
+    }
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn remark(kind: ReviewCommentKind, from: &str, text: &str) -> ReviewComment {
+        ReviewComment { id: from.to_owned(), kind, from: from.to_owned(), place: None, text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_summary_counts_checks_and_comments_and_names_the_checks() {
+        let all = [
+            remark(ReviewCommentKind::Check, "lint", "no"),
+            remark(ReviewCommentKind::Check, "test", "no"),
+            remark(ReviewCommentKind::Comment, "ann", "why?"),
+        ];
+
+        assert_eq!(summary(&all.iter().collect::<Vec<_>>()), "2 failed checks (lint, test) and 1 comment");
+        assert_eq!(summary(&[&all[2]]), "1 comment");
+    }
+
+    #[test]
+    fn review_comments_are_quoted_line_by_line() {
+        let check = remark(ReviewCommentKind::Check, "test", "one\n# two");
+
+        assert_eq!(instructions(&[&check]), "The check `test` failed:\n\n> one\n> # two\n\n");
+    }
+}

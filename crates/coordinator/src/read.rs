@@ -1,0 +1,7 @@
+//! Everything that reads: lists, explanations, alerts, metrics and event streams.
+
+pub(crate) mod alerts;
+pub(crate) mod event_stream;
+pub(crate) mod explain;
+pub(crate) mod metrics;
+pub(crate) mod queries;

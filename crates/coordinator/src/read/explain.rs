@@ -1,0 +1,259 @@
+//! Why a job is in its stage, and where it could run [S4][I9].
+
+use domain::{
+    BlockedOn, ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Position,
+    Revision, Scope, Stage,
+};
+use protocol::{JobExplanation, JobView, JobWait};
+use scheduler::{Demand, ExplainedOutcome, Explanation, FleetView, Presence, Unplaced};
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+use crate::read::queries::shown;
+use crate::state::FleetState;
+use crate::submit::deps::DepsVerdict;
+use crate::work::quota_windows::QuotaWindow;
+
+impl Coordinator {
+    /// Every factory and the reasons, as text and numbers.
+    pub async fn explain(&self, who: &Principal, id: JobId) -> Result<JobExplanation, Error> {
+        let job = self.visible(who, id).await?;
+        let now = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
+        let then = self.last_dispatch(&job.value).await?;
+        let summary = self.summary(&job.value, &now).await?;
+        let holder = job.value.seat().map(|lease| &lease.factory);
+        let holder_presence = holder.map(|holder| shown(self.presence(self.state.lock().liveness.get(holder))));
+        let view = self.view(who, &job.value, job.revision);
+        Ok(JobExplanation { job: view, summary, now, then, holder_presence })
+    }
+
+    /// A job as its caller sees it, with the reason why it waits.
+    pub(crate) fn view(&self, who: &Principal, job: &Job, revision: Revision) -> JobView {
+        JobView { waiting: self.waiting(who, job), ..JobView::of(job, revision) }
+    }
+
+    /// Why a job waits: a queued one, one blocked on dependencies, or one whose promotion or merge no factory can take.
+    pub(crate) fn waiting(&self, who: &Principal, job: &Job) -> Option<JobWait> {
+        match job.stage() {
+            Stage::Queued { dispatch: None, .. } if self.state.lock().waiting_since(job.id()).is_some() => {
+                let ExplainedOutcome::Waits { why, unplaceable } = self.forecast(job).answer else { return None };
+                let text = self.reason_text(who, &self.state.lock(), job.id(), &why);
+                Some(JobWait { code: why.code().to_owned(), text, unplaceable, retry_at: why.retry_at() })
+            }
+            Stage::Blocked { on: BlockedOn::Deps } if job.failed_dependency().is_none() => {
+                // A dependency that is not open has ended.
+                let deps = job.submission().deps.iter().copied();
+                let open: Vec<_> = deps.filter(|dep| self.state.lock().job(*dep).is_some()).collect();
+                let text = format!("waits for {}", self.awaited(job, &open));
+                let code = "dependencies".to_owned();
+                (!open.is_empty()).then_some(JobWait { code, text, unplaceable: false, retry_at: None })
+            }
+            Stage::Testing { errand: Some(errand), .. } => {
+                let why = self.lacks_factory(job)?;
+                let text = format!("waits for a factory to {}: {why}", errand.kind.name());
+                Some(JobWait { code: "no_factory_has_repo".to_owned(), text, unplaceable: true, retry_at: None })
+            }
+            _ => None,
+        }
+    }
+
+    /// Why a job waits, with commands that name the job and, for administrators, the credential.
+    pub(crate) fn reason_text(&self, who: &Principal, desk: &FleetState, job: JobId, why: &Unplaced) -> String {
+        match why {
+            Unplaced::UsageWindow { window } if window.until.is_none() && who.administer().is_ok() => {
+                let mut suspended = desk.quota_windows.all_resting(self.hour());
+                let is_it = |one: &QuotaWindow| one.engine == window.engine && one.until.is_none();
+                let credential = suspended.find(|(_, one)| is_it(one)).map(|(credential, _)| credential.as_str());
+                window.text_for(credential)
+            }
+            why => why.text_for(job),
+        }
+    }
+
+    /// Where a job would run now.
+    pub(crate) fn forecast(&self, job: &Job) -> Explanation {
+        match job.dispatch() {
+            Some(offer) => {
+                let engine = self.state.lock().expected_engine(job.id());
+                Explanation::goes(job.shape(), offer.target.clone(), engine, &self.settings.weights)
+            }
+            None => self.look_ahead(job, scheduler::forecast),
+        }
+    }
+
+    /// [`Coordinator::forecast`] with the reasons for and against every factory.
+    pub(crate) fn full_forecast(&self, job: &Job) -> Explanation {
+        self.look_ahead(job, scheduler::explain)
+    }
+
+    /// The explanation of a job, limited to the factories that the caller may see.
+    pub(crate) fn explanation_for(&self, who: &Principal, job: JobId, explanation: Explanation) -> Explanation {
+        let desk = self.state.lock();
+        let mut shown = explanation;
+        if let ExplainedOutcome::Waits { why, .. } = &shown.answer {
+            shown.text = self.reason_text(who, &desk, job, why);
+        }
+        shown.factories.retain(|fit| self.shows_factory(who, &desk, &fit.factory));
+        shown
+    }
+
+    fn look_ahead(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
+        let now = self.steady();
+        let waited = self.now().since(job.updated_at());
+        let desk = self.state.lock();
+        let shape = job.shape();
+        let since = desk.waiting_since(job.id()).unwrap_or_else(|| now.before(waited));
+        let demand = Demand { shape: &shape, since, avoid: job.avoid() };
+        by(&desk.view(now, &self.settings.weights, 1), demand)
+    }
+
+    /// The decision at the time of the last dispatch.
+    async fn last_dispatch(&self, job: &Job) -> Result<Option<JobEvent>, Error> {
+        if job.dispatch_seq().0 == 0 {
+            return Ok(None);
+        }
+        let mut after = Position(0);
+        let mut last = None;
+        loop {
+            let page = self.ports.history.events(&Scope::Job(job.id()), after, 500).await?;
+            let Some(end) = page.last() else { return Ok(last) };
+            after = end.position;
+            for recorded in &page {
+                if let Ok(event) = serde_json::from_str::<JobEvent>(&recorded.json)
+                    && event.kind == EventKind::Dispatched
+                {
+                    last = Some(event);
+                }
+            }
+        }
+    }
+
+    /// A job's dependencies with their stages: one that is done and not shipped waits for an operator in its turn.
+    fn awaited(&self, job: &Job, deps: &[JobId]) -> String {
+        let desk = self.state.lock();
+        let words = deps.iter().map(|dep| {
+            // A caller that may see this job may see those of its product.
+            let known = desk.job(*dep).filter(|known| known.value.product() == job.product());
+            let Some(known) = known else { return dep.short().to_string() };
+            let (label, stage) = (known.value.label(), known.value.stage());
+            match (known.value.merge_failure(), stage) {
+                (Some(failure), _) => format!("{label} ({failure})"),
+                (None, Stage::Testing { errand: None, .. }) => {
+                    format!("{label} (done: ship it with `giga ship {}`)", dep.short())
+                }
+                (None, stage) => format!("{label} ({})", stage.name()),
+            }
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Why no factory can take a job's waiting promotion or merge.
+    fn lacks_factory(&self, job: &Job) -> Option<String> {
+        let shape = job.shape();
+        let is_waiting = matches!(job.errand()?.state, ErrandState::Waiting { .. });
+        let desk = self.state.lock();
+        let view = desk.view(self.steady(), &self.settings.weights, 1);
+        if !is_waiting || scheduler::errand(&view, &shape, None).is_some() {
+            return None;
+        }
+        let which = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
+        Some(format!("no live factory has `{}`{which}; start one that has it", shape.repo.as_ref()?))
+    }
+
+    async fn summary(&self, job: &Job, now: &Explanation) -> Result<String, Error> {
+        Ok(match job.stage() {
+            Stage::Queued { dispatch: Some(offer), .. } => {
+                format!("offered to factory `{}`, which has until {} to accept", offer.target, offer.accept_by)
+            }
+            Stage::Queued { not_before: Some(at), .. } if self.state.lock().waiting_since(job.id()).is_none() => {
+                let message = job.message().unwrap_or("the last attempt failed");
+                format!("waits until {at} before attempt {}: {message}", job.attempts() + 1)
+            }
+            Stage::Queued { .. } => match (self.modes.now().value.mode_of(job.product()), &now.answer) {
+                (Mode::Push, _) | (_, ExplainedOutcome::Waits { .. }) => now.text.clone(),
+                (mode, ExplainedOutcome::Goes { factory, .. }) => {
+                    format!("waits to be asked for in mode `{mode}`: `{factory}` suits it best")
+                }
+            },
+            Stage::Blocked { on: BlockedOn::Question(question) } => {
+                format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id().short())
+            }
+            Stage::Blocked { on: BlockedOn::Deps } if let Some(dep) = job.failed_dependency() => {
+                let failed = self.failed_dependency_text(job, dep).await;
+                let (dep, id) = (dep.short(), job.id().short());
+                format!("{failed}: requeue it with `giga requeue {dep}`, or cancel this job with `giga cancel {id}`")
+            }
+            Stage::Blocked { on: BlockedOn::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
+                DepsVerdict::Unmet(deps) => format!("waits for {}", self.awaited(job, &deps)),
+                DepsVerdict::Met => "its dependencies are met, it is about to be queued".to_owned(),
+                DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
+            },
+            Stage::Assigned { lease } => {
+                format!("factory `{}` has taken it and prepares{}", lease.factory, self.connection_of(&lease.factory))
+            }
+            Stage::Building { lease, started_at } => {
+                let connection = self.connection_of(&lease.factory);
+                format!("runs on factory `{}` since {started_at}{connection}", lease.factory)
+            }
+            Stage::Review { .. } => "waits for its reviewers".to_owned(),
+            Stage::Testing { errand: Some(errand), .. } => {
+                match (job.merge_failure(), self.lacks_factory(job), errand.kind) {
+                    (_, Some(why), kind) => format!("its commit waits for a factory to {}: {why}", kind.name()),
+                    (Some(failure), None, _) => format!("{failure}; the coordinator tries again"),
+                    (None, None, ErrandKind::Promote) => "its commit is being promoted to its branch".to_owned(),
+                    (None, None, ErrandKind::Ship) => "its commit is being merged".to_owned(),
+                }
+            }
+            Stage::Testing { errand: None, .. } => {
+                let (done, short) = (done(job), job.id().short());
+                match (job.merge_failure(), job.message()) {
+                    (Some(failure), _) => format!(
+                        "{failure}: retry with `giga ship {short}`, requeue it with `giga requeue {short}`, or cancel it"
+                    ),
+                    (None, Some(message)) => format!("{done}; {message}"),
+                    (None, None) => format!("{done}: ship it with `giga ship {short}`"),
+                }
+            }
+            Stage::Shipped if job.spec().repo.is_none() => format!("{}; it has no repository", done(job)),
+            Stage::Shipped => "shipped".to_owned(),
+            Stage::Failed { reason } | Stage::DeadLetter { reason } => match job.message() {
+                Some(message) => format!("{reason}: {message}"),
+                None => reason.to_string(),
+            },
+        })
+    }
+
+    /// The connection problem of a job's holder; empty when there is none.
+    fn connection_of(&self, factory: &FactoryId) -> String {
+        let pulse = self.state.lock().liveness.get(factory).cloned();
+        let since = pulse.as_ref().and_then(|pulse| pulse.disconnected_since);
+        match (self.presence(pulse.as_ref()), since) {
+            (Presence::Disconnected, Some(since)) => {
+                format!(", which is disconnected since {since}; the lease continues until it expires")
+            }
+            (Presence::Stale, _) => ", which is stale; the lease continues until it expires".to_owned(),
+            (Presence::Down, _) => ", which has stopped; the lease continues until it expires".to_owned(),
+            (Presence::Live | Presence::Warming | Presence::Disconnected, _) => String::new(),
+        }
+    }
+
+    /// The outcome of a failed dependency. The title is shown to callers that may see the waiting job: the same
+    /// product.
+    pub(crate) async fn failed_dependency_text(&self, job: &Job, dep: JobId) -> String {
+        let Ok(failed) = self.look_up(dep).await else { return format!("its dependency {} failed", dep.short()) };
+        let is_same_product = failed.value.product() == job.product();
+        let title = is_same_product.then_some(failed.value.spec().title.as_str());
+        let label = dep.perhaps_titled(title);
+        match failed.value.stage() {
+            Stage::DeadLetter { reason } => format!("its dependency {label} is dead-lettered ({reason})"),
+            Stage::Failed { reason: FailureReason::Cancelled } => format!("its dependency {label} was cancelled"),
+            Stage::Failed { reason } => format!("its dependency {label} failed ({reason})"),
+            _ => format!("its dependency {label} failed"),
+        }
+    }
+}
+
+fn done(job: &Job) -> &'static str {
+    if job.is_verified() { "done and verified" } else { "done, not verified" }
+}

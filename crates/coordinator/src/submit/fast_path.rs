@@ -1,0 +1,66 @@
+//! The fast path of submit: while the queue is empty, a job is offered in the write that submits it, one flush earlier
+//! than in the dispatcher's next round. The recorded events are the same.
+//!
+//! Jobs of concurrent requests go to the dispatcher, which plans, writes and publishes them together at a lower cost.
+
+use std::sync::atomic::Ordering;
+
+use domain::JobId;
+use fail::fail_point;
+use foldhash::{HashMap, HashMapExt as _};
+use scheduler::Placement;
+use tracing::debug;
+
+use crate::coordinator::Coordinator;
+use crate::dispatch::ROUND_MAX;
+use crate::submit::validate::ValidatedJob;
+
+/// Seats reserved for offers that are being written. When it is dropped, the offers themselves count, or the seats are
+/// free again.
+pub(crate) struct ReservedSeats<'a> {
+    coordinator: &'a Coordinator,
+    jobs: Vec<JobId>,
+}
+
+impl Drop for ReservedSeats<'_> {
+    fn drop(&mut self) {
+        self.coordinator.arriving.fetch_sub(1, Ordering::Relaxed);
+        let is_free = {
+            let mut desk = self.coordinator.state.lock();
+            self.jobs.iter().fold(false, |is_free, id| desk.give_up_seat(*id) | is_free)
+        };
+        if is_free {
+            self.coordinator.work.notify_one();
+        }
+    }
+}
+
+impl Coordinator {
+    /// Offers arriving jobs to factories with free seats, unless other jobs wait or other requests arrive.
+    pub(crate) fn offer_arrivals(&self, arriving: &mut [ValidatedJob]) -> ReservedSeats<'_> {
+        let mut kept = ReservedSeats { coordinator: self, jobs: Vec::new() };
+        let is_alone = self.arriving.fetch_add(1, Ordering::Relaxed) == 0;
+        let mut placements = if is_alone { self.seat_arrivals(arriving) } else { HashMap::new() };
+        for arrival in arriving {
+            let id = arrival.job.id();
+            let Some(placement) = placements.remove(&id) else { continue };
+            kept.jobs.push(id);
+            match self.offered(arrival.job.clone(), placement.factory, placement.score.total) {
+                Ok(offered) => arrival.job = offered,
+                Err(refusal) => debug!(job.id = %id, %refusal, "Job {} cannot be offered on arrival", id.short()),
+            }
+        }
+        kept
+    }
+
+    fn seat_arrivals(&self, arriving: &[ValidatedJob]) -> HashMap<JobId, Placement> {
+        fail_point!("arrival::queued", |_| HashMap::new());
+        let is_dispatching = self.dispatching.load(Ordering::Relaxed) && !self.stopping.is_cancelled();
+        // The dispatcher counts seats when it plans, and takes them after it has written.
+        let (true, Ok(_seating)) = (is_dispatching, self.seat_allocation.try_read()) else { return HashMap::new() };
+        let now = self.steady();
+        let jobs = arriving.iter().map(|arrival| &arrival.job);
+        let placements = self.state.lock().seat_arrivals(jobs, now, &self.settings.weights, ROUND_MAX);
+        placements.into_iter().map(|placement| (placement.job, placement)).collect()
+    }
+}

@@ -1,0 +1,254 @@
+//! Validation of a submit before the write.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{
+    Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, RepoName, Severity, Spec, StageName, Strictness,
+    Submission,
+};
+use foldhash::{HashMap, HashMapExt as _};
+use protocol::SubmitRequest;
+use sha2::{Digest, Sha256};
+
+use crate::coordinator::Coordinator;
+use crate::error::Error;
+use crate::fleet::principal::Principal;
+use crate::submit::deps::{DepsVerdict, verdict};
+use crate::submit::invalid;
+use crate::submit::toposort::order;
+
+/// Longer keys could not be named as dependencies.
+const KEY_LEN_MAX: usize = 190;
+
+/// Dependencies of one batch together: ten for each job of the largest, and each may cost a read of the store.
+const BATCH_DEPS_MAX: usize = 10_000;
+
+/// A validated job, and the warnings about it.
+pub(crate) struct ValidatedJob {
+    pub(crate) job: Job,
+    pub(crate) body: Body,
+    pub(crate) warnings: Vec<domain::Finding>,
+}
+
+/// A parsed job whose dependencies are not checked yet.
+struct ParsedJob {
+    id: JobId,
+    product: ProductId,
+    manifest: Manifest,
+    request: SubmitRequest,
+}
+
+/// The stages of dependencies, cached for a batch.
+#[derive(Default)]
+struct BatchContext {
+    accepted: BTreeSet<JobId>,
+    stages: HashMap<JobId, Option<StageName>>,
+}
+
+impl Coordinator {
+    /// Validates one job.
+    pub(crate) async fn prepare_one(&self, who: &Principal, request: SubmitRequest) -> Result<ValidatedJob, Error> {
+        self.prepare(who, vec![request]).await?.pop().unwrap_or(Err(Error::Unauthenticated))
+    }
+
+    /// Validates jobs that may depend on each other. A job that depends on a rejected one is rejected too: it would
+    /// wait for ever.
+    pub(crate) async fn prepare(
+        &self,
+        who: &Principal,
+        requests: Vec<SubmitRequest>,
+    ) -> Result<Vec<Result<ValidatedJob, Error>>, Error> {
+        let drafts: Vec<Result<ParsedJob, Error>> =
+            requests.into_iter().map(|request| self.draft(who, request)).collect();
+        let deps: usize = drafts.iter().flatten().map(|draft| draft.manifest.spec.deps.len()).sum();
+        if deps > BATCH_DEPS_MAX {
+            return Err(invalid("deps", format!("{deps} in one batch, {BATCH_DEPS_MAX} at most")));
+        }
+        let order = order(&waits_for(&drafts));
+        let mut drafts: Vec<_> = drafts.into_iter().map(Some).collect();
+        let mut prepared: Vec<_> = drafts.iter().map(|_| None).collect();
+        for at in &order.cyclic {
+            prepared[*at] =
+                drafts[*at].take().map(|draft| Err(draft.map_or_else(|error| error, |draft| cycle(&draft))));
+        }
+        let mut ground = BatchContext::default();
+        for at in order.sorted {
+            let Some(draft) = drafts[at].take() else { continue };
+            prepared[at] = Some(match draft {
+                Ok(draft) => self.finish(who, draft, &mut ground).await,
+                Err(error) => Err(error),
+            });
+        }
+        Ok(prepared.into_iter().flatten().collect())
+    }
+
+    /// Parses a request and checks that its caller may submit it.
+    fn draft(&self, who: &Principal, request: SubmitRequest) -> Result<ParsedJob, Error> {
+        let strictness = if request.strict { Strictness::Strict } else { Strictness::Lenient };
+        let mut manifest = Manifest::parse(&request.body_md, strictness).map_err(Error::Manifest)?;
+        manifest.spec.repo = manifest.spec.repo.map(|repo| self.name_of(repo));
+        let product = self.product_of(who, &request, &manifest.spec)?;
+        who.steer(&product)?;
+        self.check_repo(&product, &manifest.spec)?;
+        if manifest.spec.kind == Kind::Composite {
+            return Err(invalid(
+                "kind",
+                "composite jobs are not taken yet: submit the children with `deps`".to_owned(),
+            ));
+        }
+        let id = match &request.idempotency_key {
+            Some(key) => JobId::derived(&product, check_key(key)?),
+            None => self.new_job_id(),
+        };
+        Ok(ParsedJob { id, product, manifest, request })
+    }
+
+    /// Checks the dependencies of a parsed job; those in the same batch were checked before.
+    async fn finish(
+        &self,
+        who: &Principal,
+        draft: ParsedJob,
+        ground: &mut BatchContext,
+    ) -> Result<ValidatedJob, Error> {
+        let ParsedJob { id, product, manifest, request } = draft;
+        let mut deps: Vec<JobId> = Vec::with_capacity(manifest.spec.deps.len());
+        for dep in &manifest.spec.deps {
+            let wanted = dep.job(&product);
+            let is_there = ground.accepted.contains(&wanted)
+                || self.stage_on(ground, wanted).await?.is_some() && self.sees_job(who, wanted).await?;
+            if !is_there {
+                return Err(Error::NoSuchDep(String::from(dep.clone())));
+            }
+            if !deps.contains(&wanted) {
+                deps.push(wanted);
+            }
+        }
+        let state = deps_state(&manifest.spec, &deps, ground);
+        let submission = Submission {
+            id,
+            product,
+            spec: manifest.spec,
+            deps,
+            idempotency_key: request.idempotency_key,
+            body_sha256: digest(&request.body_md),
+            by: who.name.clone(),
+            at: self.now(),
+        };
+        ground.accepted.insert(id);
+        let job = Job::submit(submission, state).begun_in(self.generation);
+        let mut warnings = manifest.warnings;
+        warnings.extend(without_repo(&job));
+        Ok(ValidatedJob { job, body: Body(request.body_md.into()), warnings })
+    }
+
+    /// Whether the caller may see a job's product: otherwise the job does not exist for the caller.
+    async fn sees_job(&self, who: &Principal, id: JobId) -> Result<bool, Error> {
+        Ok(who.products().is_empty() || who.sees(self.look_up(id).await?.value.product()))
+    }
+
+    /// A job's stage, read once per batch.
+    async fn stage_on(&self, ground: &mut BatchContext, id: JobId) -> Result<Option<StageName>, Error> {
+        if let Some(stage) = ground.stages.get(&id) {
+            return Ok(*stage);
+        }
+        let stage = self.stage_of(id).await?;
+        ground.stages.insert(id, stage);
+        Ok(stage)
+    }
+
+    fn product_of(&self, who: &Principal, request: &SubmitRequest, spec: &Spec) -> Result<ProductId, Error> {
+        let own = who.products();
+        let product = spec
+            .product
+            .clone()
+            .or_else(|| request.product_id.clone())
+            .or_else(|| own.first().cloned())
+            .unwrap_or_else(ProductId::default_product);
+        let desk = self.state.lock();
+        if desk.products.contains_key(&product) {
+            return Ok(product);
+        }
+        let known = desk.products.keys().filter(|known| who.sees(known)).cloned().collect();
+        Err(Error::UnknownProduct { given: product, known })
+    }
+
+    /// The name that most factories use for a repository given by its identity, such as `github.com/acme/notes`. A name
+    /// that some factory uses is returned unchanged.
+    fn name_of(&self, given: RepoName) -> RepoName {
+        let desk = self.state.lock();
+        let factories = || desk.factories.values().map(|known| &known.value);
+        if factories().any(|factory| factory.repos.contains(&given)) {
+            return given;
+        }
+        let mut names: BTreeMap<&RepoName, usize> = BTreeMap::new();
+        for (name, identity) in factories().flat_map(|factory| &factory.repo_identities) {
+            if identity.as_str() == given.as_str() {
+                *names.entry(name).or_default() += 1;
+            }
+        }
+        let most = names.into_iter().max_by_key(|(name, count)| (*count, std::cmp::Reverse(*name)));
+        most.map_or_else(|| given.clone(), |(name, _)| name.clone())
+    }
+
+    fn check_repo(&self, product: &ProductId, spec: &Spec) -> Result<(), Error> {
+        let Some(repo) = &spec.repo else { return Ok(()) };
+        let desk = self.state.lock();
+        let owner = desk.products.values().map(|product| &product.value).find(|product| product.repos.contains(repo));
+        match owner {
+            Some(owner) if owner.id != *product => {
+                Err(Error::RepoOwned { repo: repo.clone(), owner: owner.id.clone() })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The dependencies of each job within the batch.
+fn waits_for(drafts: &[Result<ParsedJob, Error>]) -> Vec<BTreeSet<usize>> {
+    let mut places = HashMap::new();
+    for (at, draft) in drafts.iter().enumerate() {
+        if let Ok(draft) = draft {
+            places.entry(draft.id).or_insert(at);
+        }
+    }
+    let deps = |draft: &ParsedJob| {
+        let wanted = draft.manifest.spec.deps.iter().map(|dep| dep.job(&draft.product));
+        wanted.filter_map(|id| places.get(&id).copied()).collect()
+    };
+    drafts.iter().map(|draft| draft.as_ref().map(deps).unwrap_or_default()).collect()
+}
+
+fn deps_state(spec: &Spec, deps: &[JobId], ground: &BatchContext) -> DepsState {
+    let stage = |dep: &JobId| (*dep, ground.stages.get(dep).copied().flatten());
+    let is_with_others = deps.iter().any(|dep| ground.accepted.contains(dep));
+    let is_met = deps.is_empty()
+        || !is_with_others && verdict(spec, &deps.iter().map(stage).collect::<Vec<_>>()) == DepsVerdict::Met;
+    if is_met { DepsState::Met } else { DepsState::Unmet }
+}
+
+fn cycle(draft: &ParsedJob) -> Error {
+    let deps = draft.manifest.spec.deps.iter().map(|dep| format!("`{}`", String::from(dep.clone())));
+    Error::DependencyCycle(format!("{} lead back to this job", deps.take(3).collect::<Vec<_>>().join(", ")))
+}
+
+fn check_key(key: &str) -> Result<&str, Error> {
+    if key.is_empty() || key.len() > KEY_LEN_MAX {
+        return Err(invalid("idempotencyKey", format!("1 to {KEY_LEN_MAX} characters, found {}", key.len())));
+    }
+    if !key.chars().all(domain::is_terminal_safe) {
+        return Err(invalid("idempotencyKey", "control characters are not allowed".to_owned()));
+    }
+    Ok(key)
+}
+
+fn digest(body: &str) -> String {
+    Sha256::digest(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A job without a repository is valid, and rarely intended.
+fn without_repo(job: &Job) -> Option<Finding> {
+    let message =
+        "no repository is named: the job runs in an empty directory, its files are deleted afterwards, and there is nothing to ship".to_owned();
+    let finding = Finding { line: 1, key: Some("repo".to_owned()), message, severity: Severity::Warning };
+    job.spec().repo.is_none().then_some(finding)
+}

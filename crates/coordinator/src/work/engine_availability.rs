@@ -1,0 +1,146 @@
+//! Unavailable engines: their credential's quota is exhausted, or they do not work [B1][B9].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::{EngineHealth, EngineName, Factory, FactoryId, UsageWindow, unnamed_credential};
+use scheduler::EngineUnavailable;
+
+use crate::coordinator::Coordinator;
+use crate::state::FleetState;
+use crate::work::quota_windows::{ClockReading, QuotaWindow};
+
+impl Coordinator {
+    /// Shows engines that are available again to the scheduler, and wakes the jobs that wait for one. Idempotent.
+    pub(crate) fn wake_engines(&self) {
+        let mut desk = self.state.lock();
+        let rests = |id: &&FactoryId| desk.fleet.get(id).is_some_and(|state| !state.resting.is_empty());
+        let is_changed = |id: &&FactoryId| {
+            let now = desk.factories.get(*id).map(|factory| self.resting(&desk, &factory.value));
+            desk.fleet.get(id).map(|state| &state.resting) != now.as_ref()
+        };
+        let woken: Vec<FactoryId> = desk.factories.keys().filter(rests).filter(is_changed).cloned().collect();
+        if woken.is_empty() {
+            return;
+        }
+        for id in &woken {
+            self.show_to_scheduler(&mut desk, id);
+        }
+        drop(desk);
+        self.work.notify_one();
+    }
+
+    /// The unavailable engines of a factory and the reason: an exhausted credential, or the factory's own report.
+    pub(crate) fn resting(&self, desk: &FleetState, factory: &Factory) -> BTreeMap<EngineName, EngineUnavailable> {
+        let at = self.hour();
+        let rests = factory.engines().filter_map(|engine| {
+            let rest = engine_rest(desk, factory, &engine, at)?;
+            Some((engine, rest))
+        });
+        rests.collect()
+    }
+
+    /// The engines of a factory as shown to users, with the quota windows that the fleet knows.
+    pub(crate) fn engines_shown(&self, desk: &FleetState, factory: &Factory) -> Vec<EngineHealth> {
+        let at = self.hour();
+        let is_unnamed = |engine: &EngineName| factory.engine_health.iter().all(|health| health.name != *engine);
+        let unnamed = factory.engines().filter(is_unnamed).map(EngineHealth::named);
+        let with_window = |health: EngineHealth| {
+            let window = desk.quota_windows.resting(&health.credential_at(&factory.id), at);
+            let told = health.window_until.filter(|until| *until > at.now);
+            // A window that only an operator can end has no end time.
+            let suspended = window.filter(|window| window.until.is_none());
+            let ended_by_a_person = suspended.map(|window| match window.exhausted {
+                true => "no credit left".to_owned(),
+                false => "suspended until an administrator resumes it".to_owned(),
+            });
+            let is_closed = window.is_some() || told.is_some();
+            let credential = Some(health.credential_at(&factory.id)).filter(|_| is_closed).or(health.credential);
+            EngineHealth {
+                window_until: window.map_or(told, |window| window.shown().until),
+                problem: health.problem.or(ended_by_a_person),
+                credential,
+                ..health
+            }
+        };
+        factory.engine_health.iter().cloned().chain(unnamed).map(with_window).collect()
+    }
+
+    /// The time until the next engine is available again.
+    pub(crate) fn until_engines_wake(&self, desk: &FleetState) -> Option<Duration> {
+        let at = self.hour();
+        let told = desk.fleet.iter().filter(|state| !state.resting.is_empty());
+        let told = told.flat_map(|state| &state.factory.engine_health).filter_map(|health| health.window_until);
+        let told = told.filter(|until| *until > at.now).map(|until| until.since(at.now));
+        told.chain(desk.quota_windows.next_end(at)).min()
+    }
+
+    /// The credential that a report is about: one that the factory says this engine uses, otherwise the factory's own.
+    pub(crate) fn credential_of(&self, factory: &FactoryId, engine: &EngineName, named: &str) -> String {
+        let at = self.hour();
+        let desk = self.state.lock();
+        let known = desk.factories.get(factory).map(|known| known.value.engine_health.as_slice()).unwrap_or_default();
+        let own = || known.iter().filter(|health| health.name == *engine);
+        let is_awake = |health: &&EngineHealth| {
+            health.is_usable() && desk.quota_windows.resting(&health.credential_at(factory), at).is_none()
+        };
+        // A report without one of these names is about the credential that was usable until now.
+        let meant = own().find(|health| health.credential.as_deref() == Some(named));
+        let meant = meant.or_else(|| own().find(is_awake)).or_else(|| own().next());
+        meant.map_or_else(|| unnamed_credential(factory, engine), |health| health.credential_at(factory))
+    }
+
+    pub(crate) fn hour(&self) -> ClockReading {
+        ClockReading { now: self.now(), monotonic: self.ports.clock.monotonic() }
+    }
+}
+
+/// Why an engine of a factory is unavailable: none of its credentials is usable now.
+fn engine_rest(
+    desk: &FleetState,
+    factory: &Factory,
+    engine: &EngineName,
+    at: ClockReading,
+) -> Option<EngineUnavailable> {
+    let window_of = |credential: &str| desk.quota_windows.resting(credential, at).map(QuotaWindow::shown);
+    let own: Vec<_> = factory.engine_health.iter().filter(|health| health.name == *engine).collect();
+    if own.is_empty() {
+        return window_of(&unnamed_credential(&factory.id, engine)).map(EngineUnavailable::Window);
+    }
+    let mut rests = Vec::new();
+    for health in &own {
+        let told = health.window_until.filter(|until| *until > at.now);
+        let window = |until| UsageWindow { engine: engine.clone(), window: None, until: Some(until), exhausted: false };
+        let window = window_of(&health.credential_at(&factory.id)).or(told.map(window));
+        rests.push(match (health.is_usable(), window, paused(health)) {
+            (true, window, _) => EngineUnavailable::Window(window?),
+            (false, _, Some(paused)) => paused,
+            (false, _, None) => continue,
+        });
+    }
+    let first = rests.into_iter().min_by_key(|rest| {
+        let until = rest.until();
+        (until.is_none(), until)
+    });
+    Some(first.unwrap_or_else(|| EngineUnavailable::Unusable { problem: problem(&own) }))
+}
+
+/// The pause of an engine whose provider is unavailable. A factory that is late to report its end is about to retry.
+fn paused(health: &EngineHealth) -> Option<EngineUnavailable> {
+    let until = health.retry_at.filter(|_| health.signed_in != Some(false))?;
+    Some(EngineUnavailable::Paused { until, problem: health.problem.clone()? })
+}
+
+fn problem(own: &[&EngineHealth]) -> String {
+    let told = own.iter().find_map(|health| health.problem.clone());
+    told.unwrap_or_else(|| "it is not signed in".to_owned())
+}
+
+/// The factories that have an engine with this credential.
+pub(crate) fn users_of(desk: &FleetState, credential: &str) -> Vec<FactoryId> {
+    let uses = |factory: &Factory| {
+        let is_named = factory.engine_health.iter().any(|health| health.credential_at(&factory.id) == credential);
+        is_named || factory.engines().any(|engine| unnamed_credential(&factory.id, &engine) == credential)
+    };
+    desk.factories.values().filter(|known| uses(&known.value)).map(|known| known.value.id.clone()).collect()
+}

@@ -1,0 +1,131 @@
+//! Decodes the tree into a [`Spec`], key by key, and collects findings.
+
+mod read;
+
+use crate::spec::Spec;
+
+use super::Strictness;
+use super::fields::{FIELDS, Field, FieldShape};
+use super::finding::{Finding, Severity};
+use super::front_matter::title_of;
+use super::path::Path;
+use super::suggest::suggest;
+use super::tree::{Entry, Node, Value};
+
+/// A spec under construction.
+pub(super) struct Decoder {
+    pub(super) spec: Spec,
+    pub(super) findings: Vec<Finding>,
+    path: Path,
+    strictness: Strictness,
+}
+
+impl Decoder {
+    /// Decodes every key, then checks rules across keys.
+    pub(super) fn fill(entries: &[Entry], prompt: &str, strictness: Strictness) -> Self {
+        let mut form = Self { spec: Spec::default(), findings: Vec::new(), path: Path::default(), strictness };
+        form.read_fields(entries, FIELDS);
+        form.require_title(entries, prompt);
+        form.require_one_engine_key(entries);
+        form.require_engines_of_models(entries);
+        form
+    }
+
+    fn read_fields(&mut self, entries: &[Entry], fields: &'static [Field]) {
+        for Entry { key, node } in entries {
+            match fields.iter().find(|field| field.name == key) {
+                Some(field) => {
+                    let mark = self.path.enter_key(key);
+                    self.read_field(field, node);
+                    self.path.leave(mark);
+                }
+                None => self.keep_unknown(key, node, fields),
+            }
+        }
+    }
+
+    fn read_field(&mut self, field: &Field, node: &Node) {
+        match (&field.shape, &node.value) {
+            (FieldShape::Value { read, .. }, _) => read(self, node),
+            (FieldShape::Group { fields }, Value::Map(entries)) => self.read_fields(entries, fields),
+            (FieldShape::Group { fields }, _) => {
+                let keys: Vec<String> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
+                self.expected(&format!("a mapping with {}", keys.join(", ")), node);
+            }
+            (FieldShape::Unsupported, _) => self.refuse(node.line, "not supported yet: remove this key"),
+        }
+    }
+
+    /// Stores nested keys under their path, such as `budget.euro`.
+    fn keep_unknown(&mut self, key: &str, node: &Node, fields: &'static [Field]) {
+        let kept_as = self.path.key().map_or_else(|| key.to_owned(), |parent| format!("{parent}.{key}"));
+        self.spec.extra.entry(kept_as).or_insert_with(|| node.value.to_json());
+
+        let severity = match self.strictness {
+            Strictness::Lenient => Severity::Warning,
+            Strictness::Strict => Severity::Error,
+        };
+        let supported = fields.iter().filter(|field| !matches!(field.shape, FieldShape::Unsupported));
+        let message = match suggest(key, supported.map(|field| field.name)) {
+            Some(known) => format!("unknown key; did you mean `{known}`?"),
+            None => "unknown key".to_owned(),
+        };
+        let mark = self.path.enter_key(key);
+        self.findings.push(Finding { line: node.line, key: self.path.key(), message, severity });
+        self.path.leave(mark);
+    }
+
+    fn require_title(&mut self, entries: &[Entry], prompt: &str) {
+        if find(entries, "title").is_some() {
+            return;
+        }
+        match title_of(prompt) {
+            Some(title) => self.spec.title = title,
+            None => self.findings.push(Finding::error(
+                1,
+                Some("title".to_owned()),
+                "there is no title and no text to take one from: add `title:`",
+            )),
+        }
+    }
+
+    fn require_one_engine_key(&mut self, entries: &[Entry]) {
+        if let (Some(one), Some(several)) = (find(entries, "engine"), find(entries, "engines")) {
+            let (key, line) = if one.line > several.line { ("engine", one.line) } else { ("engines", several.line) };
+            let message = "`engine` and `engines` are both given: keep one of them";
+            self.findings.push(Finding::error(line, Some(key.to_owned()), message));
+        }
+    }
+
+    /// Rejects a model without an engine or with several: an engine could get a model that it does not know.
+    fn require_engines_of_models(&mut self, entries: &[Entry]) {
+        let engines = &self.spec.engines;
+        let line = |key: &str| find(entries, key).map_or(1, |node| node.line);
+        let mut refuse = |key: &str, message: String| {
+            self.findings.push(Finding::error(line(key), Some(key.to_owned()), message));
+        };
+        if let Some(model) = &self.spec.model {
+            if find(entries, "models").is_some() {
+                refuse("model", "`model` and `models` are both given: keep one of them".to_owned());
+            } else if engines.len() != 1 {
+                let example = engines.first().map_or("claude", |engine| engine.as_str());
+                let message = format!(
+                    "the job does not name exactly one engine: add `engine: …`, or give the model to its engine with \
+                     `models: {{{example}: {model}}}`"
+                );
+                refuse("model", message);
+            }
+        }
+        let unnamed = self.spec.models.keys().filter(|engine| !engines.is_empty() && !engines.contains(engine));
+        for engine in unnamed {
+            refuse(
+                "models",
+                format!("`{engine}` is not one of the job's engines: add it to `engines`, or remove it here"),
+            );
+        }
+    }
+}
+
+fn find<'e>(entries: &'e [Entry], key: &str) -> Option<&'e Node> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+}

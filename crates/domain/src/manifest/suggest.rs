@@ -1,0 +1,69 @@
+//! "Did you mean" suggestions.
+
+/// At least twice the length of the longest known key; longer words get no suggestion.
+const WORD_CHARS_MAX: usize = 32;
+const DISTANCE_MAX: usize = 2;
+
+/// The candidate within a small edit distance of `word`.
+pub fn suggest<'c>(word: &str, candidates: impl Iterator<Item = &'c str>) -> Option<&'c str> {
+    let word = plain(word);
+    if word.len() > WORD_CHARS_MAX {
+        return None;
+    }
+    candidates
+        .map(|candidate| (distance(&word, &plain(candidate)), candidate))
+        // An edit distance of two turns any short word into any other.
+        .filter(|(distance, candidate)| *distance <= DISTANCE_MAX && distance * 2 < candidate.len().max(word.len()))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Letters only: `deps_mode` and `deps-mode` are spellings of `depsMode`.
+fn plain(word: &str) -> Vec<char> {
+    let letters = word.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    letters.take(WORD_CHARS_MAX + 1).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+fn distance(from: &[char], to: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nearest_key(word: &str) -> Option<&'static str> {
+        suggest(word, ["title", "base", "tags", "depsMode", "onDepFailure", "capabilities"].into_iter())
+    }
+
+    #[test]
+    fn a_typo_suggests_its_key() {
+        assert_eq!(nearest_key("titel"), Some("title"));
+        assert_eq!(nearest_key("tag"), Some("tags"));
+        assert_eq!(nearest_key("capabilites"), Some("capabilities"));
+    }
+
+    #[test]
+    fn another_spelling_suggests_its_key() {
+        assert_eq!(nearest_key("deps_mode"), Some("depsMode"));
+        assert_eq!(nearest_key("on-dep-failure"), Some("onDepFailure"));
+    }
+
+    #[test]
+    fn an_unrelated_word_suggests_nothing() {
+        assert_eq!(nearest_key("name"), None);
+        assert_eq!(nearest_key("owner"), None);
+        assert_eq!(nearest_key(""), None);
+        assert_eq!(nearest_key(&"x".repeat(100_000)), None);
+    }
+}

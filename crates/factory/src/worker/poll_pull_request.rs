@@ -1,0 +1,51 @@
+//! Polls a pull request at the coordinator's request [B5].
+
+use std::sync::Arc;
+
+use domain::StageName;
+use protocol::{ClientError, PollPullRequest, PullRequestReportResponse};
+use tracing::{debug, info, warn};
+
+use super::Worker;
+
+impl Worker {
+    /// Polls in a task of its own, and reports the result. After an error the coordinator repeats its request.
+    pub(super) fn look_at_request(self: &Arc<Self>, order: PollPullRequest) {
+        if self.stopping.is_cancelled() {
+            return;
+        }
+        let station = Arc::clone(self);
+        self.tasks.spawn(async move { station.look_and_tell(&order).await });
+    }
+
+    async fn look_and_tell(&self, order: &PollPullRequest) {
+        let (job, number) = (order.job_id, order.number);
+        let Ok((_, config)) = self.mirror(&order.repo) else { return };
+        let Some(forge) = self.forges.of(&order.repo, &config.url) else {
+            debug!(job.id = %job, "Repository `{}` is on no forge that this factory knows", order.repo);
+            return;
+        };
+        let sighting = match forge.look(number).await {
+            Ok(sighting) => sighting,
+            Err(error) => {
+                warn!(job.id = %job, %error, "Could not read pull request {number} of job {}", self.titles.label(job));
+                return;
+            }
+        };
+        let told: Result<PullRequestReportResponse, ClientError> =
+            self.client.post(&format!("/jobs/{job}/pull-request"), &sighting).await;
+        let answer = match told {
+            Ok(answer) => answer,
+            Err(error) => {
+                info!(job.id = %job, %error, "What was seen on pull request {number} was not heard");
+                return;
+            }
+        };
+        if let Some(comment) = answer.comment {
+            self.say_on_request(&*forge, number, job, answer.stage, &comment).await;
+        }
+        if answer.stage == StageName::Shipped {
+            self.end_shipped_branch(order).await;
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The OpenAI responses API, streamed.
+
+use serde_json::{Value, json};
+
+use crate::http::Answer;
+use crate::script::{Act, Turn, Usage};
+
+/// Answers with the scripted turn.
+pub(crate) fn speak(turn: &Turn, number: u64, body: &Value) -> Answer {
+    let command = |command: &str| completed(number, turn.usage, &shell_call(number, body, command));
+    match &turn.act {
+        Act::Write { path, content } => command(&format!("printf %s {} > {}", quoted(content), quoted(path))),
+        Act::Run { command: line } => command(line),
+        Act::Say { text } => {
+            let content = json!([{ "type": "output_text", "text": text }]);
+            let id = format!("msg_{number}");
+            let item = json!({ "type": "message", "id": id, "role": "assistant", "content": content });
+            completed(number, turn.usage, &item)
+        }
+        Act::Fail { status, kind, message } => {
+            Answer::json(*status, &json!({ "error": { "type": kind, "message": message } }))
+        }
+        Act::UsageLimit { resets_at_s } => {
+            let error = json!({
+                "type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "pro",
+                "resets_at": resets_at_s,
+            });
+            Answer::json(429, &json!({ "error": error }))
+        }
+    }
+}
+
+/// A call of the shell tool, under the name that this version of the program uses.
+fn shell_call(number: u64, body: &Value, command: &str) -> Value {
+    let offers =
+        |name: &str| body["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool["name"] == name));
+    let (name, arguments) = if offers("exec_command") {
+        ("exec_command", json!({ "cmd": command }))
+    } else {
+        ("shell", json!({ "command": ["bash", "-lc", command] }))
+    };
+    json!({
+        "type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_{number}"), "name": name,
+        "arguments": arguments.to_string(),
+    })
+}
+
+fn completed(number: u64, usage: Usage, item: &Value) -> Answer {
+    let Usage { tokens_in, tokens_cached, tokens_out } = usage;
+    let id = format!("resp_{number}");
+    let usage = json!({
+        "input_tokens": tokens_in, "input_tokens_details": { "cached_tokens": tokens_cached },
+        "output_tokens": tokens_out, "output_tokens_details": { "reasoning_tokens": 0 },
+        "total_tokens": tokens_in + tokens_out,
+    });
+    Answer::events(&[
+        json!({ "type": "response.created", "response": { "id": id } }),
+        json!({ "type": "response.output_item.done", "output_index": 0, "item": item }),
+        json!({ "type": "response.completed", "response": { "id": id, "usage": usage } }),
+    ])
+}
+
+/// Quotes one word of a shell command line.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(tool: &str) -> Value {
+        let body = json!({ "tools": [{ "type": "function", "name": tool }] });
+        shell_call(1, &body, "true")
+    }
+
+    #[test]
+    fn a_command_uses_the_tool_that_the_program_offers() {
+        assert_eq!(arguments("exec_command")["name"], "exec_command");
+        assert_eq!(arguments("shell")["arguments"], r#"{"command":["bash","-lc","true"]}"#);
+    }
+
+    #[test]
+    fn a_quote_stays_inside_its_word() {
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

@@ -1,0 +1,139 @@
+//! A factory as the coordinator knows it: the wire protocol without an engine behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clock::SystemEntropy;
+use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message};
+use protocol::{
+    AcceptRequest, AcceptResponse, ClaimRequest, ClaimResponse, Client, CompletionReport, CompletionResponse,
+    EventStream, Heartbeat, HeartbeatResponse, PROTOCOL_VERSION, StageResponse, StartReport, WorkOperation,
+    WorkRequest, WorkResponse,
+};
+
+use crate::failure::Failure;
+
+use super::workload::only_here;
+
+/// The engine that every hand offers and no hand runs.
+const ENGINE: &str = "command";
+
+/// One factory's client.
+#[derive(Clone)]
+pub(super) struct FakeWorker {
+    pub(super) factory: FactoryId,
+    pub(super) client: Client,
+    instance: InstanceId,
+    seats: u32,
+}
+
+impl FakeWorker {
+    pub(super) fn new(factory: FactoryId, client: Client, seats: u32) -> Self {
+        Self { factory, client, instance: InstanceId::from_bytes(random()), seats }
+    }
+
+    /// A sign of life.
+    pub(super) async fn beat(&self) -> Result<HeartbeatResponse, Failure> {
+        let heartbeat = Heartbeat {
+            instance: self.instance,
+            capabilities: ["os:linux", "arch:x86_64", "engine:command", &only_here()]
+                .iter()
+                .filter_map(|c| c.parse().ok())
+                .collect(),
+            repos: BTreeSet::new(),
+            clones: false,
+            unavailable_repos: Default::default(),
+            repo_identities: Default::default(),
+            seat_limit: self.seats,
+            engine_seats: BTreeMap::new(),
+            repo_seats: BTreeMap::new(),
+            cost: 0,
+            engines: Vec::new(),
+            load: 0.0,
+            disk_free_bytes: None,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: PROTOCOL_VERSION,
+            leaving: false,
+        };
+        Ok(self.client.post("/factories/heartbeat", &heartbeat).await?)
+    }
+
+    /// The stream of offers.
+    pub(super) async fn inbox(&self) -> Result<Inbox, Failure> {
+        let path = format!("/factories/{}/inbox?instance={}&credit={}", self.factory, self.instance, self.seats);
+        Ok(Inbox(self.client.events(&path, None).await?))
+    }
+
+    /// What takes an offer.
+    pub(super) fn accept_of(&self, message: &Message) -> AcceptRequest {
+        AcceptRequest {
+            job_id: message.job_id,
+            dispatch_seq: message.dispatch_seq,
+            claim_nonce: ClaimNonce::from_bytes(random()),
+            instance: self.instance,
+            factory_id: None,
+        }
+    }
+
+    pub(super) async fn accept(&self, message: &Message) -> Result<AcceptResponse, Failure> {
+        Ok(self.client.post("/accept", &self.accept_of(message)).await?)
+    }
+
+    pub(super) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageResponse, Failure> {
+        Ok(self.client.post(&format!("/jobs/{job}/start"), &started(epoch)?).await?)
+    }
+
+    pub(super) async fn complete(&self, job: JobId, epoch: Epoch) -> Result<CompletionResponse, Failure> {
+        Ok(self.client.post(&format!("/jobs/{job}/complete"), &completed(epoch)).await?)
+    }
+
+    /// Claims work.
+    pub(super) async fn claim(&self, limit: u32) -> Result<ClaimResponse, Failure> {
+        let nonce = ClaimNonce::from_bytes(random());
+        let claim = ClaimRequest {
+            factory_id: None,
+            instance: self.instance,
+            claim_nonce: nonce,
+            limit: Some(limit),
+            products: None,
+            except_products: Vec::new(),
+        };
+        Ok(self.client.claim(&claim).await?)
+    }
+
+    /// Many operations in one request.
+    pub(super) async fn work(&self, operations: Vec<WorkOperation>) -> Result<WorkResponse, Failure> {
+        Ok(self.client.post("/work", &WorkRequest { operations }).await?)
+    }
+}
+
+fn random() -> [u8; 16] {
+    let entropy: &dyn Entropy = &SystemEntropy;
+    entropy.bytes()
+}
+
+/// The report that the engine is up.
+pub(super) fn started(epoch: Epoch) -> Result<StartReport, Failure> {
+    let engine: EngineName = ENGINE.parse().map_err(|error| Failure::failed(format!("{error}")))?;
+    Ok(StartReport { lease_epoch: epoch, engine })
+}
+
+/// The report that the work is done.
+pub(super) fn completed(epoch: Epoch) -> CompletionReport {
+    CompletionReport { lease_epoch: epoch, ..CompletionReport::default() }
+}
+
+/// The stream of a factory's offers.
+pub(super) struct Inbox(EventStream);
+
+impl Inbox {
+    /// The next offer; `None` when the stream is over.
+    pub(super) async fn next(&mut self) -> Result<Option<Message>, Failure> {
+        while let Some(event) = self.0.next().await? {
+            if event.event == "dispatch" {
+                let message = serde_json::from_str(&event.data);
+                return message.map(Some).map_err(|error| Failure::failed(format!("an offer makes no sense: {error}")));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,47 @@
+//! Where the store is and who has it, which decides how a backup is taken and put back.
+
+use std::path::PathBuf;
+
+use protocol::{Client, Health};
+use store::PostgresUrl;
+
+use crate::api::{connect, connect_as_nobody};
+use crate::config::{Origin, StoreChoice};
+use crate::failure::Failure;
+
+use super::Context;
+
+/// Where the store is.
+pub(super) enum StoreLocation {
+    /// A running coordinator has it open: requests go there.
+    Running(Client),
+    /// A file that no process has open, as far as is known; its lock decides.
+    File(PathBuf),
+    /// A database; its lock decides.
+    Server(Box<PostgresUrl>),
+}
+
+/// Finds the store: the one that is named, the data directory of the command line, the coordinator at the address that
+/// is named, or else what the data directory's coordinator uses, through the coordinator if it runs.
+pub(super) async fn find(context: &Context<'_>) -> Result<StoreLocation, Failure> {
+    let config = &context.config;
+    let is_named = matches!(config.coordinator.store.origin, Origin::Flag(_));
+    let is_folder_named = matches!(config.data.origin(), Origin::Flag(_));
+    let is_running = match config.client.api.origin {
+        Origin::Flag(_) if is_folder_named => {
+            let (what, hint) = ("--data and --api may be two different fleets", "give the one that you mean");
+            return Err(Failure::usage(what).hint(hint));
+        }
+        // A permanent setting does not redirect a directory that the command line names to another fleet.
+        Origin::Variable(_) | Origin::File { .. } if is_folder_named => false,
+        Origin::Flag(_) | Origin::Variable(_) | Origin::File { .. } => true,
+        // The file may be of a coordinator that was killed.
+        Origin::Beside(_) => connect_as_nobody(config)?.get::<Health>("/healthz").await.is_ok(),
+        Origin::Derived { .. } | Origin::Default => false,
+    };
+    Ok(match &config.coordinator.store.value {
+        _ if is_running && !is_named => StoreLocation::Running(connect(config)?),
+        StoreChoice::Sqlite => StoreLocation::File(config.data.database()),
+        StoreChoice::Postgres(url) => StoreLocation::Server(url.clone()),
+    })
+}

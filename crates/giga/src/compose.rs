@@ -1,0 +1,108 @@
+//! The long-lived commands: the parts of a coordinator and a factory are composed here.
+
+mod board;
+mod coordinator;
+mod demo;
+pub(crate) mod demo_agent;
+mod factory;
+#[cfg(feature = "failpoints")]
+pub(crate) mod kill_at;
+mod local;
+mod signals;
+mod space;
+pub(crate) mod stores;
+mod tally;
+mod vault;
+mod workers;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::cli::UpArgs;
+use crate::config::Config;
+use crate::output::Output;
+
+use coordinator::CoordinatorProcess;
+pub(crate) use coordinator::make_private_folder;
+pub(crate) use factory::{
+    clean_ups, client_variables, coordinator_of, factory_address, is_enrolled, settings as station_settings, states,
+};
+pub(crate) use local::local;
+pub(crate) use signals::stop_on_signal;
+use workers::{CurrentCoordinator, FactoryProcess, LocalApi};
+
+/// Whether a process ends when its standard input does: how a child exits with its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ParentWatch {
+    /// It ends by signal only.
+    None,
+    /// It ends when standard input is closed.
+    Stdin,
+}
+
+/// Each factory and each watcher holds a connection open: as many files as this user may have.
+pub(crate) fn allow_many_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it is not allowed, what there is has to do.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Runs a coordinator until it is stopped.
+pub(crate) async fn serve(config: &Config, lifeline: ParentWatch, out: &Output) -> anyhow::Result<()> {
+    let stop = signals::stop_on_signal();
+    if lifeline == ParentWatch::Stdin {
+        signals::stop_when_stdin_closes(stop.clone());
+    }
+    allow_many_connections();
+    let coordination = CoordinatorProcess::open(config, &stop).await?;
+    out.note(&format!("the coordinator serves at {}; stop it with Ctrl-C", coordination.api));
+    coordination.run_on(config, stop, |_| ()).await
+}
+
+/// Runs a factory until it is stopped; `join` is the one-time token it enrols with.
+pub(crate) async fn factory(
+    config: &Config,
+    join: Option<&str>,
+    lifeline: ParentWatch,
+    _out: &Output,
+) -> anyhow::Result<()> {
+    let stop = signals::stop_on_signal();
+    if lifeline == ParentWatch::Stdin {
+        signals::stop_when_stdin_closes(stop.clone());
+    }
+    let api = factory_address(config, &config.factory.state.value);
+    factory::run(config, &api, join, lifeline, stop).await
+}
+
+/// Runs a coordinator with local factories; `--demo` brings work along.
+pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::Result<()> {
+    if args.demo {
+        return demo::run(args, out).await;
+    }
+    let stop = signals::stop_on_signal();
+    allow_many_connections();
+    let coordination = CoordinatorProcess::open(config, &stop).await?;
+    let worker = FactoryProcess::new(config.factory.name.value.clone());
+    let (current, api) = (CurrentCoordinator::new(&coordination.coordinator), coordination.api.clone());
+    let certificate = coordination.certificate.clone();
+    out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));
+    if let Some(word) = crate::programs::word_on_engines(&config.factory) {
+        out.note(&word);
+    }
+    // The coordinator outlives its factories, so that they can give back what they hold.
+    let served = tokio_util::sync::CancellationToken::new();
+    let work = async {
+        let worked = worker
+            .run(config, &current, LocalApi { url: &api, certificate: certificate.as_deref() }, stop.clone())
+            .await;
+        served.cancel();
+        worked
+    };
+    let serve = async {
+        let ran = coordination.run_on(config, served.clone(), |next| current.replace(next)).await;
+        // Without a coordinator there is nothing for its factories to do.
+        stop.cancel();
+        ran
+    };
+    let (ran, worked) = tokio::join!(serve, work);
+    ran.and(worked)
+}

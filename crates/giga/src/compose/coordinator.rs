@@ -1,0 +1,253 @@
+//! One coordinator: store, broker, use cases and server, put together.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use broker::Embedded;
+use clock::{SystemClock, SystemEntropy};
+use coordinator::{Coordinator, Ports};
+use domain::Clock;
+use server::{BindError, Options, Server, Tls, WebhookSecret};
+use store::DirectoryLogs;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::space;
+use super::stores::{self, OpenStore, StorePlace};
+use super::vault::StoreBackupService;
+use crate::config::Config;
+use crate::failure::Failure;
+
+/// Output of one run that is kept: enough for a day of a talkative agent.
+const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// A coordinator that is ready to run: the store is open, the address is ours.
+pub(super) struct CoordinatorProcess {
+    pub(super) coordinator: Arc<Coordinator>,
+    /// Where clients of this machine reach it.
+    pub(super) api: String,
+    /// The fingerprint of its certificate, for these clients.
+    pub(super) certificate: Option<String>,
+    store: OpenStore,
+    server: Server,
+    endpoint: PathBuf,
+    /// Another store is ready to be started with.
+    restart: CancellationToken,
+}
+
+/// Why a coordinator ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CoordinatorExit {
+    /// It was stopped.
+    Stopped,
+    /// A backup was put back: the next one starts on it.
+    Restored,
+}
+
+impl CoordinatorProcess {
+    /// Opens the store, takes the address, rebuilds memory. A second coordinator on the same directory is rejected here.
+    /// On a disk without space it waits until there is some, or until `stop`.
+    pub(super) async fn open(config: &Config, stop: &CancellationToken) -> anyhow::Result<Self> {
+        Self::open_patiently(config, config.coordinator.listen.value, stop).await
+    }
+
+    async fn open_patiently(config: &Config, listen: SocketAddr, stop: &CancellationToken) -> anyhow::Result<Self> {
+        let clock = SystemClock::new();
+        let mut is_first = true;
+        loop {
+            let failure = match Self::open_at(config, listen).await {
+                Err(failure) if space::is_the_reason(&failure, config.data.path()) => failure,
+                opened => return opened,
+            };
+            let options = Options { listen, ..options(config)? };
+            let waited = space::wait(config.data.path(), options, &failure, &clock, stop, is_first).await;
+            waited.map_err(unbound)?;
+            is_first = false;
+            if stop.is_cancelled() {
+                return Err(failure.context("stopped before there was space on the disk"));
+            }
+        }
+    }
+
+    async fn open_at(config: &Config, listen: SocketAddr) -> anyhow::Result<Self> {
+        let data = config.data.path();
+        // Before anything is created: an address, a certificate or a key that cannot be used leaves nothing behind.
+        let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
+        make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let place = StorePlace {
+            accept_data_loss: config.accept_data_loss.then(|| clock.now()),
+            admin_token: Some(config.data.admin_token()),
+            ..StorePlace::of(config.data.database())
+        };
+        let store = stores::open(&config.coordinator.store.value, place, Arc::clone(&clock)).await?;
+        let logs = DirectoryLogs::new(config.data.logs(), LOG_BYTES_MAX);
+        let ports = Ports {
+            jobs: Arc::clone(&store.jobs),
+            history: Arc::clone(&store.history),
+            fleet: Arc::clone(&store.fleet),
+            logs: Arc::new(logs.clone()),
+            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
+            clock: Arc::clone(&clock),
+            entropy: Arc::new(SystemEntropy),
+        };
+        let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
+        coordinator.set_disk(space::disk(data));
+        keep_admin_token(&coordinator, &config.data.admin_token()).await?;
+        let restart = CancellationToken::new();
+        let (database, generation) = (config.data.database(), coordinator.generation());
+        let vault = StoreBackupService::open(store.adapter(), logs, database, generation, clock, restart.clone());
+        let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
+        let server = server.with_vault(Arc::new(vault));
+        let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
+        Ok(Self { coordinator, api, certificate, store, server, endpoint: config.data.endpoint(), restart })
+    }
+
+    /// Serves until `stop`. Each backup that is put back ends one coordinator and starts the next, at the same address;
+    /// `meet` gets to know it.
+    pub(super) async fn run_on(
+        mut self,
+        config: &Config,
+        stop: CancellationToken,
+        meet: impl Fn(&Arc<Coordinator>),
+    ) -> anyhow::Result<()> {
+        let listen = self.server.address();
+        while self.run(stop.clone()).await? == CoordinatorExit::Restored {
+            let opened = Self::open_patiently(config, listen, &stop).await;
+            self = opened.context("cannot start again on the restored store")?;
+            meet(&self.coordinator);
+        }
+        Ok(())
+    }
+
+    /// Serves until `stop` or a restore, then lets requests finish and closes the store.
+    pub(super) async fn run(self, stop: CancellationToken) -> anyhow::Result<CoordinatorExit> {
+        let certificate =
+            self.certificate.as_ref().map_or_else(String::new, |certificate| format!("\n{certificate}\n"));
+        write_private(&self.endpoint, format!("{}{certificate}", self.api).as_bytes())?;
+        info!(api = %self.api, "The coordinator serves at {}", self.api);
+        let closing = stop.child_token();
+        let serving = self.server.serve(Arc::clone(&self.coordinator), closing.clone());
+        let watch_for_stop = async {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.restart.cancelled() => closing.cancel(),
+                () = self.store.deposed() => closing.cancel(),
+            }
+            self.coordinator.stop();
+        };
+        tokio::join!(serving, self.coordinator.run(), watch_for_stop, check_store(&self.store, &self.coordinator));
+        let ended = if stop.is_cancelled() { CoordinatorExit::Stopped } else { CoordinatorExit::Restored };
+        if ended == CoordinatorExit::Restored && !self.restart.is_cancelled() {
+            self.store.close().await?;
+            anyhow::bail!("another coordinator has taken the database over");
+        }
+        if ended == CoordinatorExit::Stopped {
+            let _ = std::fs::remove_file(&self.endpoint);
+        }
+        self.store.close().await?;
+        info!("The coordinator has stopped");
+        Ok(ended)
+    }
+}
+
+/// Reads the whole store once, beside the work, unless it is as a clean shutdown left it.
+async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
+    if !store.is_check_due() {
+        return;
+    }
+    // A check that still runs at the stop ends on its own, and its result is dropped.
+    let checked = tokio::select! {
+        checked = store.check() => checked,
+        () = coordinator.stopped() => return,
+    };
+    match checked {
+        Ok(None) => info!("Checked the store: no damage found"),
+        Ok(Some(why)) => coordinator.report_store_damage(&why),
+        Err(error) => warn!(%error, "The store could not be checked"),
+    }
+}
+
+/// Why it does not listen, with what to do where that is not in the words.
+fn unbound(error: BindError) -> anyhow::Error {
+    match &error {
+        BindError::Address { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            let hint = "stop what listens there (another coordinator?), or choose another address with --listen";
+            Failure::failed(format!("cannot listen on {address}: another program has the address")).hint(hint).into()
+        }
+        _ => error.into(),
+    }
+}
+
+fn half_of_a_pair(given: &str, missing: &str) -> Failure {
+    Failure::usage(format!("`coordinator.{given}` is set without `coordinator.{missing}`"))
+        .hint("a certificate needs its key: set both, or neither")
+}
+
+fn options(config: &Config) -> anyhow::Result<Options> {
+    let tls = match (&config.coordinator.tls_cert.value, &config.coordinator.tls_key.value) {
+        (Some(certificate), Some(key)) => Some(Tls { certificate: certificate.clone(), key: key.clone() }),
+        (None, None) => None,
+        (Some(_), None) => return Err(half_of_a_pair("tls_cert", "tls_key").into()),
+        (None, Some(_)) => return Err(half_of_a_pair("tls_key", "tls_cert").into()),
+    };
+    let webhook_secret = match &config.coordinator.github_webhook_secret_file.value {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            Some(WebhookSecret::new(&text).with_context(|| format!("{} is empty", path.display()))?)
+        }
+        None => None,
+    };
+    Ok(Options {
+        listen: config.coordinator.listen.value,
+        tls,
+        behind_proxy: config.coordinator.behind_proxy.value,
+        allowed_hosts: config.coordinator.hosts.value.clone(),
+        webhook_secret,
+        ..Options::default()
+    })
+}
+
+/// Sees to it that the file has an admin's token that works, readable by this user alone. A death between the token and
+/// its file, or a file that is gone, would otherwise lock out all users for good. A token that does not work any more is
+/// kept beside the new one.
+async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Result<()> {
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    if coordinator.authenticate(kept.trim()).is_ok_and(|who| who.administer().is_ok()) {
+        return Ok(());
+    }
+    let secret = match coordinator.first_admin_token().await? {
+        Some(secret) => secret,
+        None => coordinator.local_admin_token().await?,
+    };
+    if !kept.trim().is_empty() {
+        let aside = path.with_extension("token.replaced");
+        write_private(&aside, kept.as_bytes())?;
+        warn!("The store does not know the admin token in {}: it is kept in {}", path.display(), aside.display());
+    }
+    write_private(path, secret.reveal().as_bytes())?;
+    info!("Made an admin token, kept in {}", path.display());
+    Ok(())
+}
+
+/// A directory that only this user can read.
+pub(crate) fn make_private_folder(path: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Writes a file that only this user can read, whole or not at all.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let unfinished = path.with_added_extension("new");
+    let write = || {
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&unfinished, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,95 @@
+//! The agent of the demo: a small program that behaves like an agent, well and badly, as its prompt asks.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long one step of the demo's work takes.
+const STEP: Duration = Duration::from_millis(400);
+
+/// What the prompt asks the agent to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AgentBehaviour {
+    /// Works, then ends well.
+    Steady,
+    /// Fails on its first attempt.
+    FailsOnce,
+    /// Takes its time, so that there is something to interrupt.
+    Slow,
+}
+
+/// Reads the prompt from standard input and works in the current directory.
+pub(crate) fn run() -> ExitCode {
+    match work() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("the demo's agent gives up: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn work() -> std::io::Result<ExitCode> {
+    let mut prompt = String::new();
+    std::io::stdin().read_to_string(&mut prompt)?;
+    let attempt: u32 = std::env::var("GIGA_ATTEMPT").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let task = task_of(&prompt);
+    let (temper, file) = (temper_of(task), file_of(task));
+    let steps = if temper == AgentBehaviour::Slow { 16 } else { 3 };
+    let done_before = lines_in(&file);
+    if done_before > 0 {
+        say(&format!("resuming: {done_before} of {steps} steps are here already"))?;
+    } else {
+        say("reading the task")?;
+    }
+    for step in done_before + 1..=steps {
+        pause();
+        let mut notes = std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
+        writeln!(notes, "step {step} of {steps}")?;
+        say(&format!("step {step} of {steps}: wrote {file}"))?;
+        if temper == AgentBehaviour::FailsOnce && attempt == 1 && step == 2 {
+            say("something went wrong, giving up this attempt")?;
+            return Ok(ExitCode::from(1));
+        }
+    }
+    say("done")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The job's own text: notes for this run come after it.
+fn task_of(prompt: &str) -> &str {
+    prompt.split_once("\n---\n").map_or(prompt, |(task, _)| task)
+}
+
+fn temper_of(prompt: &str) -> AgentBehaviour {
+    if prompt.contains("fail on your first attempt") {
+        AgentBehaviour::FailsOnce
+    } else if prompt.contains("take your time") {
+        AgentBehaviour::Slow
+    } else {
+        AgentBehaviour::Steady
+    }
+}
+
+/// The file that the prompt names in backticks, or a default one. Only a plain name is taken.
+fn file_of(prompt: &str) -> String {
+    let named = prompt.split('`').nth(1).unwrap_or("notes.md");
+    let is_plain = named.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+    if is_plain && !named.is_empty() && !named.starts_with('.') { named.to_owned() } else { "notes.md".to_owned() }
+}
+
+fn lines_in(file: &str) -> u32 {
+    let text = std::fs::read_to_string(Path::new(file)).unwrap_or_default();
+    u32::try_from(text.lines().count()).unwrap_or(0)
+}
+
+fn say(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+fn pause() {
+    std::thread::sleep(STEP);
+}

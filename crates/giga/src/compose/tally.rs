@@ -1,0 +1,91 @@
+//! The summary of the demo, counted from the events of its jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{EventKind, JobEvent, JobId, counted};
+
+/// The numbers at the end of the demo.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct DemoSummary {
+    pub(super) jobs: usize,
+    pub(super) shipped: usize,
+    /// Factories that were killed.
+    pub(super) kills: usize,
+    /// Leases that expired and went to another factory.
+    pub(super) takeovers: usize,
+    /// Attempts that failed and were followed by another.
+    pub(super) retries: usize,
+    /// Steps that a later run found done.
+    pub(super) resumed_steps: u64,
+    /// Jobs that ended without being merged.
+    pub(super) lost: usize,
+    /// Jobs that were completed or merged more than once.
+    pub(super) twice: usize,
+}
+
+impl DemoSummary {
+    /// Counts the events of these jobs.
+    pub(super) fn of(jobs: &[JobId], events: &[JobEvent]) -> Self {
+        let of_job = |id: &JobId, kind: EventKind| events.iter().filter(|e| e.job_id == *id && e.kind == kind).count();
+        let shipped = jobs.iter().filter(|id| of_job(id, EventKind::Shipped) > 0).count();
+        let is_twice = |id: &&JobId| of_job(id, EventKind::Completed) > 1 || of_job(id, EventKind::Shipped) > 1;
+        Self {
+            jobs: jobs.len(),
+            shipped,
+            takeovers: takeovers(events),
+            retries: events.iter().filter(|event| event.kind == EventKind::AttemptFailed).count(),
+            lost: jobs.len() - shipped,
+            twice: jobs.iter().filter(is_twice).count(),
+            ..Self::default()
+        }
+    }
+
+    /// The jobs that more than one run worked on.
+    pub(super) fn resumed_jobs(events: &[JobEvent]) -> BTreeSet<JobId> {
+        let mut runs: BTreeMap<JobId, usize> = BTreeMap::new();
+        for event in events.iter().filter(|event| event.kind == EventKind::Granted) {
+            *runs.entry(event.job_id).or_default() += 1;
+        }
+        runs.into_iter().filter(|(_, count)| *count > 1).map(|(id, _)| id).collect()
+    }
+
+    /// The steps that a run found done, as the demo's agent logs them: `resuming: 7 of 16 steps are here already`.
+    pub(super) fn steps_found(log: &str) -> u64 {
+        let number = |line: &str| line.split_once("resuming: ")?.1.split(' ').next()?.parse::<u64>().ok();
+        log.lines().filter_map(number).sum()
+    }
+
+    /// The summary, in a few lines.
+    pub(super) fn text(&self) -> String {
+        format!(
+            "Summary, counted from the events of the fleet:\n  \
+             {} of {} merged, {} lost, {} executed twice\n  \
+             {} killed with kill -9, {}, {} resumed from a checkpoint\n  \
+             {} failed and retried",
+            self.shipped,
+            counted(self.jobs, "job"),
+            self.lost,
+            self.twice,
+            if self.kills == 1 { "1 factory".to_owned() } else { format!("{} factories", self.kills) },
+            counted(self.takeovers, "takeover"),
+            counted(self.resumed_steps, "step"),
+            counted(self.retries, "attempt"),
+        )
+    }
+}
+
+fn takeovers(events: &[JobEvent]) -> usize {
+    let factory = |event: &JobEvent| event.data.get("factoryId").and_then(|id| id.as_str()).map(str::to_owned);
+    let mut lost: BTreeMap<JobId, Option<String>> = BTreeMap::new();
+    let mut count = 0;
+    for event in events {
+        match event.kind {
+            EventKind::Reaped => drop(lost.insert(event.job_id, factory(event))),
+            EventKind::Granted => {
+                count += usize::from(lost.remove(&event.job_id).is_some_and(|before| before != factory(event)));
+            }
+            _ => {}
+        }
+    }
+    count
+}

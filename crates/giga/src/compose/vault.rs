@@ -1,0 +1,214 @@
+//! Backups and restores of the coordinator that this process runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use domain::{Backup, BackupSummary, Clock, Generation, StoreError};
+use protocol::RestoreSummary;
+use server::{BackupService, BackupServiceError};
+use store::{
+    BackupError, DirectoryLogs, RestoreOutcome, inspect_backup, pack_evidence, stage_restore, unpack_evidence,
+};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::coordinator::make_private_folder;
+use super::stores::{self, Adapter};
+
+/// Copies of one open store. Putting one back ends with a restart of the coordinator on it.
+pub(super) struct StoreBackupService {
+    store: Adapter,
+    logs: DirectoryLogs,
+    database: PathBuf,
+    folder: PathBuf,
+    generation: Generation,
+    clock: Arc<dyn Clock>,
+    restart: CancellationToken,
+    /// Each holds a whole copy of the store on the disk: one at a time.
+    turn: Mutex<()>,
+}
+
+impl StoreBackupService {
+    /// The vault of an open store; `restart` is cancelled when there is another store to start with.
+    pub(super) fn open(
+        store: Adapter,
+        logs: DirectoryLogs,
+        database: PathBuf,
+        generation: Generation,
+        clock: Arc<dyn Clock>,
+        restart: CancellationToken,
+    ) -> std::io::Result<Self> {
+        let folder = database.with_file_name("transfers");
+        // Partial copies of a dead process are useless.
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => make_private_folder(&folder)?,
+        }
+        Ok(Self { store, logs, database, folder, generation, clock, restart, turn: Mutex::default() })
+    }
+}
+
+#[async_trait]
+impl BackupService for StoreBackupService {
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    async fn back_up(&self, to: &Path) -> Result<BackupSummary, BackupServiceError> {
+        let _turn = self.turn.try_lock().map_err(|_| BackupServiceError::Busy)?;
+        let taken = match &self.store {
+            Adapter::Sqlite(store) => store.back_up(to, self.clock.now()).await,
+            Adapter::Postgres(store) => store.back_up(to, self.clock.now()).await,
+        };
+        taken.map_err(BackupServiceError::Store)?;
+        let (backup, logs) = (to.to_owned(), self.logs.clone());
+        off_thread(move || pack_evidence(&backup, &logs)).await.map_err(refused)
+    }
+
+    async fn restore(&self, incoming: &Path) -> Result<RestoreSummary, BackupServiceError> {
+        let _turn = self.turn.try_lock().map_err(|_| BackupServiceError::Busy)?;
+        if self.restart.is_cancelled() {
+            return Err(BackupServiceError::Busy);
+        }
+        let staged = self.replace(incoming).await.map_err(refused)?;
+        self.restart.cancel();
+        let kept = staged.kept.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        let notice = RestoreSummary::notice(&staged.backup);
+        Ok(RestoreSummary { backup: staged.backup, generation: staged.generation, kept, notice })
+    }
+}
+
+impl StoreBackupService {
+    /// Verifies the file before anything is changed; after a failed restore nothing of the backup stays.
+    async fn replace(&self, incoming: &Path) -> Result<RestoreOutcome, BackupError> {
+        let (backup, logs) = (incoming.to_owned(), self.logs.clone());
+        let unpacking = off_thread(move || {
+            inspect_backup(&backup)?;
+            // Staging uses the file up.
+            unpack_evidence(&backup, &logs)
+        });
+        let unpacked = unpacking.await?;
+        let replaced = match &self.store {
+            Adapter::Sqlite(_) => self.stage(incoming).await,
+            Adapter::Postgres(store) => {
+                let restored = store.restore(incoming, self.clock.now()).await;
+                stores::forget_record(&self.database, restored)
+            }
+        };
+        // A store that may be in place after all needs the evidence of its runs.
+        if let Err(error) = &replaced
+            && !matches!(error, BackupError::Unknown(_))
+        {
+            let taking_back = off_thread(move || {
+                unpacked.take_back();
+                Ok(())
+            });
+            taking_back.await?;
+        }
+        replaced
+    }
+
+    /// Makes the file the one that the next start finds.
+    async fn stage(&self, incoming: &Path) -> Result<RestoreOutcome, BackupError> {
+        let (incoming, database) = (incoming.to_owned(), self.database.clone());
+        let (generation, now) = (self.generation, self.clock.now());
+        off_thread(move || stage_restore(&incoming, &database, Some(generation), now)).await
+    }
+}
+
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
+) -> Result<T, BackupError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| BackupError::Server(StoreError::Unavailable(error.to_string())))?
+}
+
+/// The file's name is internal and means nothing to the sender.
+fn refused(error: BackupError) -> BackupServiceError {
+    match error {
+        BackupError::NotABackup { why, .. } => {
+            BackupServiceError::BadBackup(format!("this is not a backup of a fleet: {why}"))
+        }
+        BackupError::Damaged { why, .. } => BackupServiceError::BadBackup(format!("the backup is damaged: {why}")),
+        BackupError::Newer { found, known, .. } => BackupServiceError::BadBackup(format!(
+            "the backup has schema {found}, this program knows up to {known}: use the newer program"
+        )),
+        error => BackupServiceError::Store(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use clock::SystemClock;
+    use domain::{Epoch, JobId, LogStore};
+    use store::{Options, SqliteStore};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn job() -> JobId {
+        JobId::from_bytes([7; 16])
+    }
+
+    /// A vault, and a backup of it with the evidence of one run, which the logs no longer have.
+    async fn with_backup() -> (TempDir, StoreBackupService, PathBuf) {
+        let home = tempfile::tempdir().unwrap();
+        let (database, logs) = (home.path().join("data/fleet.db"), home.path().join("data/logs"));
+        let store = Adapter::Sqlite(Arc::new(SqliteStore::open(&database, Options::default()).unwrap()));
+        let (kept, clock) = (DirectoryLogs::new(&logs, 1_000), Arc::new(SystemClock::new()));
+        let restart = CancellationToken::new();
+        let vault = StoreBackupService::open(store, kept, database, Generation::default(), clock, restart).unwrap();
+        vault.logs.keep_evidence(job(), Epoch(1), br#"{"diff":"+the change"}"#).await.unwrap();
+        let backup = home.path().join("backup.db");
+        assert_eq!(vault.back_up(&backup).await.unwrap().evidence, 1);
+        fs::remove_dir_all(logs).unwrap();
+        (home, vault, backup)
+    }
+
+    async fn is_unchanged(vault: &StoreBackupService) -> bool {
+        vault.logs.evidence(job(), Epoch(1)).await.unwrap().is_none() && !vault.restart.is_cancelled()
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_refused_has_changed_nothing() {
+        let (_home, vault, backup) = with_backup().await;
+        let mut spoilt = fs::read(&backup).unwrap();
+        let at = spoilt.windows(10).position(|window| window == b"the change").unwrap();
+        spoilt[at..at + 10].fill(0xff);
+        let cut = &spoilt[..spoilt.len() / 2];
+        // The same pages under another program's number: a database that can be read, and is no backup.
+        let mut foreign = fs::read(&backup).unwrap();
+        foreign[68..72].fill(0x11);
+
+        for (content, why) in [(cut, "damaged"), (&spoilt[..], "damaged"), (&foreign[..], "is not a backup")] {
+            let incoming = backup.with_file_name("incoming");
+            fs::write(&incoming, content).unwrap();
+            let refused = vault.restore(&incoming).await;
+
+            assert!(matches!(&refused, Err(BackupServiceError::BadBackup(said)) if said.contains(why)), "{refused:?}");
+            assert!(is_unchanged(&vault).await, "{why}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_restore_that_fails_in_its_last_step_has_changed_nothing_and_can_be_done_again() {
+        let (_home, vault, backup) = with_backup().await;
+        let in_the_way = vault.database.with_file_name("fleet.db.restoring");
+        fs::create_dir_all(in_the_way.join("something")).unwrap();
+        let again = backup.with_file_name("again");
+        fs::copy(&backup, &again).unwrap();
+
+        let failed = vault.restore(&backup).await;
+        let was_unchanged = is_unchanged(&vault).await;
+        fs::remove_dir_all(in_the_way).unwrap();
+        let restored = vault.restore(&again).await.unwrap();
+
+        assert!(matches!(failed, Err(BackupServiceError::Store(_))), "{failed:?}");
+        assert!(was_unchanged);
+        assert_eq!((restored.backup.evidence, vault.restart.is_cancelled()), (1, true));
+        assert!(vault.logs.evidence(job(), Epoch(1)).await.unwrap().is_some());
+    }
+}

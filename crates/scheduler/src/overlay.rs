@@ -1,0 +1,161 @@
+//! The fleet with the placements of a plan in progress.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::{FactoryId, RepoName, Shape};
+use foldhash::{HashMap, HashMapExt as _};
+
+use crate::constraints::Constraints;
+use crate::filter::{Candidate, RepoFit};
+use crate::fleet::{
+    Availability, CapabilityClass, CapabilityClassId, CountByName, FactoryUsage, IndexedFactory, Load, LoadBucket,
+    LoadBuckets, LoadRank, RepoId, SaturatedRepos, Seat, saturated_repos,
+};
+use crate::plan::Placement;
+use crate::view::{Demand, FleetView};
+
+/// The fleet with the seats that a plan has assigned.
+///
+/// Factories with new seats are indexed here and skipped in the fleet's own index.
+pub(crate) struct FleetOverlay<'a> {
+    pub(crate) view: FleetView<'a>,
+    /// Never iterated: its order would differ from one process to the next.
+    changed: HashMap<FactoryId, ChangedFactory>,
+    cohorts: BTreeMap<CapabilityClassId, LoadBuckets>,
+    saturated: SaturatedRepos,
+    repos: CountByName<RepoName>,
+}
+
+/// A factory with newly assigned seats.
+struct ChangedFactory {
+    used: FactoryUsage,
+    standing: Availability,
+    rank: LoadRank,
+}
+
+/// A group of similar factories from one of the two indexes.
+#[derive(Clone, Copy)]
+pub(crate) struct FactoryGroup<'d> {
+    pub(crate) kind: &'d CapabilityClass,
+    pub(crate) standing: &'d Availability,
+    pub(crate) cohort: &'d LoadBucket,
+    index: Index,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Index {
+    Fleet,
+    Draft,
+}
+
+impl<'a> FleetOverlay<'a> {
+    pub(crate) fn of(view: &FleetView<'a>) -> Self {
+        Self {
+            view: *view,
+            changed: HashMap::new(),
+            cohorts: BTreeMap::new(),
+            saturated: SaturatedRepos::new(),
+            repos: CountByName::default(),
+        }
+    }
+
+    pub(crate) fn needs<'n>(&self, demand: Demand<'n>) -> Constraints<'n> {
+        Constraints::of(demand, &self.view, |repo| self.view.fleet.repo_used(repo) + self.repos.of(repo))
+    }
+
+    /// Assigns a seat to a job of this shape.
+    pub(crate) fn occupy(&mut self, placement: &Placement, shape: &Shape) {
+        let factory = &placement.factory;
+        let Some(member) = self.view.fleet.member(factory) else { return };
+        let cohorts = self.cohorts.entry(member.kind).or_default();
+        let mut used = match self.changed.remove(factory) {
+            Some(before) => {
+                cohorts.remove(&before.standing, &before.rank, &member.repos);
+                before.used
+            }
+            None => self.view.fleet.used_at(factory).clone(),
+        };
+        used.add(&Seat {
+            factory: factory.clone(),
+            product: shape.product.clone(),
+            repo: shape.repo.clone(),
+            engine: placement.engine.clone(),
+        });
+        let standing = Availability::of(&member.state, &used);
+        let rank = LoadRank::new(Load::of(&member.state, &used), factory.clone());
+        cohorts.insert(&standing, &rank, &member.repos);
+        for repo in saturated_repos(&member.state.factory, &used) {
+            self.saturated.entry(repo.clone()).or_default().insert(factory.clone());
+        }
+        if let Some(repo) = &shape.repo {
+            self.repos.add(repo);
+        }
+        self.changed.insert(factory.clone(), ChangedFactory { used, standing, rank });
+    }
+
+    /// One factory as input to the filter.
+    pub(crate) fn candidate<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints) -> Candidate<'d> {
+        let factory = &member.rank.factory;
+        let kind = self.view.fleet.kinds().get(member.kind);
+        Candidate {
+            kind,
+            standing: self.changed.get(factory).map_or(&member.standing, |changed| &changed.standing),
+            repo: self.repo_fit(kind, factory, needs, |repo| member.repos.contains(&repo)),
+            pinned_elsewhere: needs.shape.pin.as_ref().is_some_and(|pin| pin != factory),
+        }
+    }
+
+    /// The rank of a factory within its bucket.
+    pub(crate) fn rank<'d>(&'d self, member: &'d IndexedFactory) -> &'d LoadRank {
+        self.changed.get(&member.rank.factory).map_or(&member.rank, |changed| &changed.rank)
+    }
+
+    /// All factories of a class, by group.
+    pub(crate) fn alike<'d>(
+        &'d self,
+        id: CapabilityClassId,
+        kind: &'d CapabilityClass,
+    ) -> impl Iterator<Item = FactoryGroup<'d>> {
+        let stored = kind.cohorts.iter().map(|group| (group, Index::Fleet));
+        let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::iter).map(|group| (group, Index::Draft));
+        stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
+    }
+
+    /// The groups of a class whose availability allows work.
+    pub(crate) fn ready<'d>(
+        &'d self,
+        id: CapabilityClassId,
+        kind: &'d CapabilityClass,
+    ) -> impl Iterator<Item = FactoryGroup<'d>> {
+        let stored = kind.cohorts.ready().map(|group| (group, Index::Fleet));
+        let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::ready).map(|group| (group, Index::Draft));
+        stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
+    }
+
+    /// Whether a factory moved from the fleet's index to the overlay.
+    pub(crate) fn moved(&self, alike: &FactoryGroup, rank: &LoadRank) -> bool {
+        alike.index == Index::Fleet && !self.changed.is_empty() && self.changed.contains_key(&rank.factory)
+    }
+
+    /// The repository conditions that a factory passes. `has` is true for its repositories.
+    pub(crate) fn repo_fit(
+        &self,
+        kind: &CapabilityClass,
+        factory: &FactoryId,
+        needs: &Constraints,
+        has: impl Fn(RepoId) -> bool,
+    ) -> RepoFit {
+        let repo = needs.shape.repo.as_ref();
+        RepoFit {
+            tokens: needs.held.iter().copied().all(&has),
+            there: needs.may_be_cloned(kind) || repo.is_none() || needs.repo.is_some_and(&has),
+            free: repo.is_none_or(|repo| !self.is_saturated(factory, repo)),
+        }
+    }
+
+    /// Whether a factory is at its limit for a repository.
+    fn is_saturated(&self, factory: &FactoryId, repo: &RepoName) -> bool {
+        let among = |factories: Option<&BTreeSet<FactoryId>>| factories.is_some_and(|all| all.contains(factory));
+        among(self.view.fleet.saturated(repo)) || among(self.saturated.get(repo))
+    }
+}

@@ -1,0 +1,164 @@
+//! Authentication: the principal of the bearer token, and the client's address.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, MatchedPath};
+use coordinator::{Error, Principal};
+use domain::{TokenId, TokenScope};
+use http::request::Parts;
+use http::{HeaderMap, header};
+
+use crate::app::{App, Exposure, Proxy};
+use crate::auth_rate_limit::network;
+use crate::problem::Problem;
+
+/// Both addresses of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionAddresses {
+    /// The client's address.
+    pub(crate) peer: IpAddr,
+    /// The server's address.
+    pub(crate) local: IpAddr,
+}
+
+/// The principal of the request's bearer token.
+pub(crate) struct Caller(pub(crate) Principal);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Some(secret) = bearer(&parts.headers) else { return Err(Error::Unauthenticated.into()) };
+        let known = app.coordinator.authenticate(secret);
+        let who = RequestOrigin::of(parts, app).vouched(app, known)?;
+        // Only authenticated callers learn which parameters exist.
+        check_query(parts, app)?;
+        Ok(Self(who))
+    }
+}
+
+fn check_query(parts: &Parts, app: &App) -> Result<(), Problem> {
+    match (parts.uri.query(), parts.extensions.get::<MatchedPath>()) {
+        (Some(query), Some(path)) => app.request_schemas.check_query(&parts.method, path.as_str(), query),
+        _ => Ok(()),
+    }
+}
+
+/// The source of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestOrigin {
+    client: IpAddr,
+    local: IpAddr,
+}
+
+impl RequestOrigin {
+    fn of(parts: &Parts, app: &App) -> Self {
+        let ends = parts.extensions.get::<ConnectionAddresses>();
+        let peer = ends.map_or(IpAddr::from([0, 0, 0, 0]), |ends| ends.peer);
+        let local = ends.map_or(IpAddr::from([127, 0, 0, 1]), |ends| ends.local);
+        let client = match app.proxy {
+            Proxy::None => peer,
+            Proxy::Trusted => forwarded(&parts.headers).unwrap_or(peer),
+        };
+        Self { client, local }
+    }
+
+    /// The server's address of its connection.
+    pub(crate) fn local(self) -> IpAddr {
+        self.local
+    }
+
+    /// Rejects a network with too many recent wrong tokens, before its request is read.
+    pub(crate) fn check(self, app: &App) -> Result<(), Problem> {
+        app.wrong_tokens.check(self.client).map_err(too_many_wrong_tokens)
+    }
+
+    /// The client's network.
+    pub(crate) fn network(self) -> IpAddr {
+        network(self.client)
+    }
+
+    /// Returns an answer, and counts it if the token was unknown.
+    pub(crate) fn vouched<T>(self, app: &App, answer: Result<T, Error>) -> Result<T, Problem> {
+        match answer {
+            Err(Error::Unauthenticated) => match app.wrong_tokens.count(self.client) {
+                Ok(()) => Err(Error::Unauthenticated.into()),
+                Err(wait) => Err(too_many_wrong_tokens(wait)),
+            },
+            answer => answer.map_err(Problem::from),
+        }
+    }
+}
+
+fn too_many_wrong_tokens(wait: Duration) -> Problem {
+    Problem::rate_limited("too many wrong tokens came from this network", wait)
+}
+
+impl FromRequestParts<App> for RequestOrigin {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        Ok(Self::of(parts, app))
+    }
+}
+
+/// The caller of `/metrics`: any program if only this machine can reach the server, otherwise the principal of a token.
+pub(crate) struct MetricsReader(pub(crate) Principal);
+
+impl FromRequestParts<App> for MetricsReader {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match app.reach {
+            Exposure::Local => Ok(Self(onlooker())),
+            Exposure::Network => Caller::from_request_parts(parts, app).await.map(|Caller(who)| Self(who)),
+        }
+    }
+}
+
+/// A principal with read access to everything.
+pub(crate) fn onlooker() -> Principal {
+    let grant = TokenScope::Viewer { products: std::collections::BTreeSet::new() };
+    Principal { token: TokenId::from_bytes([0; 16]), name: "this machine".to_owned(), grant }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, secret) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+}
+
+/// The last entry is the one that the trusted proxy added; the client can forge all earlier ones.
+fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+    let value = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    value.rsplit(',').next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_proxys_own_forwarded_entry_counts() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-forwarded-for", "203.0.113.9".parse().unwrap());
+        headers.append("x-forwarded-for", "203.0.113.9, 192.0.2.1".parse().unwrap());
+
+        assert_eq!(forwarded(&headers), Some(IpAddr::from([192, 0, 2, 1])));
+    }
+
+    #[test]
+    fn a_bearer_token_is_found_however_its_scheme_is_written() {
+        let token = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            bearer(&headers).map(str::to_owned)
+        };
+
+        assert_eq!(token("Bearer giga_x"), Some("giga_x".to_owned()));
+        assert_eq!(token("bearer giga_x"), Some("giga_x".to_owned()));
+        assert_eq!(token("Basic giga_x"), None);
+        assert_eq!(token("giga_x"), None);
+    }
+}

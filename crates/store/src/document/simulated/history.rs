@@ -1,0 +1,120 @@
+//! Queries about jobs, and the event log.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use domain::{
+    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
+    StoredEvent, Summary,
+};
+
+use super::SimulatedDocumentStore;
+use super::database::{Item, Order, Query};
+use super::items::{JOBS, LAST, LOG, job, job_key, sortable, unreadable};
+use super::log::{entry_id, place, recorded};
+use crate::cursor::ListPosition;
+
+/// Jobs read per request while a list is filled.
+const LIST_PAGE: usize = 256;
+
+#[async_trait]
+impl JobHistory for SimulatedDocumentStore {
+    async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError> {
+        let item = self.read(&job_key(id, "body")).await?;
+        Ok(item.and_then(|item| item.document.fields.get("body").cloned()).map(Body))
+    }
+
+    async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
+        let (mut after, limit) = (ListPosition::after(after.as_ref())?, usize::from(limit.max(1)));
+        let mut found: Vec<Summary> = Vec::new();
+        while found.len() <= limit {
+            let values = String::new()..=format!("{}{}", sortable(after.created), after.id);
+            let query = Query { name: "created", values, order: Order::Falling, limit: LIST_PAGE };
+            let items = self.query(&query).await?;
+            let jobs = items.iter().map(job).collect::<Result<Vec<_>, _>>()?;
+            let rest: Vec<_> = jobs.into_iter().filter(|job| place_of(&job.value) < after).collect();
+            let Some(last) = rest.last() else { break };
+            after = place_of(&last.value);
+            let chosen = rest.into_iter().filter(|job| is_chosen(filter, &job.value));
+            found.extend(chosen.map(|job| Summary { job: job.value, revision: job.revision }));
+        }
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = found.last().filter(|_| more).map(|summary| place_of(&summary.job).cursor());
+        Ok(Page { items: found, next })
+    }
+
+    async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError> {
+        self.catch_up().await?;
+        let (from, limit) = (Position(after.0.saturating_add(1)), usize::from(limit));
+        match scope {
+            Scope::Fleet => {
+                let ids = || entry_id(from)..=format!("p:{LAST}");
+                let items = self.patience.ask(|| self.database().range(LOG, LOG, ids(), limit)).await?;
+                items.iter().map(recorded).collect()
+            }
+            Scope::Job(id) => self.entries("log_job", &id.to_string(), from, limit).await,
+            Scope::Products(products) => {
+                let mut heard = Vec::new();
+                for product in products.iter().collect::<BTreeSet<_>>() {
+                    heard.extend(self.entries("log_product", product.as_str(), from, limit).await?);
+                }
+                heard.sort_by_key(|event| event.position);
+                heard.truncate(limit);
+                Ok(heard)
+            }
+        }
+    }
+
+    async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError> {
+        let partition = id.to_string();
+        let runs = || {
+            let ids = format!("run:{:010}", u64::from(after) + 1)..=format!("run:{LAST}");
+            self.database().range(JOBS, &partition, ids, usize::from(limit))
+        };
+        let items = self.patience.ask(runs).await?;
+        let run = |item: &Item| serde_json::from_str(item.document.text("json")).map_err(|e| unreadable(&item.key, e));
+        items.iter().map(run).collect()
+    }
+
+    async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError> {
+        let mut counts = BTreeMap::new();
+        for (value, n) in self.patience.ask(|| self.database().count("stage")).await? {
+            let unreadable = || StoreError::Corrupt(format!("`{value}` is no product and stage"));
+            let (product, stage) = value.split_once(' ').ok_or_else(unreadable)?;
+            let product: ProductId = product.parse().map_err(|_| unreadable())?;
+            let stage: StageName = stage.parse().map_err(|_| unreadable())?;
+            counts.insert((product, stage), n);
+        }
+        Ok(counts.into_iter().map(|((product, stage), n)| (product, stage, n)).collect())
+    }
+
+    fn operations(&self) -> Vec<(&'static str, u64)> {
+        ["read", "range", "query", "batch", "feed"].map(|kind| (kind, self.database().requests(kind))).to_vec()
+    }
+}
+
+impl SimulatedDocumentStore {
+    async fn entries(
+        &self,
+        name: &'static str,
+        whose: &str,
+        from: Position,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let values = place(whose, from)..=place(whose, Position(u64::MAX));
+        let items = self.query(&Query { name, values, order: Order::Rising, limit }).await?;
+        items.iter().map(recorded).collect()
+    }
+}
+
+fn place_of(job: &Job) -> ListPosition {
+    ListPosition { created: job.created_at(), id: job.id() }
+}
+
+fn is_chosen(filter: &JobFilter, job: &Job) -> bool {
+    (filter.products.is_empty() || filter.products.contains(job.product()))
+        && (filter.stages.is_empty() || filter.stages.contains(&job.stage().name()))
+        && filter.priority.is_none_or(|priority| priority == job.priority())
+        && (filter.repo.is_none() || filter.repo == job.spec().repo)
+}
