@@ -156,8 +156,8 @@ async fn row_35_an_engine_ends_with_its_lease_while_factory_and_inner_guard_are_
     drop(lifeline);
 }
 
-#[tokio::test]
-async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
+/// A run whose factory and guards were killed at once.
+async fn without_guards() -> Victim {
     let mut victim = Victim::up(SHORT).await;
     // Stopped first, so that the factory cannot clean up after the guard.
     victim.stop_factory();
@@ -167,7 +167,22 @@ async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
     }
     victim.kill_factory();
     eventually("the guards' death", || !runs(victim.pid("guard")) && !victim.mark().is_running()).await;
-    assert!(runs(victim.pid("engine")) && runs(victim.pid("fled")), "there is nothing to sweep");
+    victim
+}
+
+#[tokio::test]
+async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
+    const TRIES: usize = 5;
+    let mut survived = None;
+    for _ in 0..TRIES {
+        let victim = without_guards().await;
+        if runs(victim.pid("engine")) && runs(victim.pid("fled")) {
+            survived = Some(victim);
+            break;
+        }
+    }
+    // On a busy machine a guard may end the engine between the two kills.
+    let victim = survived.expect("an engine that outlives both of its guards");
 
     let another = RunKey { epoch: Epoch(999), ..victim.run };
     assert_eq!(kill_leftovers(another, Some(victim.mark())), 0, "another run's processes are not ours to end");
