@@ -146,7 +146,7 @@ impl RunJournal {
         let listing = off_thread(move || outbox.list()).await?;
         let mut waiting = Vec::new();
         for OutboxEntry { number, report } in listing.entries {
-            match serde_json::from_value(report) {
+            match serde_json::from_value(current(report)) {
                 Ok(operation) => waiting.push(PendingReport { number, operation }),
                 Err(error) => {
                     warn!(number, %error, "A report in the outbox cannot be read any more");
@@ -194,6 +194,17 @@ pub(super) async fn off_thread<T: Send + 'static>(
     }
 }
 
+/// A stored report in today's form: earlier versions tagged the operation with `do`.
+fn current(mut report: serde_json::Value) -> serde_json::Value {
+    if let Some(fields) = report.as_object_mut()
+        && !fields.contains_key("op")
+        && let Some(operation) = fields.remove("do")
+    {
+        fields.insert("op".to_owned(), operation);
+    }
+    report
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,5 +222,14 @@ mod tests {
 
         assert!(ledger.lane(one).try_lock().is_err());
         assert!(ledger.lane(other).try_lock().is_ok());
+    }
+
+    #[test]
+    fn a_report_of_an_earlier_version_is_read() {
+        let stored = serde_json::json!({ "do": "start", "jobId": "01a1e12f-541d-73dc-aa3c-29452d1c6894", "leaseEpoch": 1, "engine": "demo" });
+
+        let read: Result<WorkOperation, _> = serde_json::from_value(current(stored));
+
+        assert!(matches!(read, Ok(WorkOperation::Start { .. })), "{read:?}");
     }
 }
