@@ -289,7 +289,7 @@ impl fmt::Display for Unplaced {
                 write!(f, "it is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
             }
             Self::PinnedToUnfit { factory, why } => {
-                write!(f, "it is pinned to `{factory}`, which {}: mend that, or unpin the job", ReasonList(why))
+                write!(f, "it is pinned to `{factory}`, which {}: fix that, or unpin the job", ReasonList(why))
             }
             Self::Warming => f.write_str("the coordinator has just started and waits to hear from the factories"),
             Self::ProductPaused { product } => {

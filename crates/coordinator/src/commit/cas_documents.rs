@@ -90,7 +90,7 @@ impl Coordinator {
 
 /// The error for a lost race over a document.
 pub(crate) fn somebody_was_faster() -> Error {
-    Error::NotReady("somebody else changed it: try again".to_owned())
+    Error::NotReady("another request changed it: try again".to_owned())
 }
 
 fn read<T: DeserializeOwned>(

@@ -268,7 +268,7 @@ fn shipped(facts: &RefFacts<'_>, known: &JobRecord, is_old: bool) -> RefDecision
 
 fn over(facts: &RefFacts<'_>, is_old: bool) -> RefDecision {
     match facts.ours {
-        _ if !is_old => RefDecision::Keep("its job failed, and may be sent round again".to_owned()),
+        _ if !is_old => RefDecision::Keep("its job failed and can still be requeued".to_owned()),
         OurRef::Run(_) | OurRef::Wip(_) => RefDecision::Remove("its job failed long ago".to_owned()),
         OurRef::Job(_) if facts.held => {
             RefDecision::Remove("its job failed long ago, and its commit is in the base branch".to_owned())

@@ -251,7 +251,7 @@ fn judge(facts: &WorktreeFacts<'_>) -> WorktreeDecision {
         WorktreeContents::Unsavable(left) => {
             WorktreeDecision::Keep(format!("{left}, and cannot be saved elsewhere: look at it, then delete it"))
         }
-        WorktreeContents::Unknown => keep("nobody can tell whether its work is elsewhere"),
+        WorktreeContents::Unknown => keep("it is unknown whether its work is saved elsewhere"),
         WorktreeContents::Work if is_young => keep("it holds work that is nowhere else"),
         WorktreeContents::Work => WorktreeDecision::Remove {
             why: "its run was over long ago; its work is saved under its own ref",

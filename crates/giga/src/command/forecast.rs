@@ -8,7 +8,9 @@ use crate::output::{Cell, Table, Tint, clean};
 pub(super) fn sentence(forecast: &Explanation) -> String {
     match &forecast.answer {
         ExplainedOutcome::Goes { .. } => clean(&forecast.text),
-        ExplainedOutcome::Waits { unplaceable: true, .. } => format!("nobody can run it: {}", clean(&forecast.text)),
+        ExplainedOutcome::Waits { unplaceable: true, .. } => {
+            format!("no factory can run it: {}", clean(&forecast.text))
+        }
         ExplainedOutcome::Waits { .. } => format!("waits: {}", clean(&forecast.text)),
     }
 }
@@ -50,6 +52,6 @@ fn verdict(fit: &FactoryFit) -> Cell {
         let reasons: Vec<String> = fit.unfit.iter().map(ToString::to_string).collect();
         return Cell::tinted(format!("no: {}", reasons.join("; ")), Tint::Warn);
     }
-    let text = if fit.avoided { "yes, if nobody else can" } else { "yes" };
+    let text = if fit.avoided { "yes, as a last resort (it failed here before)" } else { "yes" };
     Cell::tinted(text, Tint::Good)
 }

@@ -103,7 +103,7 @@ impl QueueSync<'_> {
             _ => {
                 let explained: JobExplanation = self.line().get(&format!("{path}/explain")).await.ok()?;
                 let is_stuck = explained.job.stage == StageName::Queued && is_stuck(&explained.now);
-                is_stuck.then(|| format!("nobody can run it: {}", explained.summary))
+                is_stuck.then(|| format!("no factory can run it: {}", explained.summary))
             }
         }
     }

@@ -68,8 +68,9 @@ impl Shared {
             std::mem::swap(&mut waiting.lines, &mut lines);
             match std::mem::take(&mut waiting.lost) {
                 0 => {}
-                lost => lines
-                    .extend_from_slice(format!("({lost} lines of this log were lost: nobody read them)\n").as_bytes()),
+                lost => lines.extend_from_slice(
+                    format!("({lost} log lines dropped: the terminal did not read them)\n").as_bytes(),
+                ),
             }
             waiting.is_writing = true;
             // There is no place left to report that standard error cannot be written to.
@@ -178,7 +179,7 @@ mod tests {
 
         let written = terminal.0.lock().concat();
         // Not always at the end: a writer that starts late finds lines lost already, and room for those that follow.
-        let is_said = written.contains("lines of this log were lost: nobody read them)\n");
+        let is_said = written.contains("log lines dropped: the terminal did not read them)\n");
         assert!(is_said && written.len() < 9 * 1024 * 1024, "{} bytes", written.len());
     }
 

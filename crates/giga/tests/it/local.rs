@@ -97,7 +97,7 @@ fn a_job_that_nobody_can_run_is_named_and_once_does_not_wait_for_it() {
     let ran = folder.once(&[]);
 
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    assert!(ran.stderr.contains("\n  odd.md: still waits: nobody can run it: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("\n  odd.md: still waits: no factory can run it: "), "{}", ran.stderr);
     assert!(!ran.stderr.contains("failed/"), "nothing is there: {}", ran.stderr);
     assert_eq!(folder.places(), [("inbox", "odd.md".to_owned()), ("testing", "a.md".to_owned())]);
 }

@@ -149,7 +149,7 @@ impl QueueSync<'_> {
             && crate::command::is_stuck(&explained.now)
         {
             let name = self.name_of(id).unwrap_or_default().to_owned();
-            self.teller.warn(&format!("{name}: nobody can run it: {}", explained.summary));
+            self.teller.warn(&format!("{name}: no factory can run it: {}", explained.summary));
         }
     }
 }
