@@ -16,8 +16,8 @@ mod worktrees;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use client::Client;
 use domain::{RepoName, Timestamp};
-use protocol::Client;
 
 pub use report::{GcItem, GcKind, GcReport};
 

@@ -32,11 +32,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Client, ClientError};
 use domain::{
     Capability, Checkpoint, Clock, DispatchModes, DispatchSeq, EngineHealth, Entropy, InstanceId, JobId, RepoIdentity,
     RepoName, Timestamp, UnavailableRepo,
 };
-use protocol::{Client, ClientError, Heartbeat, HeartbeatResponse};
+use protocol::{Heartbeat, HeartbeatResponse};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

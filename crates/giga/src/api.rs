@@ -1,6 +1,6 @@
 //! The way to the coordinator's API: address, token and certificate authority become a client.
 
-use protocol::{Client, Endpoint, Trust};
+use client::{Client, Endpoint, Trust};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 

@@ -33,9 +33,9 @@ mod wait;
 
 use std::sync::Arc;
 
+use client::Client;
 use clock::SystemClock;
 use domain::{Clock, Timestamp};
-use protocol::Client;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use doctor::doctor;

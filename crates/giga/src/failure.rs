@@ -3,7 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use protocol::{ClientError, Problem};
+use client::ClientError;
+use protocol::Problem;
 use serde::Serialize;
 use serde_json::Value;
 

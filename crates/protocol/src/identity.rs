@@ -100,6 +100,11 @@ impl std::fmt::Debug for TokenDigest {
     }
 }
 
+/// The SHA-256 of a certificate, for pinning.
+pub fn fingerprint(certificate: &[u8]) -> [u8; 32] {
+    Sha256::digest(certificate).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,26 +1,21 @@
-//! The wire protocol: requests, responses, streamed events, and the client.
+//! The wire protocol: requests, responses and streamed events.
 
 mod backup;
 mod claims;
-mod client;
 mod evidence;
 mod factories;
 mod feedback;
-mod http;
 mod identity;
 mod jobs;
 mod operations;
 mod problem;
 mod progress;
-mod public_resolver;
 mod quota;
 mod sse;
-mod transfer;
 mod work;
 
 pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
 pub use claims::{ClaimRequest, ClaimResponse, GrantedJob, NotGranted, QueueVersion, WouldGrant};
-pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
 pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
 pub use factories::{
     DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, Presence,
@@ -29,11 +24,7 @@ pub use factories::{
 pub use feedback::{
     PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
 };
-pub use http::{
-    HttpTransport, IDLE_TIME_MAX, RequestBody, ResponseBody, TransportError, fingerprint, is_publicly_trusted,
-    public_network, real_network,
-};
-pub use identity::{IdentityChallenge, IdentityProof, TokenDigest};
+pub use identity::{IdentityChallenge, IdentityProof, TokenDigest, fingerprint};
 pub use jobs::{
     Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobDetail,
     JobExplanation, JobList, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
@@ -46,7 +37,6 @@ pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
 pub use sse::{SseEvent, SseParser};
-pub use transfer::Download;
 pub use work::{
     AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
     DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, Patch,

@@ -112,6 +112,6 @@ mod tests {
 
     #[test]
     fn the_client_closes_idle_connections_before_the_server() {
-        assert!(protocol::IDLE_TIME_MAX * 2 <= Limits::default().header_time_max);
+        assert!(client::IDLE_TIME_MAX * 2 <= Limits::default().header_time_max);
     }
 }

@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::RootCertStore;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::TlsAcceptor;
 
 use crate::options::Tls;
@@ -39,7 +42,7 @@ pub(crate) fn certified(tls: &Tls) -> Result<TlsIdentity, CertificateError> {
     let Some(own) = certificates.first() else {
         return Err(unusable(&tls.certificate, &"there is no certificate in it"));
     };
-    let (fingerprint, is_public) = (protocol::fingerprint(own), protocol::is_publicly_trusted(&certificates));
+    let (fingerprint, is_public) = (protocol::fingerprint(own), is_publicly_trusted(&certificates));
     let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| unusable(&tls.key, &error))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
@@ -48,6 +51,24 @@ pub(crate) fn certified(tls: &Tls) -> Result<TlsIdentity, CertificateError> {
         .map_err(|error| unusable(&tls.key, &error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsIdentity { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, is_public })
+}
+
+/// Whether a chain leads to a public authority, whatever its name: clients then need no configuration.
+fn is_publicly_trusted(chain: &[CertificateDer<'_>]) -> bool {
+    let Some((leaf, between)) = chain.split_first() else { return false };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    let Ok(verifier) = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build() else {
+        return false;
+    };
+    let Ok(name) = ServerName::try_from("name.invalid") else { return false };
+    match verifier.verify_server_cert(leaf, between, &name, &[], UnixTime::now()) {
+        Ok(_) => true,
+        Err(rustls::Error::InvalidCertificate(
+            rustls::CertificateError::NotValidForName | rustls::CertificateError::NotValidForNameContext { .. },
+        )) => true,
+        Err(_) => false,
+    }
 }
 
 fn unusable(path: &Path, why: &dyn std::fmt::Display) -> CertificateError {

@@ -64,7 +64,7 @@ impl Coordinator {
 
 fn unreadable(collection: &str, key: &str, why: &str, since: Timestamp) -> Alert {
     let message = format!(
-        "{collection} `{key}` cannot be read and is passed over: remove or repair it as docs/operations.md says ({why})"
+        "{collection} `{key}` cannot be read and is passed over: remove or repair it as docs/how-to/troubleshooting.md says ({why})"
     );
     alert(AlertCode::UnreadableDocument, message, since, None)
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use client::Trust;
 use domain::{Clock, RepoName};
 use http::Uri;
-use protocol::Trust;
 
 use super::Forge;
 use super::config::{ForgeConfig, ForgeKind};
@@ -80,8 +80,8 @@ fn rest(config: &ForgeConfig, base: &str) -> Result<Rest, ForgesError> {
     if let Err(why) = token.read() {
         return Err(ForgesError(format!("its token: {why}")));
     }
-    let network = protocol::real_network(&Trust::Public).map_err(ForgesError)?;
-    let elsewhere = protocol::public_network(&Trust::Public).map_err(ForgesError)?;
+    let network = client::real_network(&Trust::Public).map_err(ForgesError)?;
+    let elsewhere = client::public_network(&Trust::Public).map_err(ForgesError)?;
     Ok(Rest::new(network, elsewhere, base, token))
 }
 

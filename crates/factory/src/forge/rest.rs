@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use client::HttpTransport;
 use http::{HeaderValue, Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use protocol::HttpTransport;
 
 use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 use super::token::{Token, TokenSource};
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn only_the_very_place_that_the_operator_named_is_the_forge_itself() {
-        let network = protocol::real_network(&protocol::Trust::Public).unwrap();
+        let network = client::real_network(&client::Trust::Public).unwrap();
         let token = TokenSource::Variable("NO_SUCH".to_owned());
         let rest = Rest::new(Arc::clone(&network), network, "http://127.0.0.1:80", token);
         let is_own = |address: &str| rest.is_own(&address.parse().unwrap());

@@ -1,7 +1,8 @@
 //! The coordinator's state of a job.
 
+use client::ClientError;
 use domain::{Epoch, JobId, Revision, Run, RunOutcome, StageName};
-use protocol::{ClientError, JobDetail, JobView};
+use protocol::{JobDetail, JobView};
 
 use super::Gc;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use protocol::ClientError;
+use client::ClientError;
 use tracing::{debug, info, warn};
 
 /// Whether the coordinator was available at the last attempt.

@@ -1,8 +1,9 @@
 //! Short work after completion: moving the pull request's branch, and merging [F5].
 
+use client::ClientError;
 use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName};
 use fail::fail_point;
-use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
+use protocol::{Assignment, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
 use tracing::{info, warn};
 
 use super::Worker;

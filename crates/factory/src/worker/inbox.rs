@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use client::ClientError;
 use domain::{ClaimNonce, DispatchSeq, JobId, Message};
 use fail::fail_point;
-use protocol::{
-    AcceptRequest, AcceptResponse, ClientError, DeclineReason, DeclineRequest, Directive, InboxEvent, StageResponse,
-};
+use protocol::{AcceptRequest, AcceptResponse, DeclineReason, DeclineRequest, Directive, InboxEvent, StageResponse};
 use tracing::{debug, info, warn};
 
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};

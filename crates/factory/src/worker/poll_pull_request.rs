@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use client::ClientError;
 use domain::StageName;
-use protocol::{ClientError, PollPullRequest, PullRequestReportResponse};
+use protocol::{PollPullRequest, PullRequestReportResponse};
 use tracing::{debug, info, warn};
 
 use super::Worker;

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use client::ClientError;
 use domain::{ClaimNonce, DispatchModes, Mode, ProductId, RunInsights};
 use fail::fail_point;
-use protocol::{ClaimRequest, ClaimResponse, ClientError, GrantedJob, ReleaseReport};
+use protocol::{ClaimRequest, ClaimResponse, GrantedJob, ReleaseReport};
 use tracing::{debug, info};
 
 use super::held_leases::LeaseTerm;

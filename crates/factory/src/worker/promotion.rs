@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::ClientError;
 use domain::{JobId, StageName};
 use fail::fail_point;
-use protocol::{ClientError, ErrandOutcome, JobView, PromoteOrder};
+use protocol::{ErrandOutcome, JobView, PromoteOrder};
 use tracing::warn;
 
 use super::Worker;

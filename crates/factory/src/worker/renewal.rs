@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use protocol::{ClientError, Directive, HeartbeatResponse, RenewRequest, RenewResponse};
+use client::ClientError;
+use protocol::{Directive, HeartbeatResponse, RenewRequest, RenewResponse};
 use tracing::{debug, info};
 
 use super::held_leases::{LeaseTerm, StopCause};

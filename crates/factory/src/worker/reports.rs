@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::time::Duration;
 
+use client::ClientError;
 use domain::{Epoch, JobId};
-use protocol::{
-    ClientError, CompletionResponse, ErrandReport, FailureReport, FailureResponse, QuotaResponse, ReleaseReport,
-    StageResponse,
-};
 use protocol::{CompletionReport, WorkOperation};
+use protocol::{
+    CompletionResponse, ErrandReport, FailureReport, FailureResponse, QuotaResponse, ReleaseReport, StageResponse,
+};
 use serde_json::Value;
 use tracing::info;
 

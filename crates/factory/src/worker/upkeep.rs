@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use client::Client;
 use domain::Clock;
-use protocol::Client;
 use tracing::{info, warn};
 
 use super::{Worker, WorkerError, WorkerSettings};

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Client, ClientError};
 use clock::{SystemClock, SystemEntropy};
 use domain::{Capability, Clock, Entropy, FactoryId, Mode, Product, ProductId, RepoName, TokenScope};
 use http::Method;
 use parking_lot::Mutex;
-use protocol::{
-    ActionRequest, Client, ClientError, FactoryList, JobList, ProductList, ProductSettings, TokenList, TokenView,
-};
+use protocol::{ActionRequest, FactoryList, JobList, ProductList, ProductSettings, TokenList, TokenView};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinSet;

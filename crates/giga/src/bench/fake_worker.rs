@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use client::{Client, EventStream};
 use clock::SystemEntropy;
 use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message};
 use protocol::{
-    AcceptRequest, AcceptResponse, ClaimRequest, ClaimResponse, Client, CompletionReport, CompletionResponse,
-    EventStream, Heartbeat, HeartbeatResponse, PROTOCOL_VERSION, StageResponse, StartReport, WorkOperation,
-    WorkRequest, WorkResponse,
+    AcceptRequest, AcceptResponse, ClaimRequest, ClaimResponse, CompletionReport, CompletionResponse, Heartbeat,
+    HeartbeatResponse, PROTOCOL_VERSION, StageResponse, StartReport, WorkOperation, WorkRequest, WorkResponse,
 };
 
 use crate::failure::Failure;

@@ -5,11 +5,10 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Client, Endpoint, Trust};
 use clock::SystemClock;
 use domain::{Clock, ProductId, TokenScope};
-use protocol::{
-    Client, CreateTokenRequest, CreateTokenResponse, Endpoint, EnrolRequest, EnrolResponse, Metrics, Trust,
-};
+use protocol::{CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, Metrics};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use store::{PostgresRoom, PostgresUrl};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use client::Client;
 use domain::ProductId;
-use protocol::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 

@@ -4,10 +4,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use client::Client;
 use clock::SystemEntropy;
 use domain::{Capability, Entropy, JobId, Message, ProductId};
 use protocol::{
-    AcceptResponse, BatchRequest, BatchResponse, Client, SubmitRequest, SubmitResponse, WorkOperation, WorkOutcome,
+    AcceptResponse, BatchRequest, BatchResponse, SubmitRequest, SubmitResponse, WorkOperation, WorkOutcome,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

@@ -1,7 +1,8 @@
 //! `giga cancel`, `giga requeue` and `giga ship`: actions on jobs.
 
+use client::Client;
 use domain::{JobId, StageName};
-use protocol::{Action, ActionRequest, Client, JobView};
+use protocol::{Action, ActionRequest, JobView};
 
 use crate::cli::{CancelArgs, RequeueArgs, ShipArgs, Until};
 use crate::failure::Failure;

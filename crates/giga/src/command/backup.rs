@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use client::Client;
 use domain::{Backup as _, BackupSummary, Timestamp};
-use protocol::{Client, SUMMARY_HEADER};
+use protocol::SUMMARY_HEADER;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use store::{DirectoryLogs, Exclusivity, PostgresOptions, PostgresStore, PostgresUrl};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use client::Client;
 use domain::{EventCursor, EventKind, Generation, JobEvent, JobId, Position, StageName};
-use protocol::{Client, EventList, ProgressEvent};
+use protocol::{EventList, ProgressEvent};
 use serde_json::Value;
 
 use crate::cli::EventsArgs;

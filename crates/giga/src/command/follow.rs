@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use client::{Client, ClientError, EventStream};
 use domain::JobEvent;
-use protocol::{Client, ClientError, EventStream, ProgressEvent, SseEvent};
+use protocol::{ProgressEvent, SseEvent};
 use serde::Deserialize;
 use serde_json::Value;
 

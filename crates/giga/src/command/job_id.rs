@@ -1,7 +1,8 @@
 //! Ids as people give them: whole, or the last characters.
 
+use client::Client;
 use domain::JobId;
-use protocol::{Client, JobList, JobView};
+use protocol::{JobList, JobView};
 
 use crate::failure::Failure;
 use crate::output::clean;

@@ -1,7 +1,8 @@
 //! `giga jobs`
 
+use client::Client;
 use domain::StageName;
-use protocol::{Client, JobList, JobView};
+use protocol::{JobList, JobView};
 
 use crate::cli::JobsArgs;
 use crate::failure::Failure;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use client::{Client, ClientError, LogStream};
 use domain::{Epoch, JobId, Run};
-use protocol::{Client, ClientError, LogStream};
 use serde::Serialize;
 
 use crate::cli::LogsArgs;

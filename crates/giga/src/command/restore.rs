@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use client::Client;
 use domain::{BackupSummary, Generation, Timestamp};
-use protocol::{Client, Health, REPLACE_EVERYTHING, RestoreSummary};
+use protocol::{Health, REPLACE_EVERYTHING, RestoreSummary};
 use store::{BackupError, PostgresOptions, PostgresStore, PostgresUrl, RestoreOutcome};
 use tokio::fs::File;
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use protocol::{Client, Health};
+use client::Client;
+use protocol::Health;
 use store::PostgresUrl;
 
 use crate::api::{connect, connect_as_nobody};

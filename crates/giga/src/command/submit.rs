@@ -2,8 +2,9 @@
 
 mod source;
 
+use client::Client;
 use domain::StageName;
-use protocol::{BatchOutcome, BatchRequest, BatchResponse, Client, SubmitRequest, SubmitResponse};
+use protocol::{BatchOutcome, BatchRequest, BatchResponse, SubmitRequest, SubmitResponse};
 
 use crate::cli::{SubmitArgs, Until};
 use crate::failure::Failure;

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use client::Client;
 use domain::JobId;
-use protocol::{Client, JobDetail, JobList};
+use protocol::{JobDetail, JobList};
 
 use super::query::Query;
 

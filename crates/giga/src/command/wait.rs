@@ -7,8 +7,9 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
+use client::Client;
 use domain::{EventKind, JobEvent, JobId, StageName};
-use protocol::{Client, JobDetail, JobView};
+use protocol::{JobDetail, JobView};
 
 use crate::cli::{Until, WaitArgs};
 use crate::config::HumanDuration;

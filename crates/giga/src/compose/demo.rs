@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use client::{Client, Endpoint, Trust};
 use clock::SystemClock;
 use domain::{Clock, EventKind, JobEvent, JobId, ProductId};
 use http::Method;
-use protocol::{Client, Endpoint, JobDetail, ProductSettings, SubmitRequest, SubmitResponse, Trust};
+use protocol::{JobDetail, ProductSettings, SubmitRequest, SubmitResponse};
 use tokio_util::sync::CancellationToken;
 
 use super::board::ProgressDisplay;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use client::{Client, ClientError, Endpoint, Trust};
 use clock::{SystemClock, SystemEntropy};
 use domain::{ClaimNonce, Entropy, FactoryId};
 use factory::{AfterShip, DirectoryWatch, Gc, Secrets, Worker, WorkerError, WorkerSettings};
-use protocol::{Client, ClientError, Endpoint, EnrolRequest, EnrolResponse, Trust};
+use protocol::{EnrolRequest, EnrolResponse};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio_util::sync::CancellationToken;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use client::{Client, Endpoint, Trust};
 use clock::SystemClock;
 use coordinator::Coordinator;
 use domain::{Clock, ProductId};
 use http::Method;
-use protocol::{Client, Endpoint, ProductSettings, Trust};
+use protocol::ProductSettings;
 use tokio_util::sync::CancellationToken;
 
 use super::coordinator::CoordinatorProcess;

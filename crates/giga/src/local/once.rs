@@ -187,9 +187,9 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
+    use client::{Client, Endpoint, Trust};
     use clock::ManualClock;
     use domain::Timestamp;
-    use protocol::{Client, Endpoint, Trust};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::task::JoinSet;

@@ -13,9 +13,10 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Client, ClientError};
 use domain::{Clock, EventKind, JobEvent, JobId, ProductId, StageName};
 use factory::DirectoryWatch;
-use protocol::{Client, ClientError, JobDetail, JobView};
+use protocol::{JobDetail, JobView};
 use tokio_util::sync::CancellationToken;
 
 use super::console::{Console, FileEvent};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Client, ClientError, EventStream};
 use domain::{Clock, JobId, Run};
 use parking_lot::Mutex;
-use protocol::{Client, ClientError, EventStream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -40,8 +40,9 @@ struct Block {
 
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let mut pages: Vec<PathBuf> = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    let entries = ["docs", "docs/how-to"].into_iter().flat_map(|dir| std::fs::read_dir(root.join(dir)).unwrap());
+    let files = entries.map(|entry| entry.unwrap().path());
+    let mut pages: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
     pages.sort();
     pages.insert(0, root.join("README.md"));
     pages
@@ -113,9 +114,11 @@ impl Scratch {
         let line = STAND_INS.iter().fold(line.to_owned(), |line, (theirs, ours)| line.replace(theirs, ours));
         let command = line.split('#').next().unwrap().trim().to_owned();
         let mut words = command.split_whitespace().skip_while(|word| word.contains('='));
-        let verb = (words.next(), words.next());
-        let is_long_lived =
-            matches!(verb, (Some("giga"), Some("up" | "serve" | "factory" | "local"))) && !command.contains("--once");
+        let verb = (words.next(), words.next(), words.next());
+        let is_long_lived = matches!(
+            verb,
+            (Some("giga"), Some("up" | "serve" | "local"), _) | (Some("giga"), Some("factory"), Some("run"))
+        ) && !command.contains("--once");
         if !is_long_lived {
             return self.finish(&line);
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Embedded;
+use client::{Client, ClientError, Endpoint, EventStream, Trust};
 use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{
@@ -13,10 +14,9 @@ use domain::{
     Scope, StageName, StoredEvent, TokenScope,
 };
 use protocol::{
-    AcceptRequest, AcceptResponse, Client, ClientError, CompletionReport, CompletionResponse, CreateTokenRequest,
-    CreateTokenResponse, Endpoint, EnrolRequest, EnrolResponse, ErrandOutcome, ErrandReport, EventStream, Heartbeat,
-    HeartbeatResponse, JobDetail, PROTOCOL_VERSION, ProductSettings, StageResponse, StartReport, SubmitRequest,
-    SubmitResponse, Trust,
+    AcceptRequest, AcceptResponse, CompletionReport, CompletionResponse, CreateTokenRequest, CreateTokenResponse,
+    EnrolRequest, EnrolResponse, ErrandOutcome, ErrandReport, Heartbeat, HeartbeatResponse, JobDetail,
+    PROTOCOL_VERSION, ProductSettings, StageResponse, StartReport, SubmitRequest, SubmitResponse,
 };
 use server::{BackupService, Limits, Options, Server};
 use store::{DirectoryLogs, SqliteStore};

@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
+use client::{Client, ClientError, Endpoint, Trust};
 use http::StatusCode;
-use protocol::{Client, ClientError, Endpoint, JobList, Trust};
+use protocol::JobList;
 use serde_json::json;
 use server::{Options, Tls};
 use tempfile::TempDir;

@@ -1,8 +1,9 @@
 //! Modes and claims over HTTP [D1].
 
+use client::ClientError;
 use domain::{ClaimNonce, DispatchModes, Mode, ProductId, TokenScope};
 use http::{Method, StatusCode};
-use protocol::{ClaimRequest, ClientError, JobDetail, ProductSettings, QueueVersion};
+use protocol::{ClaimRequest, JobDetail, ProductSettings, QueueVersion};
 use serde_json::json;
 
 use crate::fleet::{Fleet, Worker, code, random, soon};
@@ -55,7 +56,7 @@ async fn an_unchanged_queue_gives_304_but_not_after_a_restart() {
     let mac = fleet.factory("mac").await;
     fleet.admin.set_mode(None, Some(Mode::Gate)).await.unwrap();
     fleet.submit("---\ntitle: Build\ncapabilities: [\"has:xcode\"]\n---\n").await;
-    let look = |client: protocol::Client, tag: Option<String>| async move {
+    let look = |client: client::Client, tag: Option<String>| async move {
         client.queue_state(&[product("default")], tag.as_deref()).await.unwrap()
     };
     let version = |news: &QueueVersion| match news {

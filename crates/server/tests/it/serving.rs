@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use client::{Client, Endpoint, Trust};
 use http::StatusCode;
-use protocol::{Client, Endpoint, Health, JobList, Trust};
+use protocol::{Health, JobList};
 use serde_json::json;
 use server::{BindError, Options, Server, Tls};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -620,7 +620,7 @@ async fn a_factory_does_not_end_its_own_drain() {
 }
 
 /// The credentials that a client may see, each with the visible factories.
-async fn credentials(client: &protocol::Client) -> Vec<(String, Vec<String>)> {
+async fn credentials(client: &client::Client) -> Vec<(String, Vec<String>)> {
     let shown: protocol::CredentialList = client.get("/credentials").await.unwrap();
     let row = |one: protocol::CredentialView| (one.credential, one.factories.into_iter().map(String::from).collect());
     shown.items.into_iter().map(row).collect()

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Client, EventStream};
 use clock::{ManualClock, SeededEntropy, SystemClock};
 use domain::{Clock, Entropy, Position, StoredEvent, TokenScope};
-use protocol::{BatchRequest, BatchResponse, Client, EventStream, ProductSettings, SseEvent, SubmitRequest};
+use protocol::{BatchRequest, BatchResponse, ProductSettings, SseEvent, SubmitRequest};
 use serde_json::json;
 use server::Limits;
 use tokio::task::JoinSet;

@@ -37,7 +37,7 @@ async fn say(fleet: &Fleet, secret: &str, message: &Value) -> Answer {
 }
 
 /// A job with an open pull request.
-async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventStream) -> JobId {
+async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut client::EventStream) -> JobId {
     let job = fleet.submit("---\ntitle: Fix the typo\nrepo: notes\n---\nPlease.\n").await;
     let epoch = factory.take_next(inbox).await.lease_epoch;
     factory.start(job, epoch).await.unwrap();
@@ -53,7 +53,7 @@ async fn requested(fleet: &Fleet, factory: &Worker, inbox: &mut protocol::EventS
     job
 }
 
-async fn next_look(inbox: &mut protocol::EventStream) -> PollPullRequest {
+async fn next_look(inbox: &mut client::EventStream) -> PollPullRequest {
     loop {
         let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
         if event.event == "directive"

@@ -5,9 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use client::Client;
 use domain::{Epoch, JobId, StageName};
 use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, SandboxMode, WorkerSettings};
-use protocol::{Client, JobView};
+use protocol::JobView;
 
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};

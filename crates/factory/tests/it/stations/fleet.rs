@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Embedded;
+use client::{Client, Endpoint, HttpTransport, Trust};
 use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
-    AlertCode, AlertList, Client, Endpoint, EnrolRequest, FactoryView, HttpTransport, JobDetail, JobExplanation,
-    JobView, Progress, RunEvidence, SubmitRequest, SubmitResponse, Trust,
+    AlertCode, AlertList, EnrolRequest, FactoryView, JobDetail, JobExplanation, JobView, Progress, RunEvidence,
+    SubmitRequest, SubmitResponse,
 };
 use server::{Options, Server};
 use store::{DirectoryLogs, SqliteStore};

@@ -2,9 +2,9 @@
 
 use std::fs;
 
+use client::Client;
 use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::{Gc, GcReport, LocalStage, WorkerSettings};
-use protocol::Client;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};

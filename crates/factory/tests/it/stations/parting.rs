@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use client::{HttpTransport, ResponseBody, TransportError, Trust, real_network};
 use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use protocol::{HttpTransport, ResponseBody, TransportError, Trust, real_network};
 use tokio_util::sync::CancellationToken;
 
 use super::LONG;

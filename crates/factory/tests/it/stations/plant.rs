@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::Client;
 use clock::SystemEntropy;
 use domain::Clock;
 use factory::{
     AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage,
     Polling, RepoConfig, RunRecord, Runs, SandboxMode, Secrets, StateDir, Worker, WorkerError, WorkerSettings,
 };
-use protocol::Client;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

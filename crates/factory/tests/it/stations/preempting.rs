@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use client::{HttpTransport, ResponseBody, TransportError, Trust, real_network};
 use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
-use protocol::{Directive, HttpTransport, RenewResponse, ResponseBody, TransportError, Trust, real_network};
+use protocol::{Directive, RenewResponse};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};

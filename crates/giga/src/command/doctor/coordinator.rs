@@ -58,7 +58,8 @@ async fn store_alerts(config: &Config) -> Vec<Check> {
     let of_store = |alert: &&protocol::Alert| {
         matches!(alert.code, AlertCode::StoreDamaged | AlertCode::UnreadableDocument | AlertCode::DiskFull)
     };
-    let fail = |alert: &protocol::Alert| Check::fail("store", alert.message.clone(), "see docs/operations.md");
+    let fail =
+        |alert: &protocol::Alert| Check::fail("store", alert.message.clone(), "see docs/how-to/troubleshooting.md");
     alerts.items.iter().filter(of_store).map(fail).collect()
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
+use client::Client;
 use domain::{EventKind, JobEvent, JobId, StageName};
-use protocol::{Client, JobExplanation, JobView, Presence, ProgressEvent};
+use protocol::{JobExplanation, JobView, Presence, ProgressEvent};
 
 use crate::command::backoff::Backoff;
 use crate::command::follow::StreamMessage;

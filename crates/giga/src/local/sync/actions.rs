@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use client::ClientError;
 use domain::{JobId, StageName};
-use protocol::{ActionRequest, ClientError, JobView};
+use protocol::{ActionRequest, JobView};
 
 use super::QueueSync;
 use super::intake::Draft;

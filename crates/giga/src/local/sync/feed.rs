@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::EventStream;
 use domain::{Clock, JobEvent};
-use protocol::EventStream;
 
 use crate::local::tracked_client::TrackedClient;
 

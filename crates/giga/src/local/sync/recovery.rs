@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use client::ClientError;
 use domain::{JobId, Manifest, ProductId, Strictness};
-use protocol::{ClientError, JobDetail};
+use protocol::JobDetail;
 
 use super::QueueSync;
 use super::intake::keys;

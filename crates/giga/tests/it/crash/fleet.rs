@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use client::{Client, Endpoint, Trust};
 use clock::SystemClock;
 use domain::{Clock, JobId, Mode, StageName};
-use protocol::{
-    Client, DrainRequest, Endpoint, FactoryList, FactoryView, JobList, JobView, SubmitRequest, SubmitResponse, Trust,
-};
+use protocol::{DrainRequest, FactoryList, FactoryView, JobList, JobView, SubmitRequest, SubmitResponse};
 use rustix::process::Signal;
 
 use crate::{processes, repository};

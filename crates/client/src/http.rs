@@ -14,15 +14,14 @@ use http_body_util::{BodyExt, Full};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use protocol::Problem;
 
 use crate::client::Trust;
-use crate::problem::Problem;
 use crate::public_resolver::{AddressPolicy, Resolver};
 
 use proof::ProvingConnector;
 
 pub(crate) use proof::IdentityCheck;
-pub use tls::{fingerprint, is_publicly_trusted};
 
 /// Timeout to connect.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);

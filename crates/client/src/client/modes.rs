@@ -4,9 +4,9 @@ use bytes::Bytes;
 use domain::{DispatchModes, Mode, ProductId};
 use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use protocol::{ClaimRequest, ClaimResponse, QueueVersion};
 
 use super::{Client, ClientError, REQUEST_TIME_MAX, unusable};
-use crate::claims::{ClaimRequest, ClaimResponse, QueueVersion};
 use crate::http::ResponseBody;
 
 /// Attempts to switch a mode when another operator changes it at the same time.

@@ -13,13 +13,11 @@ use http_body_util::{BodyExt, Full, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::API_PREFIX;
+use protocol::{API_PREFIX, Problem, RunList, SseEvent, SseParser};
+
 use crate::http::{
     HttpTransport, HyperTransport, IdentityCheck, RequestBody, ResponseBody, TransportError, TransportErrorKind,
 };
-use crate::jobs::RunList;
-use crate::problem::Problem;
-use crate::sse::{SseEvent, SseParser};
 
 /// Maximum length of a response; a coordinator never sends more.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use protocol::fingerprint;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, InvalidMessage, OtherError, RootCertStore, SignatureScheme};
-use sha2::{Digest, Sha256};
 
 use crate::client::Trust;
 use crate::http::TransportError;
@@ -42,27 +42,6 @@ pub(super) fn client_config(trust: &Trust) -> Result<rustls::ClientConfig, Strin
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?;
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
-}
-
-/// The SHA-256 of a certificate, for pinning.
-pub fn fingerprint(certificate: &[u8]) -> [u8; 32] {
-    Sha256::digest(certificate).into()
-}
-
-/// Whether a chain leads to a public authority, whatever its name: clients then need no configuration.
-pub fn is_publicly_trusted(chain: &[CertificateDer<'_>]) -> bool {
-    let Some((leaf, between)) = chain.split_first() else { return false };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-    let Ok(verifier) = authorities(roots, &provider) else { return false };
-    let Ok(name) = ServerName::try_from("name.invalid") else { return false };
-    match verifier.verify_server_cert(leaf, between, &name, &[], UnixTime::now()) {
-        Ok(_) => true,
-        Err(rustls::Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => true,
-        Err(_) => false,
-    }
 }
 
 fn authorities(roots: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {

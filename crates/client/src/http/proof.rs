@@ -12,12 +12,10 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::rt::{Read, Write};
+use protocol::{API_PREFIX, IdentityChallenge, IdentityProof, Problem, TokenDigest};
 use tower::Service;
 
-use crate::API_PREFIX;
 use crate::http::TransportError;
-use crate::identity::{IdentityChallenge, IdentityProof, TokenDigest};
-use crate::problem::Problem;
 
 /// Timeout of the proof.
 const PROOF_TIME_MAX: Duration = Duration::from_secs(20);

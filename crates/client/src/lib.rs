@@ -1,0 +1,10 @@
+//! The HTTP client: of a coordinator, and of the forges that a factory talks to.
+
+mod client;
+mod http;
+mod public_resolver;
+mod transfer;
+
+pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
+pub use http::{HttpTransport, IDLE_TIME_MAX, RequestBody, ResponseBody, TransportError, public_network, real_network};
+pub use transfer::Download;
