@@ -115,7 +115,7 @@ impl MeasuredCoordinator {
         context.out.note(&format!("storing {stored} jobs"));
         let store = plot.open_store().await?;
         seed(context, &store.jobs, &product, 0, stored, SeedStage::Over).await?;
-        store.close().await.map_err(|error| Failure::failed(error.to_string()))?;
+        store.lifecycle.close().await.map_err(|error| Failure::failed(error.to_string()))?;
         let ground = BenchTarget::start(plot).await?;
         let product = ground.product().await?;
         let hand = ground.hire(&product, 0, 1).await?;

@@ -93,7 +93,7 @@ async fn write(
 ) -> Result<(), Failure> {
     let store = plot.open_store().await?;
     seed(context, &store.jobs, product, from, count, fate).await?;
-    store.close().await.map_err(|error| Failure::failed(error.to_string()))
+    store.lifecycle.close().await.map_err(|error| Failure::failed(error.to_string()))
 }
 
 /// Starts a coordinator on the plot, several times; its memory is read after the last.

@@ -11,14 +11,14 @@ use domain::{Clock, ProductId, TokenScope};
 use protocol::{CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, Metrics};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
-use store::{PostgresRoom, PostgresUrl};
+use store::{OpenStore, ReservedStore, StorePlace, StoreUrl};
 use tokio::process::{Child, Command};
 
 use crate::cli::{BenchArgs, BenchStore};
 use crate::command::Context;
 use crate::compose::make_private_folder;
-use crate::compose::stores::{self, OpenStore, StorePlace};
-use crate::config::{Origin, StoreChoice, is_loopback};
+use crate::compose::stores;
+use crate::config::{Origin, is_loopback};
 use crate::failure::Failure;
 
 use super::cleanup::Cleanup;
@@ -70,7 +70,7 @@ impl BenchSite {
     pub(super) async fn plot(&self, name: &str) -> Result<ScratchStore, Failure> {
         match self {
             Self::There(_) => Err(Failure::usage("this benchmark starts coordinators of its own: leave --api away")),
-            Self::Here { store: BenchStore::Named { choice: StoreChoice::Postgres(_), .. }, .. } if name != FLEET => {
+            Self::Here { store: BenchStore::Named(store), folder } if name != FLEET && store.file(folder).is_none() => {
                 Err(Failure::usage("this benchmark fills stores of its own: say `--store postgres`, which starts one"))
             }
             Self::Here { folder, store } => ScratchStore::make(&folder.join(name), store).await,
@@ -118,34 +118,28 @@ fn says_dead(answer: rustix::io::Result<()>) -> bool {
 /// A directory and a store for one coordinator. Both are removed at the end; in a database that was named, a schema of our own.
 pub(super) struct ScratchStore {
     folder: PathBuf,
-    store: StoreChoice,
-    /// The value of `GIGA_STORE`.
-    store_text: String,
+    store: StoreUrl,
     /// Runs for as long as the plot is there.
     _server: Option<pgserver::Server>,
-    room: Option<PostgresRoom>,
+    room: Option<Box<dyn ReservedStore>>,
 }
 
 impl ScratchStore {
     async fn make(folder: &Path, store: &BenchStore) -> Result<Self, Failure> {
         make_private_folder(folder)?;
-        let (store_text, store, server, room) = match store {
-            BenchStore::Named { choice: StoreChoice::Postgres(url), text } => {
-                let room = make_room(url).await?;
-                let text = room.address(text);
-                let choice = text.parse().map_err(|error: String| Failure::failed(error))?;
-                (text, choice, None, Some(room))
-            }
-            BenchStore::Named { text, choice } => (text.clone(), choice.clone(), None, None),
+        let (text, server, room) = match store {
+            BenchStore::Named(store) => match reserve(store).await? {
+                Some(room) => (room.address(store.reveal()), None, Some(room)),
+                None => (store.reveal().to_owned(), None, None),
+            },
             BenchStore::ThrowawayPostgres => {
                 let server = pgserver::Server::start_new(pgserver::Flushes::Real)
                     .map_err(|error| Failure::failed(error.to_string()))?;
-                let url = server.url();
-                let choice = url.parse().map_err(|error: String| Failure::failed(error))?;
-                (url, choice, Some(server), None)
+                (server.url(), Some(server), None)
             }
         };
-        Ok(Self { folder: folder.to_owned(), store, store_text, _server: server, room })
+        let store = text.parse().map_err(|error: String| Failure::failed(error))?;
+        Ok(Self { folder: folder.to_owned(), store, _server: server, room })
     }
 
     /// The store, while no coordinator runs on it.
@@ -155,16 +149,16 @@ impl ScratchStore {
     }
 }
 
-/// A schema of our own in a database of this machine: a fleet in that database is not affected.
-async fn make_room(url: &PostgresUrl) -> Result<PostgresRoom, Failure> {
-    if !url.is_here() {
-        return Err(Failure::usage(format!("{url} is not on this machine")).hint(
+/// A part of our own in a store on this machine: the fleets there are not affected.
+async fn reserve(store: &StoreUrl) -> Result<Option<Box<dyn ReservedStore>>, Failure> {
+    if !store.is_here() {
+        return Err(Failure::usage(format!("{store} is not on this machine")).hint(
             "a benchmark loads whatever it measures: run it where the database runs, or say `--store postgres`",
         ));
     }
-    let clock = Arc::new(SystemClock::new());
     let is_dead = |process: u32| i32::try_from(process).is_ok_and(is_dead);
-    Ok(PostgresRoom::make(url, std::process::id(), is_dead, clock).await.map_err(anyhow::Error::new)?)
+    let reserved = store.reserve(std::process::id(), &is_dead, Arc::new(SystemClock::new())).await;
+    Ok(reserved.map_err(stores::open_error)?)
 }
 
 impl Drop for ScratchStore {
@@ -211,7 +205,7 @@ impl BenchTarget {
         std::fs::write(&config, "")?;
         command.arg("--until-stdin-closes").arg("--config").arg(config).current_dir(folder);
         // An address may hold a password, which a command line would show to every user of the machine.
-        command.env("GIGA_STORE", &plot.store_text);
+        command.env("GIGA_STORE", plot.store.reveal());
         // The log is written as in production; it is only not read here.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         let mut child = command.spawn()?;
@@ -245,7 +239,7 @@ impl BenchTarget {
             server.child.kill().await?;
         }
         if let Some(room) = server.plot.room.take() {
-            room.remove().await.map_err(anyhow::Error::new)?;
+            room.remove().await.map_err(stores::open_error)?;
         }
         Ok(Some(server.plot))
     }

@@ -12,12 +12,12 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::DirectoryLogs;
+use store::{DirectoryLogs, OpenStore, StorePlace};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::space;
-use super::stores::{self, OpenStore, StorePlace};
+use super::stores;
 use super::vault::StoreBackupService;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -100,7 +100,8 @@ impl CoordinatorProcess {
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
         let (database, generation) = (config.data.database(), coordinator.generation());
-        let vault = StoreBackupService::open(store.adapter(), logs, database, generation, clock, restart.clone());
+        let vault =
+            StoreBackupService::open(Arc::clone(&store.lifecycle), logs, &database, generation, clock, restart.clone());
         let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
         let server = server.with_vault(Arc::new(vault));
         let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
@@ -136,20 +137,20 @@ impl CoordinatorProcess {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.restart.cancelled() => closing.cancel(),
-                () = self.store.deposed() => closing.cancel(),
+                () = self.store.lifecycle.deposed() => closing.cancel(),
             }
             self.coordinator.stop();
         };
         tokio::join!(serving, self.coordinator.run(), watch_for_stop, check_store(&self.store, &self.coordinator));
         let ended = if stop.is_cancelled() { CoordinatorExit::Stopped } else { CoordinatorExit::Restored };
         if ended == CoordinatorExit::Restored && !self.restart.is_cancelled() {
-            self.store.close().await?;
+            self.store.lifecycle.close().await?;
             anyhow::bail!("another coordinator has taken the database over");
         }
         if ended == CoordinatorExit::Stopped {
             let _ = std::fs::remove_file(&self.endpoint);
         }
-        self.store.close().await?;
+        self.store.lifecycle.close().await?;
         info!("The coordinator has stopped");
         Ok(ended)
     }
@@ -157,12 +158,12 @@ impl CoordinatorProcess {
 
 /// Reads the whole store once, beside the work, unless it is as a clean shutdown left it.
 async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
-    if !store.is_check_due() {
+    if !store.lifecycle.is_check_due() {
         return;
     }
     // A check that still runs at the stop ends on its own, and its result is dropped.
     let checked = tokio::select! {
-        checked = store.check() => checked,
+        checked = store.lifecycle.check() => checked,
         () = coordinator.stopped() => return,
     };
     match checked {
