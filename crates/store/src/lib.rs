@@ -45,6 +45,7 @@ pub use postgres::{
     Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore, RecordError,
     ScratchSchema as PostgresRoom, Url as PostgresUrl,
 };
+pub use private::create_directory as create_private_directory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use record::{DataLoss, FileStamp, RecordFile, StoreRecord, read_record};
 #[cfg(feature = "sqlite")]

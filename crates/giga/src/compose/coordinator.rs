@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::{DirectoryLogs, OpenStore, StorePlace};
+use store::{DirectoryLogs, OpenStore, StorePlace, create_private_directory};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -77,7 +77,7 @@ impl CoordinatorProcess {
         let data = config.data.path();
         // Before anything is created: an address, a certificate or a key that cannot be used leaves nothing behind.
         let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
-        make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+        create_private_directory(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let place = StorePlace {
             accept_data_loss: config.accept_data_loss.then(|| clock.now()),
@@ -233,11 +233,6 @@ async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Res
     write_private(path, secret.reveal().as_bytes())?;
     info!("Made an admin token, kept in {}", path.display());
     Ok(())
-}
-
-/// A directory that only this user can read.
-pub(crate) fn make_private_folder(path: &Path) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Writes a file that only this user can read, whole or not at all.

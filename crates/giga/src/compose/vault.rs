@@ -8,12 +8,11 @@ use domain::{BackupSummary, Clock, Generation, StoreError};
 use protocol::RestoreSummary;
 use server::{BackupService, BackupServiceError};
 use store::{
-    BackupError, DirectoryLogs, RestoreOutcome, StoreLifecycle, inspect_backup, pack_evidence, unpack_evidence,
+    BackupError, DirectoryLogs, RestoreOutcome, StoreLifecycle, create_private_directory, inspect_backup,
+    pack_evidence, unpack_evidence,
 };
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-
-use super::coordinator::make_private_folder;
 
 /// Copies of one open store. Putting one back ends with a restart of the coordinator on it.
 pub(super) struct StoreBackupService {
@@ -41,7 +40,7 @@ impl StoreBackupService {
         // Partial copies of a dead process are useless.
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => make_private_folder(&folder)?,
+            _ => create_private_directory(&folder)?,
         }
         Ok(Self { store, logs, folder, generation, clock, restart, turn: Mutex::default() })
     }
