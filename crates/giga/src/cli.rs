@@ -15,10 +15,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Overrides;
 
 pub(crate) use aliases::meant;
-pub(crate) use bench::{
-    BenchArgs, BenchCommand, BenchDepthArgs, BenchIdleArgs, BenchLatencyArgs, BenchMemoryArgs, BenchStore,
-    BenchThroughputArgs,
-};
+pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
 pub(crate) use jobs::{
     CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until,

@@ -5,6 +5,7 @@ mod activity;
 mod alerts;
 mod backoff;
 mod backup;
+mod bench;
 mod completions;
 mod dead_letters;
 mod doctor;
@@ -43,7 +44,6 @@ pub(crate) use forecast::is_stuck;
 pub(crate) use wait::{asks, rests};
 
 use crate::api::connect;
-use crate::bench;
 use crate::cli::Command;
 use crate::compose;
 use crate::config::Config;

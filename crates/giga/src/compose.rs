@@ -22,7 +22,6 @@ use crate::config::Config;
 use crate::output::Output;
 
 use coordinator::CoordinatorProcess;
-pub(crate) use coordinator::make_private_folder;
 pub(crate) use factory::{
     clean_ups, client_variables, coordinator_of, factory_address, is_enrolled, settings as station_settings, states,
 };

@@ -30,7 +30,6 @@ pub(crate) use environment::Environment;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
 pub(crate) use setting::{ListedSetting, Origin};
-pub(crate) use store::StoreChoice;
 
 use crate::cli::GlobalArgs;
 use crate::failure::Failure;

@@ -1,7 +1,6 @@
 //! The one binary: command line, configuration, wiring.
 
 mod api;
-mod bench;
 mod cli;
 mod command;
 mod compose;

@@ -1,6 +1,8 @@
 //! Durable storage of the fleet: jobs with their events, small documents, and logs. One adapter per feature, one
 //! conformance suite for all.
 
+#[cfg(feature = "sqlite")]
+mod backend;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod change;
 #[cfg(feature = "conformance")]
@@ -28,6 +30,11 @@ mod sql_value;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+#[cfg(feature = "sqlite")]
+pub use backend::{
+    OfflineAccess, OfflineStore, OpenStore, ReservedStore, StoreBackend, StoreLifecycle, StoreOpenError, StorePlace,
+    StoreUrl,
+};
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
 pub use memory::MemoryStore;
@@ -38,6 +45,7 @@ pub use postgres::{
     Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore, RecordError,
     ScratchSchema as PostgresRoom, Url as PostgresUrl,
 };
+pub use private::create_directory as create_private_directory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use record::{DataLoss, FileStamp, RecordFile, StoreRecord, read_record};
 #[cfg(feature = "sqlite")]

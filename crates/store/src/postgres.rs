@@ -1,6 +1,8 @@
 //! PostgreSQL: a database on a server. Group commit, one row that orders the log, and notifications for subscribers.
 
 #[cfg(feature = "sqlite")]
+mod backend;
+#[cfg(feature = "sqlite")]
 mod backup;
 mod batch;
 mod connection;
@@ -37,6 +39,8 @@ use domain::{Clock, Position, StoreError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+#[cfg(feature = "sqlite")]
+pub(crate) use backend::parse_backend;
 pub use identity::RecordError;
 pub use leadership::Exclusivity;
 pub use open_error::OpenError;

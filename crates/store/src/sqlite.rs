@@ -1,5 +1,6 @@
 //! SQLite: one file, one writer with group commit, and concurrent readers.
 
+mod backend;
 mod backup;
 mod backup_error;
 mod check;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use domain::{Position, StoreError, Timestamp};
 use tokio::sync::watch;
 
+pub(crate) use backend::SqliteBackend;
 pub use backup::{back_up_closed, inspect_backup};
 pub use backup_error::BackupError;
 pub use check::check_closed;

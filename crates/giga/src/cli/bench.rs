@@ -1,11 +1,9 @@
 //! The arguments of `bench`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
-
-use crate::config::StoreChoice;
+use store::StoreUrl;
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
@@ -18,36 +16,22 @@ pub(crate) struct BenchArgs {
 }
 
 /// What a benchmark's coordinator keeps its jobs in.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) enum BenchStore {
     /// What `giga serve --store` takes.
-    Named {
-        /// As it was given: it may hold a password.
-        text: String,
-        /// What it says.
-        choice: StoreChoice,
-    },
+    Named(StoreUrl),
     /// A PostgreSQL server that is there for the benchmark alone.
     ThrowawayPostgres,
 }
 
 impl FromStr for BenchStore {
-    type Err = <StoreChoice as FromStr>::Err;
+    type Err = <StoreUrl as FromStr>::Err;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "postgres" {
             return Ok(Self::ThrowawayPostgres);
         }
-        Ok(Self::Named { text: text.to_owned(), choice: text.parse()? })
-    }
-}
-
-impl fmt::Debug for BenchStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Named { choice, .. } => choice.fmt(f),
-            Self::ThrowawayPostgres => f.write_str("ThrowawayPostgres"),
-        }
+        text.parse().map(Self::Named)
     }
 }
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use client::Client;
-use domain::{Backup as _, BackupSummary, Timestamp};
+use domain::{BackupSummary, Timestamp};
 use protocol::SUMMARY_HEADER;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use store::{DirectoryLogs, Exclusivity, PostgresOptions, PostgresStore, PostgresUrl};
+use store::{DirectoryLogs, OfflineAccess, StoreUrl};
 
 use crate::cli::BackupArgs;
+use crate::compose::stores;
 use crate::failure::Failure;
 
 use super::Context;
@@ -47,11 +48,7 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
     let _ = std::fs::remove_file(&part);
     let taken = match find(context).await? {
         StoreLocation::Running(client) => fetch(context, &client, &part).await,
-        StoreLocation::File(database) => {
-            let copied = copy(database, part.clone(), context.now()).await;
-            with_evidence(context, copied, &part).await
-        }
-        StoreLocation::Server(url) => with_evidence(context, copy_from(context, &url, &part).await, &part).await,
+        StoreLocation::Offline(store) => with_evidence(context, copy(context, &store, &part).await, &part).await,
     };
     let summary = match taken {
         Ok(summary) => summary,
@@ -75,9 +72,13 @@ pub(super) async fn inspect(file: &Path) -> Result<BackupSummary, Failure> {
     Ok(inspected.context("the check broke off")?.map_err(anyhow::Error::new)?)
 }
 
-async fn copy(database: PathBuf, to: PathBuf, now: Timestamp) -> Result<BackupSummary, Failure> {
-    let copied = tokio::task::spawn_blocking(move || store::back_up_closed(&database, &to, now)).await;
-    match copied.context("the copy broke off")? {
+/// Copies a store without its coordinator; a database on a server even while it is in use: that changes nothing in it.
+async fn copy(context: &Context<'_>, url: &StoreUrl, to: &Path) -> Result<BackupSummary, Failure> {
+    let offline = url.offline(&context.config.data.database(), OfflineAccess::Read, Arc::clone(&context.clock)).await;
+    let offline = offline.map_err(stores::open_error)?;
+    let copied = offline.back_up(to, context.now()).await;
+    offline.close().await.map_err(anyhow::Error::new)?;
+    match copied {
         Err(error @ store::BackupError::NoDatabase(_)) => Err(Failure::not_found(error.to_string())
             .hint("name the coordinator with --api, or its data folder with --data")),
         copied => Ok(copied.map_err(anyhow::Error::new)?),
@@ -99,15 +100,6 @@ async fn with_evidence(
 /// The logs in the data directory; this process writes nothing to them.
 pub(super) fn logs(context: &Context<'_>) -> DirectoryLogs {
     DirectoryLogs::new(context.config.data.logs(), u64::MAX)
-}
-
-/// Copies a database, even one that is in use: that changes nothing in it.
-async fn copy_from(context: &Context<'_>, url: &PostgresUrl, to: &Path) -> Result<BackupSummary, Failure> {
-    let options = PostgresOptions { tenancy: Exclusivity::Guest, ..PostgresOptions::default() };
-    let postgres = PostgresStore::open(url, options, Arc::clone(&context.clock)).await.map_err(anyhow::Error::new)?;
-    let copied = postgres.back_up(to, context.now()).await;
-    postgres.close().await.map_err(anyhow::Error::new)?;
-    Ok(copied.map_err(anyhow::Error::new)?)
 }
 
 /// Takes a backup over the network and makes sure that it is the one that was sent.

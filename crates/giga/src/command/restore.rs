@@ -1,15 +1,15 @@
 //! `giga restore`
 
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use client::Client;
-use domain::{BackupSummary, Generation, Timestamp};
+use domain::{BackupSummary, Generation};
 use protocol::{Health, REPLACE_EVERYTHING, RestoreSummary};
-use store::{BackupError, PostgresOptions, PostgresStore, PostgresUrl, RestoreOutcome};
+use store::{BackupError, OfflineAccess, RestoreOutcome, StoreUrl};
 use tokio::fs::File;
 
 use crate::cli::RestoreArgs;
@@ -31,14 +31,11 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
     let summary = inspect(&args.file).await?;
     let whereabouts = find(context).await?;
     if !args.yes {
-        confirm(&whereabouts, &summary)?;
+        confirm(context, &whereabouts, &summary)?;
     }
     let restored = match whereabouts {
         StoreLocation::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
-        StoreLocation::File(database) => {
-            with_evidence(context, &args.file, put_back(args.file.clone(), database, context.now())).await?
-        }
-        StoreLocation::Server(url) => put_into(context, &args.file, &url).await?,
+        StoreLocation::Offline(url) => put_into(context, &args.file, &url).await?,
     };
     if context.out.is_json() {
         return context.out.document(&restored);
@@ -52,12 +49,14 @@ pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<
 }
 
 /// Asks the user at the terminal; without a terminal, only the command line can confirm.
-fn confirm(whereabouts: &StoreLocation, summary: &BackupSummary) -> Result<(), Failure> {
+fn confirm(context: &Context<'_>, whereabouts: &StoreLocation, summary: &BackupSummary) -> Result<(), Failure> {
     let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
     let what = match whereabouts {
         StoreLocation::Running(client) => format!("everything that the coordinator at {} knows", client.base()),
-        StoreLocation::File(database) => format!("{}", database.display()),
-        StoreLocation::Server(url) => format!("everything that the fleet keeps at {url}"),
+        StoreLocation::Offline(url) => match url.file(&context.config.data.database()) {
+            Some(file) => format!("{}", file.display()),
+            None => format!("everything that the fleet keeps at {url}"),
+        },
     };
     if !stdin.is_terminal() || !stderr.is_terminal() {
         return Err(Failure::usage(format!("this replaces {what}")).hint("say that you mean it with --yes"));
@@ -90,21 +89,13 @@ async fn with_evidence(
     Ok(told(restored.map_err(anyhow::Error::new)?))
 }
 
-async fn put_back(file: PathBuf, database: PathBuf, now: Timestamp) -> Result<RestoreOutcome, BackupError> {
-    let restoring = tokio::task::spawn_blocking(move || store::restore_closed(&file, &database, now)).await;
-    restoring.unwrap_or_else(|_| Err(BackupError::Unknown("the restore broke off".to_owned())))
-}
-
-/// Puts a backup into a database that no coordinator works on.
-async fn put_into(context: &Context<'_>, file: &Path, url: &PostgresUrl) -> Result<RestoreSummary, Failure> {
-    let opened = PostgresStore::open(url, PostgresOptions::default(), Arc::clone(&context.clock)).await;
-    let postgres = opened.map_err(anyhow::Error::new)?;
-    let restored = with_evidence(context, file, async {
-        let restored = postgres.restore(file, context.now()).await;
-        stores::forget_record(&context.config.data.database(), restored)
-    })
-    .await;
-    postgres.close().await.map_err(anyhow::Error::new)?;
+/// Puts a backup into a store that no coordinator works on.
+async fn put_into(context: &Context<'_>, file: &Path, url: &StoreUrl) -> Result<RestoreSummary, Failure> {
+    let database = context.config.data.database();
+    let offline = url.offline(&database, OfflineAccess::Replace, Arc::clone(&context.clock)).await;
+    let offline = offline.map_err(stores::open_error)?;
+    let restored = with_evidence(context, file, offline.restore(file, context.now())).await;
+    offline.close().await.map_err(anyhow::Error::new)?;
     restored
 }
 

@@ -1,13 +1,11 @@
 //! Where the store is and who has it, which decides how a backup is taken and put back.
 
-use std::path::PathBuf;
-
 use client::Client;
 use protocol::Health;
-use store::PostgresUrl;
+use store::StoreUrl;
 
 use crate::api::{connect, connect_as_nobody};
-use crate::config::{Origin, StoreChoice};
+use crate::config::Origin;
 use crate::failure::Failure;
 
 use super::Context;
@@ -16,10 +14,8 @@ use super::Context;
 pub(super) enum StoreLocation {
     /// A running coordinator has it open: requests go there.
     Running(Client),
-    /// A file that no process has open, as far as is known; its lock decides.
-    File(PathBuf),
-    /// A database; its lock decides.
-    Server(Box<PostgresUrl>),
+    /// No coordinator is known to have it open; the lock of the store decides.
+    Offline(StoreUrl),
 }
 
 /// Finds the store: the one that is named, the data directory of the command line, the coordinator at the address that
@@ -40,9 +36,9 @@ pub(super) async fn find(context: &Context<'_>) -> Result<StoreLocation, Failure
         Origin::Beside(_) => connect_as_nobody(config)?.get::<Health>("/healthz").await.is_ok(),
         Origin::Derived { .. } | Origin::Default => false,
     };
-    Ok(match &config.coordinator.store.value {
-        _ if is_running && !is_named => StoreLocation::Running(connect(config)?),
-        StoreChoice::Sqlite => StoreLocation::File(config.data.database()),
-        StoreChoice::Postgres(url) => StoreLocation::Server(url.clone()),
-    })
+    if is_running && !is_named {
+        return Ok(StoreLocation::Running(connect(config)?));
+    }
+    let store: &StoreUrl = &config.coordinator.store.value;
+    Ok(StoreLocation::Offline(store.clone()))
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::DirectoryLogs;
+use store::{DirectoryLogs, OpenStore, StorePlace, create_private_directory};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::space;
-use super::stores::{self, OpenStore, StorePlace};
+use super::stores;
 use super::vault::StoreBackupService;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -77,7 +77,7 @@ impl CoordinatorProcess {
         let data = config.data.path();
         // Before anything is created: an address, a certificate or a key that cannot be used leaves nothing behind.
         let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
-        make_private_folder(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+        create_private_directory(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let place = StorePlace {
             accept_data_loss: config.accept_data_loss.then(|| clock.now()),
@@ -100,7 +100,8 @@ impl CoordinatorProcess {
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
         let (database, generation) = (config.data.database(), coordinator.generation());
-        let vault = StoreBackupService::open(store.adapter(), logs, database, generation, clock, restart.clone());
+        let vault =
+            StoreBackupService::open(Arc::clone(&store.lifecycle), logs, &database, generation, clock, restart.clone());
         let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
         let server = server.with_vault(Arc::new(vault));
         let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
@@ -136,20 +137,20 @@ impl CoordinatorProcess {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.restart.cancelled() => closing.cancel(),
-                () = self.store.deposed() => closing.cancel(),
+                () = self.store.lifecycle.deposed() => closing.cancel(),
             }
             self.coordinator.stop();
         };
         tokio::join!(serving, self.coordinator.run(), watch_for_stop, check_store(&self.store, &self.coordinator));
         let ended = if stop.is_cancelled() { CoordinatorExit::Stopped } else { CoordinatorExit::Restored };
         if ended == CoordinatorExit::Restored && !self.restart.is_cancelled() {
-            self.store.close().await?;
+            self.store.lifecycle.close().await?;
             anyhow::bail!("another coordinator has taken the database over");
         }
         if ended == CoordinatorExit::Stopped {
             let _ = std::fs::remove_file(&self.endpoint);
         }
-        self.store.close().await?;
+        self.store.lifecycle.close().await?;
         info!("The coordinator has stopped");
         Ok(ended)
     }
@@ -157,12 +158,12 @@ impl CoordinatorProcess {
 
 /// Reads the whole store once, beside the work, unless it is as a clean shutdown left it.
 async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
-    if !store.is_check_due() {
+    if !store.lifecycle.is_check_due() {
         return;
     }
     // A check that still runs at the stop ends on its own, and its result is dropped.
     let checked = tokio::select! {
-        checked = store.check() => checked,
+        checked = store.lifecycle.check() => checked,
         () = coordinator.stopped() => return,
     };
     match checked {
@@ -232,11 +233,6 @@ async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Res
     write_private(path, secret.reveal().as_bytes())?;
     info!("Made an admin token, kept in {}", path.display());
     Ok(())
-}
-
-/// A directory that only this user can read.
-pub(crate) fn make_private_folder(path: &Path) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Writes a file that only this user can read, whole or not at all.

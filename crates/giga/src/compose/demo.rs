@@ -14,7 +14,7 @@ use protocol::{JobDetail, ProductSettings, SubmitRequest, SubmitResponse};
 use tokio_util::sync::CancellationToken;
 
 use super::board::ProgressDisplay;
-use super::coordinator::{CoordinatorProcess, make_private_folder};
+use super::coordinator::CoordinatorProcess;
 use super::signals;
 use super::tally::DemoSummary;
 use super::workers::{CurrentCoordinator, FactoryProcess, LocalApi};
@@ -108,7 +108,8 @@ struct DemoFiles {
 impl DemoFiles {
     fn set(args: &UpArgs) -> anyhow::Result<Self> {
         let root = std::env::temp_dir().join(format!("giga-demo-{}", std::process::id()));
-        make_private_folder(&root).with_context(|| format!("cannot make the demo's folder {}", root.display()))?;
+        store::create_private_directory(&root)
+            .with_context(|| format!("cannot make the demo's folder {}", root.display()))?;
         let repo = root.join("house.git");
         make_repository(&root, &repo)?;
         let file = root.join("giga.toml");

@@ -4,23 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Backup, BackupSummary, Clock, Generation, StoreError};
+use domain::{BackupSummary, Clock, Generation, StoreError};
 use protocol::RestoreSummary;
 use server::{BackupService, BackupServiceError};
 use store::{
-    BackupError, DirectoryLogs, RestoreOutcome, inspect_backup, pack_evidence, stage_restore, unpack_evidence,
+    BackupError, DirectoryLogs, RestoreOutcome, StoreLifecycle, create_private_directory, inspect_backup,
+    pack_evidence, unpack_evidence,
 };
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::coordinator::make_private_folder;
-use super::stores::{self, Adapter};
-
 /// Copies of one open store. Putting one back ends with a restart of the coordinator on it.
 pub(super) struct StoreBackupService {
-    store: Adapter,
+    store: Arc<dyn StoreLifecycle>,
     logs: DirectoryLogs,
-    database: PathBuf,
     folder: PathBuf,
     generation: Generation,
     clock: Arc<dyn Clock>,
@@ -32,9 +29,9 @@ pub(super) struct StoreBackupService {
 impl StoreBackupService {
     /// The vault of an open store; `restart` is cancelled when there is another store to start with.
     pub(super) fn open(
-        store: Adapter,
+        store: Arc<dyn StoreLifecycle>,
         logs: DirectoryLogs,
-        database: PathBuf,
+        database: &Path,
         generation: Generation,
         clock: Arc<dyn Clock>,
         restart: CancellationToken,
@@ -43,9 +40,9 @@ impl StoreBackupService {
         // Partial copies of a dead process are useless.
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => make_private_folder(&folder)?,
+            _ => create_private_directory(&folder)?,
         }
-        Ok(Self { store, logs, database, folder, generation, clock, restart, turn: Mutex::default() })
+        Ok(Self { store, logs, folder, generation, clock, restart, turn: Mutex::default() })
     }
 }
 
@@ -57,11 +54,7 @@ impl BackupService for StoreBackupService {
 
     async fn back_up(&self, to: &Path) -> Result<BackupSummary, BackupServiceError> {
         let _turn = self.turn.try_lock().map_err(|_| BackupServiceError::Busy)?;
-        let taken = match &self.store {
-            Adapter::Sqlite(store) => store.back_up(to, self.clock.now()).await,
-            Adapter::Postgres(store) => store.back_up(to, self.clock.now()).await,
-        };
-        taken.map_err(BackupServiceError::Store)?;
+        self.store.back_up(to, self.clock.now()).await.map_err(BackupServiceError::Store)?;
         let (backup, logs) = (to.to_owned(), self.logs.clone());
         off_thread(move || pack_evidence(&backup, &logs)).await.map_err(refused)
     }
@@ -89,13 +82,7 @@ impl StoreBackupService {
             unpack_evidence(&backup, &logs)
         });
         let unpacked = unpacking.await?;
-        let replaced = match &self.store {
-            Adapter::Sqlite(_) => self.stage(incoming).await,
-            Adapter::Postgres(store) => {
-                let restored = store.restore(incoming, self.clock.now()).await;
-                stores::forget_record(&self.database, restored)
-            }
-        };
+        let replaced = self.store.restore(incoming, self.generation, self.clock.now()).await;
         // A store that may be in place after all needs the evidence of its runs.
         if let Err(error) = &replaced
             && !matches!(error, BackupError::Unknown(_))
@@ -107,13 +94,6 @@ impl StoreBackupService {
             taking_back.await?;
         }
         replaced
-    }
-
-    /// Makes the file the one that the next start finds.
-    async fn stage(&self, incoming: &Path) -> Result<RestoreOutcome, BackupError> {
-        let (incoming, database) = (incoming.to_owned(), self.database.clone());
-        let (generation, now) = (self.generation, self.clock.now());
-        off_thread(move || stage_restore(&incoming, &database, Some(generation), now)).await
     }
 }
 
@@ -142,9 +122,9 @@ fn refused(error: BackupError) -> BackupServiceError {
 mod tests {
     use std::fs;
 
-    use clock::SystemClock;
+    use clock::{SystemClock, SystemEntropy};
     use domain::{Epoch, JobId, LogStore};
-    use store::{Options, SqliteStore};
+    use store::{StorePlace, StoreUrl};
     use tempfile::TempDir;
 
     use super::*;
@@ -157,10 +137,11 @@ mod tests {
     async fn with_backup() -> (TempDir, StoreBackupService, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         let (database, logs) = (home.path().join("data/fleet.db"), home.path().join("data/logs"));
-        let store = Adapter::Sqlite(Arc::new(SqliteStore::open(&database, Options::default()).unwrap()));
         let (kept, clock) = (DirectoryLogs::new(&logs, 1_000), Arc::new(SystemClock::new()));
+        let place = StorePlace::of(database.clone());
+        let store = StoreUrl::sqlite().open(place, clock.clone(), &SystemEntropy).await.unwrap().lifecycle;
         let restart = CancellationToken::new();
-        let vault = StoreBackupService::open(store, kept, database, Generation::default(), clock, restart).unwrap();
+        let vault = StoreBackupService::open(store, kept, &database, Generation::default(), clock, restart).unwrap();
         vault.logs.keep_evidence(job(), Epoch(1), br#"{"diff":"+the change"}"#).await.unwrap();
         let backup = home.path().join("backup.db");
         assert_eq!(vault.back_up(&backup).await.unwrap().evidence, 1);
@@ -196,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn a_restore_that_fails_in_its_last_step_has_changed_nothing_and_can_be_done_again() {
         let (_home, vault, backup) = with_backup().await;
-        let in_the_way = vault.database.with_file_name("fleet.db.restoring");
+        let in_the_way = vault.folder.with_file_name("fleet.db.restoring");
         fs::create_dir_all(in_the_way.join("something")).unwrap();
         let again = backup.with_file_name("again");
         fs::copy(&backup, &again).unwrap();

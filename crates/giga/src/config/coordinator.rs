@@ -141,7 +141,7 @@ impl CoordinatorConfig {
             .file(file.disk_free_min_mib);
         let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
         Ok(Self {
-            store: resolver.setting(store, || StoreChoice::Sqlite)?,
+            store: resolver.setting(store, StoreChoice::default)?,
             listen: resolver.setting(listen, || LISTEN)?,
             tls_cert: resolver.optional(cert)?,
             tls_key: resolver.optional(key)?,

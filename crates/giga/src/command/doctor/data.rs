@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::config::{Config, StoreChoice};
+use crate::config::Config;
 
 use super::check::{Check, Verdict};
 
@@ -29,13 +29,13 @@ const HEADER_LEN: usize = 100;
 pub(super) fn examine(config: &Config) -> Vec<Check> {
     let folder = config.data.path();
     let mut checks = vec![permissions(folder), room(folder)];
-    if config.coordinator.store.value == StoreChoice::Sqlite {
-        let header = database(&config.data.database());
+    if let Some(file) = config.coordinator.store.value.file(&config.data.database()) {
+        let header = database(&file);
         let is_sound = header.verdict == Verdict::Ok;
         checks.push(header);
-        checks.extend(record(&store::record_path(&config.data.database())));
+        checks.extend(record(&store::record_path(&file)));
         if is_sound {
-            checks.extend(integrity(&config.data.database()));
+            checks.extend(integrity(&file));
         }
     }
     checks.extend(secret(&config.data.admin_token()));

@@ -6,21 +6,20 @@ use clock::SystemClock;
 use domain::{Clock, ProductId};
 use serde::Serialize;
 
-use crate::cli::BenchMemoryArgs;
-use crate::command::Context;
-use crate::failure::Failure;
-use crate::output::Table;
-
-use super::process;
-use super::seed::{SeedStage, seed};
-use super::statistics::{Samples, millis, rounded};
-use super::target::{BenchSite, BenchTarget, ScratchStore};
+use crate::process;
+use crate::seed::{SeedStage, seed};
+use crate::statistics::{Samples, millis, rounded};
+use crate::target::{BenchSite, BenchTarget, ScratchStore};
+use crate::{Error, MemoryOptions, Progress};
 
 /// Starts of which the median counts.
 const STARTS: u32 = 3;
 
 /// How long a coordinator is left alone before its memory is read.
 const SETTLE: Duration = Duration::from_secs(3);
+
+/// The headings of the table.
+const HEADINGS: &[&str] = &["STORED", "OPEN", "START ms", "RESIDENT MB"];
 
 #[derive(Serialize)]
 struct Report {
@@ -44,16 +43,20 @@ struct Row {
 }
 
 /// Measures coordinators of our own: another one cannot be stopped and started.
-pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchMemoryArgs) -> Result<(), Failure> {
+pub(crate) async fn run(
+    progress: Progress<'_>,
+    site: &BenchSite,
+    args: &MemoryOptions,
+) -> Result<crate::Report, Error> {
     let mut plot = site.plot("memory").await?;
     let product = ProductId::default_product();
     let (stored, mut open) = (args.stored, 0);
-    context.out.note(&format!("storing {stored} jobs that are over"));
-    write(context, &plot, &product, (0, stored), SeedStage::Over).await?;
+    progress.note(&format!("storing {stored} jobs that are over"));
+    write(progress, &plot, &product, (0, stored), SeedStage::Over).await?;
     let mut rows = Vec::new();
     for wanted in [args.open, args.resident.max(args.open)] {
-        context.out.note(&format!("storing {} jobs that wait", wanted - open));
-        write(context, &plot, &product, (stored + open, wanted - open), SeedStage::Open).await?;
+        progress.note(&format!("storing {} jobs that wait", wanted - open));
+        write(progress, &plot, &product, (stored + open, wanted - open), SeedStage::Open).await?;
         open = wanted;
         let (row, back) = measure(plot, stored, open).await?;
         plot = back;
@@ -69,35 +72,32 @@ pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchMem
         start_open: first.open,
         rows,
     };
-    if context.out.is_json() {
-        return context.out.document(&report);
-    }
-    let mut table = Table::new(&["STORED", "OPEN", "START ms", "RESIDENT MB"], "STORED");
+    let mut table: Vec<Vec<String>> = Vec::new();
     for row in &report.rows {
-        table.row(vec![
-            row.stored.to_string().into(),
-            row.open.to_string().into(),
-            format!("{:.0}", row.start_ms).into(),
-            format!("{:.0}", row.rss_mb).into(),
+        table.push(vec![
+            row.stored.to_string(),
+            row.open.to_string(),
+            format!("{:.0}", row.start_ms),
+            format!("{:.0}", row.rss_mb),
         ]);
     }
-    context.out.whole_table(&table)
+    crate::Report::new(&report, HEADINGS, table)
 }
 
 async fn write(
-    context: &Context<'_>,
+    progress: Progress<'_>,
     plot: &ScratchStore,
     product: &ProductId,
     (from, count): (u64, u64),
     fate: SeedStage,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let store = plot.open_store().await?;
-    seed(context, &store.jobs, product, from, count, fate).await?;
-    store.close().await.map_err(|error| Failure::failed(error.to_string()))
+    seed(progress, &store.jobs, product, from, count, fate).await?;
+    store.lifecycle.close().await.map_err(|error| Error::failed(error.to_string()))
 }
 
 /// Starts a coordinator on the plot, several times; its memory is read after the last.
-async fn measure(mut plot: ScratchStore, stored: u64, open: u64) -> Result<(Row, ScratchStore), Failure> {
+async fn measure(mut plot: ScratchStore, stored: u64, open: u64) -> Result<(Row, ScratchStore), Error> {
     let clock = SystemClock::new();
     let (mut starts, mut rss_mb) = (Samples::default(), 0.0);
     for n in 1..=STARTS {
@@ -108,10 +108,9 @@ async fn measure(mut plot: ScratchStore, stored: u64, open: u64) -> Result<(Row,
         if n == STARTS {
             clock.sleep(SETTLE).await;
             let resident = ground.pid().and_then(process::resident_mb);
-            rss_mb =
-                resident.ok_or_else(|| Failure::failed("this system does not say how much memory a process has"))?;
+            rss_mb = resident.ok_or_else(|| Error::failed("this system does not say how much memory a process has"))?;
         }
-        plot = ground.stop().await?.ok_or_else(|| Failure::failed("the coordinator is not ours"))?;
+        plot = ground.stop().await?.ok_or_else(|| Error::failed("the coordinator is not ours"))?;
     }
     let row = Row { stored, open, rss_mb: rounded(rss_mb, 1), start_ms: millis(starts.median()) };
     Ok((row, plot))

@@ -13,9 +13,8 @@ use protocol::{
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::failure::Failure;
-
-use super::fake_worker::{FakeWorker, completed, started};
+use crate::Error;
+use crate::fake_worker::{FakeWorker, completed, started};
 
 /// A manifest of this many bytes is what a short job looks like.
 const BODY_LEN: usize = 1_024;
@@ -34,17 +33,17 @@ static TAG: LazyLock<String> = LazyLock::new(|| {
 
 /// What the factories of this benchmark offer and no other does: a fleet that is in use gets none of its jobs, nor does
 /// another benchmark.
-pub(super) fn only_here() -> String {
+pub(crate) fn only_here() -> String {
     format!("{ONLY_THERE}{}", *TAG)
 }
 
 /// Whether a job that needs this is for the factories of another benchmark.
-pub(super) fn is_only_elsewhere(capability: &Capability) -> bool {
+pub(crate) fn is_only_elsewhere(capability: &Capability) -> bool {
     capability.as_str().strip_prefix(ONLY_THERE).is_some_and(|tag| tag != *TAG)
 }
 
 /// A manifest of one kilobyte for the benchmarks' product.
-pub(super) fn manifest(product: &ProductId, n: u64) -> String {
+pub(crate) fn manifest(product: &ProductId, n: u64) -> String {
     let mut text = format!(
         "---\ntitle: Job {n} of a benchmark\nproduct: {product}\nengine: command\ncapabilities: [\"{}\"]\n---\n\n",
         only_here()
@@ -57,17 +56,12 @@ pub(super) fn manifest(product: &ProductId, n: u64) -> String {
 }
 
 /// A submit of such a manifest.
-pub(super) fn submit(product: &ProductId, n: u64) -> SubmitRequest {
+pub(crate) fn submit(product: &ProductId, n: u64) -> SubmitRequest {
     SubmitRequest { body_md: manifest(product, n), ..SubmitRequest::default() }
 }
 
 /// Submits `count` jobs by `callers` at once, one per request.
-pub(super) async fn submit_singly(
-    client: &Client,
-    product: &ProductId,
-    count: u64,
-    callers: u64,
-) -> Result<(), Failure> {
+pub(crate) async fn submit_singly(client: &Client, product: &ProductId, count: u64, callers: u64) -> Result<(), Error> {
     let (client, product) = (client.clone(), product.clone());
     share(count, callers, 1, move |numbers| {
         let (client, request) = (client.clone(), submit(&product, numbers.start));
@@ -80,20 +74,20 @@ pub(super) async fn submit_singly(
 }
 
 /// Submits `count` jobs by `callers` at once, `batch` per request.
-pub(super) async fn submit_in_batches(
+pub(crate) async fn submit_in_batches(
     client: &Client,
     product: &ProductId,
     count: u64,
     callers: u64,
     batch: u64,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let (client, product) = (client.clone(), product.clone());
     share(count, callers, batch, move |numbers| {
         let (client, request) = (client.clone(), BatchRequest { jobs: numbers.map(|n| submit(&product, n)).collect() });
         async move {
             let answer: BatchResponse = client.post("/jobs/batch", &request).await?;
             match answer.outcomes.into_iter().find_map(|outcome| outcome.problem) {
-                Some(problem) => Err(Failure::failed(format!("a job of a batch was refused: {problem}"))),
+                Some(problem) => Err(Error::failed(format!("a job of a batch was refused: {problem}"))),
                 None => Ok(()),
             }
         }
@@ -102,10 +96,10 @@ pub(super) async fn submit_in_batches(
 }
 
 /// Hands out the numbers below `count`, `step` at a time, to `callers` at once.
-async fn share<C, F>(count: u64, callers: u64, step: u64, call: C) -> Result<(), Failure>
+async fn share<C, F>(count: u64, callers: u64, step: u64, call: C) -> Result<(), Error>
 where
     C: Fn(Range<u64>) -> F + Clone + Send + 'static,
-    F: Future<Output = Result<(), Failure>> + Send,
+    F: Future<Output = Result<(), Error>> + Send,
 {
     let next = Arc::new(AtomicU64::new(0));
     let mut tasks = JoinSet::new();
@@ -124,15 +118,15 @@ where
     all(tasks).await
 }
 
-async fn all(mut tasks: JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
+async fn all(mut tasks: JoinSet<Result<(), Error>>) -> Result<(), Error> {
     while let Some(done) = tasks.join_next().await {
-        done.map_err(|error| Failure::failed(error.to_string()))??;
+        done.map_err(|error| Error::failed(error.to_string()))??;
     }
     Ok(())
 }
 
 /// Takes every offer of a factory and lives it to the end, one operation per request; ends with the stream.
-pub(super) async fn live_singly(hand: FakeWorker) -> Result<(), Failure> {
+pub(crate) async fn live_singly(hand: FakeWorker) -> Result<(), Error> {
     live_each(hand, |hand, message| async move {
         let AcceptResponse { lease_epoch, assignment, .. } = hand.accept(&message).await?;
         hand.start(assignment.job_id, lease_epoch).await?;
@@ -143,30 +137,30 @@ pub(super) async fn live_singly(hand: FakeWorker) -> Result<(), Failure> {
 }
 
 /// Does `live` with every offer of a factory, side by side, until the stream ends or one of them fails.
-pub(super) async fn live_each<L, F>(hand: FakeWorker, live: L) -> Result<(), Failure>
+pub(crate) async fn live_each<L, F>(hand: FakeWorker, live: L) -> Result<(), Error>
 where
     L: Fn(FakeWorker, Message) -> F,
-    F: Future<Output = Result<(), Failure>> + Send + 'static,
+    F: Future<Output = Result<(), Error>> + Send + 'static,
 {
     let mut inbox = hand.inbox().await?;
-    let mut lives: JoinSet<Result<(), Failure>> = JoinSet::new();
+    let mut lives: JoinSet<Result<(), Error>> = JoinSet::new();
     loop {
         tokio::select! {
             message = inbox.next() => match message? {
                 Some(message) => drop(lives.spawn(live(hand.clone(), message))),
                 None => return all(lives).await,
             },
-            Some(done) = lives.join_next() => done.map_err(|error| Failure::failed(error.to_string()))??,
+            Some(done) = lives.join_next() => done.map_err(|error| Error::failed(error.to_string()))??,
         }
     }
 }
 
 /// Accepts every offer of a factory and runs the job to its end; reports that are due at one time go in one request.
-pub(super) async fn live_in_batches(hand: FakeWorker) -> Result<(), Failure> {
+pub(crate) async fn live_in_batches(hand: FakeWorker) -> Result<(), Error> {
     let mut inbox = hand.inbox().await?;
     let (said, mut to_say) = mpsc::unbounded_channel::<WorkOperation>();
     let (offers, speaker) = (said.clone(), hand.clone());
-    let mut tasks: JoinSet<Result<(), Failure>> = JoinSet::new();
+    let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
     tasks.spawn(async move {
         let mut operations = Vec::with_capacity(OPERATIONS_MAX);
         while to_say.recv_many(&mut operations, OPERATIONS_MAX).await > 0 {
@@ -187,7 +181,7 @@ pub(super) async fn live_in_batches(hand: FakeWorker) -> Result<(), Failure> {
                 Some(message) => drop(offers.send(WorkOperation::Accept { request: hand.accept_of(&message) })),
                 None => return Ok(()),
             },
-            Some(ended) = tasks.join_next() => return ended.map_err(|error| Failure::failed(error.to_string()))?,
+            Some(ended) = tasks.join_next() => return ended.map_err(|error| Error::failed(error.to_string()))?,
         }
     }
 }
@@ -209,7 +203,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
 }
 
 /// What follows an answer.
-fn next_step(job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation>, Failure> {
+fn next_step(job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation>, Error> {
     Ok(match outcome {
         WorkOutcome::Accepted(accepted) => {
             Some(WorkOperation::Start { job_id, request: started(accepted.lease_epoch)? })
@@ -217,7 +211,7 @@ fn next_step(job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation
         WorkOutcome::Stage(answer) => Some(WorkOperation::Complete { job_id, request: completed(answer.lease_epoch) }),
         WorkOutcome::Completed(_) | WorkOutcome::Failed(_) | WorkOutcome::Quota(_) => None,
         WorkOutcome::Problem(problem) => {
-            return Err(Failure::failed(format!("job {job_id} was refused: {problem}")));
+            return Err(Error::failed(format!("job {job_id} was refused: {problem}")));
         }
     })
 }

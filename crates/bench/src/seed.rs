@@ -9,10 +9,8 @@ use domain::{
     Strictness, Submission, Timestamp,
 };
 
-use crate::command::Context;
-use crate::failure::Failure;
-
-use super::workload;
+use crate::workload;
+use crate::{Error, Progress};
 
 /// Jobs of one commit, and commits on their way at one time.
 const CHUNK: u64 = 1_000;
@@ -22,7 +20,7 @@ const NOTE_EVERY: u64 = 200_000;
 
 /// What becomes of the jobs that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SeedStage {
+pub(crate) enum SeedStage {
     /// They are over: submitted and cancelled.
     Over,
     /// They wait for a factory.
@@ -30,21 +28,21 @@ pub(super) enum SeedStage {
 }
 
 /// Writes `count` jobs of one product, numbered from `from` on.
-pub(super) async fn seed(
-    context: &Context<'_>,
+pub(crate) async fn seed(
+    progress: Progress<'_>,
     store: &Arc<dyn JobStore>,
     product: &ProductId,
     from: u64,
     count: u64,
     fate: SeedStage,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let clock = SystemClock::new();
     let entropy: Arc<dyn Entropy> = Arc::new(SystemEntropy);
     let mut done = 0;
     while done < count {
         let size = CHUNK.min(count - done);
         let now = clock.now();
-        let units: Result<Vec<_>, Failure> = (0..size)
+        let units: Result<Vec<_>, Error> = (0..size)
             .map(|n| {
                 let body = workload::manifest(product, from + done + n);
                 let job = job(product, &body, JobId::new(now, entropy.bytes()), now, fate)?;
@@ -52,19 +50,19 @@ pub(super) async fn seed(
             })
             .collect();
         for outcome in store.commit(units?).await {
-            outcome.map_err(|error| Failure::failed(format!("a job could not be stored: {error}")))?;
+            outcome.map_err(|error| Error::failed(format!("a job could not be stored: {error}")))?;
         }
         done += size;
         if done % NOTE_EVERY == 0 {
-            context.out.note(&format!("stored {done} of {count} jobs"));
+            progress.note(&format!("stored {done} of {count} jobs"));
         }
     }
     Ok(())
 }
 
-fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: SeedStage) -> Result<Job, Failure> {
+fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: SeedStage) -> Result<Job, Error> {
     let manifest = Manifest::parse(body, Strictness::Strict)
-        .map_err(|findings| Failure::failed(format!("the sample manifest is refused: {findings:?}")))?;
+        .map_err(|findings| Error::failed(format!("the sample manifest is refused: {findings:?}")))?;
     let submission = Submission {
         id,
         product: product.clone(),
@@ -80,13 +78,13 @@ fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: SeedStag
         SeedStage::Open => Ok(job),
         SeedStage::Over => {
             let cancelled = StageEvent::Cancelled { message: None };
-            job.apply(cancelled, at, Actor::Coordinator).map_err(|refusal| Failure::failed(refusal.to_string()))
+            job.apply(cancelled, at, Actor::Coordinator).map_err(|refusal| Error::failed(refusal.to_string()))
         }
     }
 }
 
 /// How long something took.
-pub(super) async fn timed<T>(clock: &dyn Clock, work: impl Future<Output = T>) -> (T, Duration) {
+pub(crate) async fn timed<T>(clock: &dyn Clock, work: impl Future<Output = T>) -> (T, Duration) {
     let started = clock.monotonic();
     let value = work.await;
     (value, clock.monotonic().saturating_sub(started))

@@ -7,17 +7,13 @@ use domain::{Epoch, JobId, Message, Mode, ProductId};
 use protocol::{JobList, SubmitResponse};
 use serde::Serialize;
 
-use crate::cli::BenchDepthArgs;
-use crate::command::Context;
-use crate::failure::Failure;
-use crate::output::Table;
-
-use super::cleanup::PRODUCT;
-use super::fake_worker::{FakeWorker, Inbox};
-use super::seed::{SeedStage, seed, timed};
-use super::statistics::{Samples, millis, rounded};
-use super::target::{BenchSite, BenchTarget};
-use super::workload;
+use crate::cleanup::PRODUCT;
+use crate::fake_worker::{FakeWorker, Inbox};
+use crate::seed::{SeedStage, seed, timed};
+use crate::statistics::{Samples, millis, rounded};
+use crate::target::{BenchSite, BenchTarget};
+use crate::workload;
+use crate::{DepthOptions, Error, Progress};
 
 /// The store that the large one is compared with.
 const SHALLOW: u64 = 1_000;
@@ -25,6 +21,9 @@ const SHALLOW: u64 = 1_000;
 /// Both stores are measured in turns, so that a noisy moment is one for both.
 const ROUNDS: u64 = 30;
 const PER_ROUND: u64 = 10;
+
+/// The headings of the table.
+const HEADINGS: &[&str] = &["STORED", "SUBMIT ms", "DISPATCH ms", "CLAIM ms", "LIST ms"];
 
 #[derive(Serialize)]
 struct Report {
@@ -47,10 +46,10 @@ struct Medians {
 }
 
 /// Compares two coordinators of our own: stores of a known depth.
-pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchDepthArgs) -> Result<(), Failure> {
-    let mut shallow = MeasuredCoordinator::open(context, site, "shallow", SHALLOW).await?;
-    let mut deep = MeasuredCoordinator::open(context, site, "deep", args.stored).await?;
-    context.out.note(&format!("measuring both in turns, {} times each operation", ROUNDS * PER_ROUND));
+pub(crate) async fn run(progress: Progress<'_>, site: &BenchSite, args: &DepthOptions) -> Result<crate::Report, Error> {
+    let mut shallow = MeasuredCoordinator::open(progress, site, "shallow", SHALLOW).await?;
+    let mut deep = MeasuredCoordinator::open(progress, site, "deep", args.stored).await?;
+    progress.note(&format!("measuring both in turns, {} times each operation", ROUNDS * PER_ROUND));
     for round in 0..=ROUNDS {
         // The first one has colder caches: they alternate in the order too.
         let sides = if round % 2 == 0 { [&mut shallow, &mut deep] } else { [&mut deep, &mut shallow] };
@@ -74,20 +73,17 @@ pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchDep
         shallow_ms,
         deep_ms,
     };
-    if context.out.is_json() {
-        return context.out.document(&report);
-    }
-    let mut table = Table::new(&["STORED", "SUBMIT ms", "DISPATCH ms", "CLAIM ms", "LIST ms"], "STORED");
+    let mut table: Vec<Vec<String>> = Vec::new();
     let mut row = |name: String, medians: [f64; 4]| {
-        let figures = medians.iter().map(|figure| format!("{figure:.3}").into());
-        table.row(std::iter::once(name.into()).chain(figures).collect());
+        let figures = medians.iter().map(|figure| format!("{figure:.3}"));
+        table.push(std::iter::once(name).chain(figures).collect());
     };
     let figures = |medians: &Medians| [medians.submit, medians.dispatch, medians.claim, medians.list];
     row(SHALLOW.to_string(), figures(&shallow_ms));
     row(args.stored.to_string(), figures(&deep_ms));
     let ratios = [report.submit_ratio, report.dispatch_ratio, report.claim_ratio, report.list_ratio];
     row("ratio".to_owned(), ratios);
-    context.out.whole_table(&table)
+    crate::Report::new(&report, HEADINGS, table)
 }
 
 /// One of the two coordinators.
@@ -109,13 +105,13 @@ struct DepthSamples {
 }
 
 impl MeasuredCoordinator {
-    async fn open(context: &Context<'_>, site: &BenchSite, name: &str, stored: u64) -> Result<Self, Failure> {
+    async fn open(progress: Progress<'_>, site: &BenchSite, name: &str, stored: u64) -> Result<Self, Error> {
         let plot = site.plot(name).await?;
-        let product: ProductId = PRODUCT.parse().map_err(|error| Failure::failed(format!("{error}")))?;
-        context.out.note(&format!("storing {stored} jobs"));
+        let product: ProductId = PRODUCT.parse().map_err(|error| Error::failed(format!("{error}")))?;
+        progress.note(&format!("storing {stored} jobs"));
         let store = plot.open_store().await?;
-        seed(context, &store.jobs, &product, 0, stored, SeedStage::Over).await?;
-        store.close().await.map_err(|error| Failure::failed(error.to_string()))?;
+        seed(progress, &store.jobs, &product, 0, stored, SeedStage::Over).await?;
+        store.lifecycle.close().await.map_err(|error| Error::failed(error.to_string()))?;
         let ground = BenchTarget::start(plot).await?;
         let product = ground.product().await?;
         let hand = ground.hire(&product, 0, 1).await?;
@@ -123,7 +119,7 @@ impl MeasuredCoordinator {
         Ok(Self { ground, product, hand, inbox, jobs: 0, taken: DepthSamples::default() })
     }
 
-    async fn measure(&mut self) -> Result<(), Failure> {
+    async fn measure(&mut self) -> Result<(), Error> {
         self.hand.beat().await?;
         self.switch(Mode::Push).await?;
         // One more than there are seats: the last one waits, and the dispatcher gives it the first seat that comes free.
@@ -145,7 +141,7 @@ impl MeasuredCoordinator {
             let (claimed, took) = timed(self.ground.clock.as_ref(), self.hand.claim(1)).await;
             self.taken.claim.add(took);
             let Some(granted) = claimed?.granted.pop() else {
-                return Err(Failure::failed(format!("job {} was not granted to the claim", job.job.id)));
+                return Err(Error::failed(format!("job {} was not granted to the claim", job.job.id)));
             };
             let epoch = granted.accepted.lease_epoch;
             self.hand.start(job.job.id, epoch).await?;
@@ -159,28 +155,28 @@ impl MeasuredCoordinator {
         Ok(())
     }
 
-    async fn start(&self, message: &Message) -> Result<(JobId, Epoch), Failure> {
+    async fn start(&self, message: &Message) -> Result<(JobId, Epoch), Error> {
         let accepted = self.hand.accept(message).await?;
         self.hand.start(message.job_id, accepted.lease_epoch).await?;
         Ok((message.job_id, accepted.lease_epoch))
     }
 
     /// Frees the seat and waits for the offer that fills it.
-    async fn complete_and_wait(&mut self, (job, epoch): (JobId, Epoch)) -> Result<Message, Failure> {
+    async fn complete_and_wait(&mut self, (job, epoch): (JobId, Epoch)) -> Result<Message, Error> {
         self.hand.complete(job, epoch).await?;
         self.offer().await
     }
 
-    async fn offer(&mut self) -> Result<Message, Failure> {
-        self.inbox.next().await?.ok_or_else(|| Failure::failed("the stream of offers ended"))
+    async fn offer(&mut self) -> Result<Message, Error> {
+        self.inbox.next().await?.ok_or_else(|| Error::failed("the stream of offers ended"))
     }
 
-    async fn switch(&self, mode: Mode) -> Result<(), Failure> {
+    async fn switch(&self, mode: Mode) -> Result<(), Error> {
         self.ground.admin().set_mode(Some(&self.product), Some(mode)).await?;
         Ok(())
     }
 
-    async fn submit(&mut self) -> Result<(SubmitResponse, Duration), Failure> {
+    async fn submit(&mut self) -> Result<(SubmitResponse, Duration), Error> {
         self.jobs += 1;
         let request = workload::submit(&self.product, self.jobs);
         let posting = self.ground.admin().post("/jobs", &request);
@@ -189,16 +185,16 @@ impl MeasuredCoordinator {
     }
 
     /// The newest jobs, the page after them, and the newest of one stage.
-    async fn list(&self) -> Result<(), Failure> {
+    async fn list(&self) -> Result<(), Error> {
         let admin = self.ground.admin();
         let first: JobList = admin.get("/jobs?limit=50").await?;
-        let next = first.next.ok_or_else(|| Failure::failed("a list of many jobs has one page only"))?;
+        let next = first.next.ok_or_else(|| Error::failed("a list of many jobs has one page only"))?;
         let _: JobList = admin.get(&format!("/jobs?limit=50&cursor={next}")).await?;
         let _: JobList = admin.get("/jobs?limit=50&stage=failed").await?;
         Ok(())
     }
 
-    async fn end(self) -> Result<Medians, Failure> {
+    async fn end(self) -> Result<Medians, Error> {
         let taken = &self.taken;
         let medians = Medians {
             submit: millis(taken.submit.median()),

@@ -14,12 +14,11 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::failure::Failure;
-
-use super::workload::is_only_elsewhere;
+use crate::Error;
+use crate::workload::is_only_elsewhere;
 
 /// The name of the benchmarks' product, unless a product of this name exists.
-pub(super) const PRODUCT: &str = "bench";
+pub(crate) const PRODUCT: &str = "bench";
 
 /// The repository that only the product of benchmarks owns: a coordinator lets no second product have it.
 const MARK: &str = "giga-bench";
@@ -43,7 +42,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 const OPEN: &str = "queued,blocked,assigned,building,review,testing";
 
 /// One benchmark's stay.
-pub(super) struct Cleanup {
+pub(crate) struct Cleanup {
     admin: Client,
     /// The prefix of its factories' names, which no other factory has.
     prefix: String,
@@ -61,7 +60,7 @@ struct PriorProduct {
 }
 
 impl Cleanup {
-    pub(super) fn new(admin: Client) -> Self {
+    pub(crate) fn new(admin: Client) -> Self {
         let entropy: &dyn Entropy = &SystemEntropy;
         let tag = u32::from_be_bytes(entropy.bytes());
         Self {
@@ -73,17 +72,17 @@ impl Cleanup {
     }
 
     /// A client that may do everything.
-    pub(super) fn admin(&self) -> &Client {
+    pub(crate) fn admin(&self) -> &Client {
         &self.admin
     }
 
     /// The name of a factory.
-    pub(super) fn factory(&self, n: usize) -> Result<FactoryId, Failure> {
+    pub(crate) fn factory(&self, n: usize) -> Result<FactoryId, Error> {
         named(&format!("{}{n}", self.prefix))
     }
 
     /// The benchmarks' own product, which ships finished jobs automatically. No other product is changed.
-    pub(super) async fn product(&self) -> Result<ProductId, Failure> {
+    pub(crate) async fn product(&self) -> Result<ProductId, Error> {
         let mark: RepoName = named(MARK)?;
         let products: ProductList = self.admin.get("/products").await?;
         let before = products.items.iter().find(|product| product.repos.contains(&mark)).cloned();
@@ -102,14 +101,14 @@ impl Cleanup {
     }
 
     /// Takes back everything that was put there, in bounded time. Once that is done, there is nothing more to do.
-    pub(super) async fn leave(&self) -> Result<(), Failure> {
+    pub(crate) async fn leave(&self) -> Result<(), Error> {
         let Some(found) = self.product.lock().clone() else { return Ok(()) };
         let mut last = None;
         let leaving = async {
             loop {
                 match self.clear(&found).await {
                     Ok(()) => return Ok(()),
-                    Err(error) if error.is_final() => return Err(Failure::from(error)),
+                    Err(error) if error.is_final() => return Err(Error::from(error)),
                     // One that starts again is waited for.
                     Err(error) => last = Some(error),
                 }
@@ -123,7 +122,7 @@ impl Cleanup {
                 let (base, prefix, id) = (self.admin.base(), &self.prefix, &found.id);
                 let left = format!("not everything of the benchmark could be removed from {base}: {why}");
                 let hint = format!("what is left are factories {prefix}…, and jobs of product {id}");
-                return Err(Failure::failed(left).hint(hint));
+                return Err(Error::failed(left).hint(hint));
             }
         }
         *self.product.lock() = None;
@@ -226,14 +225,14 @@ fn is_over(needs: &[Capability], unchanged_for: Duration) -> bool {
     !needs.iter().any(is_only_elsewhere) || unchanged_for > FORGOTTEN_AFTER
 }
 
-fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {
-    text.parse().map_err(|error| Failure::failed(format!("{error}")))
+fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {
+    text.parse().map_err(|error| Error::failed(format!("{error}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::workload::only_here;
+    use crate::workload::only_here;
 
     #[test]
     fn a_job_of_another_benchmark_is_left_alone_until_it_is_forgotten() {

@@ -6,24 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, Endpoint, Trust};
-use clock::SystemClock;
+use clock::{SystemClock, SystemEntropy};
 use domain::{Clock, ProductId, TokenScope};
 use protocol::{CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, Metrics};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
-use store::{PostgresRoom, PostgresUrl};
+use store::{OpenStore, ReservedStore, StorePlace, StoreUrl};
 use tokio::process::{Child, Command};
 
-use crate::cli::{BenchArgs, BenchStore};
-use crate::command::Context;
-use crate::compose::make_private_folder;
-use crate::compose::stores::{self, OpenStore, StorePlace};
-use crate::config::{Origin, StoreChoice, is_loopback};
-use crate::failure::Failure;
-
-use super::cleanup::Cleanup;
-use super::fake_worker::FakeWorker;
-use super::process;
+use crate::Error;
+use crate::cleanup::Cleanup;
+use crate::fake_worker::FakeWorker;
+use crate::options::{Coordinator, StoreOption};
+use crate::process;
+use crate::throwaway_postgres::ThrowawayPostgres;
 
 /// A coordinator that does not start in this time never will.
 const START_MAX: Duration = Duration::from_secs(120);
@@ -38,47 +34,47 @@ const FLEET: &str = "fleet";
 const FOLDER: &str = "bench-";
 
 /// Where benchmarks run.
-pub(super) enum BenchSite {
+pub(crate) enum BenchSite {
     /// On a coordinator that runs already.
     There(Arc<Cleanup>),
     /// On coordinators that are started in this directory, each with a store of its own.
     Here {
+        /// The program of which `serve` is a coordinator.
+        program: PathBuf,
         /// The directory for the data, on the disk that a coordinator of this configuration would use.
         folder: PathBuf,
         /// What they keep their jobs in.
-        store: BenchStore,
+        store: StoreOption,
     },
 }
 
 impl BenchSite {
-    pub(super) fn of(context: &Context<'_>, args: &BenchArgs) -> Result<Self, Failure> {
-        let api = &context.config.client.api;
-        if matches!(api.origin, Origin::Flag(_)) {
-            if !is_loopback(&api.value) {
-                return Err(Failure::usage(format!("{} is not on this machine", api.value))
-                    .hint("a benchmark loads whatever it measures: run it where the coordinator runs"));
+    pub(crate) fn of(coordinator: Coordinator) -> Self {
+        match coordinator {
+            Coordinator::Running(admin) => Self::There(Arc::new(Cleanup::new(admin))),
+            Coordinator::Own { program, data, store } => {
+                clear_leftovers(&data);
+                let folder = data.join(format!("{FOLDER}{}", std::process::id()));
+                Self::Here { program, folder, store }
             }
-            return Ok(Self::There(Arc::new(Cleanup::new(crate::api::connect(&context.config)?))));
         }
-        let data = context.config.data.path();
-        clear_leftovers(data);
-        let folder = data.join(format!("{FOLDER}{}", std::process::id()));
-        Ok(Self::Here { folder, store: args.store.clone() })
     }
 
     /// A directory with an empty store of its own.
-    pub(super) async fn plot(&self, name: &str) -> Result<ScratchStore, Failure> {
+    pub(crate) async fn plot(&self, name: &str) -> Result<ScratchStore, Error> {
         match self {
-            Self::There(_) => Err(Failure::usage("this benchmark starts coordinators of its own: leave --api away")),
-            Self::Here { store: BenchStore::Named { choice: StoreChoice::Postgres(_), .. }, .. } if name != FLEET => {
-                Err(Failure::usage("this benchmark fills stores of its own: say `--store postgres`, which starts one"))
+            Self::There(_) => Err(Error::usage("this benchmark starts coordinators of its own: leave --api away")),
+            Self::Here { store: StoreOption::Named(store), folder, .. }
+                if name != FLEET && store.file(folder).is_none() =>
+            {
+                Err(Error::usage("this benchmark fills stores of its own: say `--store postgres`, which starts one"))
             }
-            Self::Here { folder, store } => ScratchStore::make(&folder.join(name), store).await,
+            Self::Here { program, folder, store } => ScratchStore::make(program, &folder.join(name), store).await,
         }
     }
 
     /// The coordinator to measure, fresh if it is ours.
-    pub(super) async fn open(&self) -> Result<BenchTarget, Failure> {
+    pub(crate) async fn open(&self) -> Result<BenchTarget, Error> {
         match self {
             Self::There(visit) => Ok(BenchTarget::of(Arc::clone(visit), None)),
             Self::Here { .. } => BenchTarget::start(self.plot(FLEET).await?).await,
@@ -86,7 +82,7 @@ impl BenchSite {
     }
 
     /// Removes what a benchmark has created on a coordinator that is not ours, whatever its outcome.
-    pub(super) async fn leave(&self) -> Result<(), Failure> {
+    pub(crate) async fn leave(&self) -> Result<(), Error> {
         match self {
             Self::There(visit) => visit.leave().await,
             Self::Here { .. } => Ok(()),
@@ -116,55 +112,49 @@ fn says_dead(answer: rustix::io::Result<()>) -> bool {
 }
 
 /// A directory and a store for one coordinator. Both are removed at the end; in a database that was named, a schema of our own.
-pub(super) struct ScratchStore {
+pub(crate) struct ScratchStore {
+    program: PathBuf,
     folder: PathBuf,
-    store: StoreChoice,
-    /// The value of `GIGA_STORE`.
-    store_text: String,
+    store: StoreUrl,
     /// Runs for as long as the plot is there.
-    _server: Option<pgserver::Server>,
-    room: Option<PostgresRoom>,
+    _server: Option<ThrowawayPostgres>,
+    room: Option<Box<dyn ReservedStore>>,
 }
 
 impl ScratchStore {
-    async fn make(folder: &Path, store: &BenchStore) -> Result<Self, Failure> {
-        make_private_folder(folder)?;
-        let (store_text, store, server, room) = match store {
-            BenchStore::Named { choice: StoreChoice::Postgres(url), text } => {
-                let room = make_room(url).await?;
-                let text = room.address(text);
-                let choice = text.parse().map_err(|error: String| Failure::failed(error))?;
-                (text, choice, None, Some(room))
-            }
-            BenchStore::Named { text, choice } => (text.clone(), choice.clone(), None, None),
-            BenchStore::ThrowawayPostgres => {
-                let server = pgserver::Server::start_new(pgserver::Flushes::Real)
-                    .map_err(|error| Failure::failed(error.to_string()))?;
-                let url = server.url();
-                let choice = url.parse().map_err(|error: String| Failure::failed(error))?;
-                (url, choice, Some(server), None)
+    async fn make(program: &Path, folder: &Path, store: &StoreOption) -> Result<Self, Error> {
+        store::create_private_directory(folder)?;
+        let (text, server, room) = match store {
+            StoreOption::Named(store) => match reserve(store).await? {
+                Some(room) => (room.address(store.reveal()), None, Some(room)),
+                None => (store.reveal().to_owned(), None, None),
+            },
+            StoreOption::ThrowawayPostgres => {
+                let server = ThrowawayPostgres::start()?;
+                (server.url(), Some(server), None)
             }
         };
-        Ok(Self { folder: folder.to_owned(), store, store_text, _server: server, room })
+        let store = text.parse().map_err(|error: String| Error::failed(error))?;
+        Ok(Self { program: program.to_owned(), folder: folder.to_owned(), store, _server: server, room })
     }
 
     /// The store, while no coordinator runs on it.
-    pub(super) async fn open_store(&self) -> Result<OpenStore, Failure> {
+    pub(crate) async fn open_store(&self) -> Result<OpenStore, Error> {
         let place = StorePlace::of(self.folder.join("fleet.db"));
-        Ok(stores::open(&self.store, place, Arc::new(SystemClock::new())).await?)
+        Ok(self.store.open(place, Arc::new(SystemClock::new()), &SystemEntropy).await?)
     }
 }
 
-/// A schema of our own in a database of this machine: a fleet in that database is not affected.
-async fn make_room(url: &PostgresUrl) -> Result<PostgresRoom, Failure> {
-    if !url.is_here() {
-        return Err(Failure::usage(format!("{url} is not on this machine")).hint(
+/// A part of our own in a store on this machine: the fleets there are not affected.
+async fn reserve(store: &StoreUrl) -> Result<Option<Box<dyn ReservedStore>>, Error> {
+    if !store.is_here() {
+        return Err(Error::usage(format!("{store} is not on this machine")).hint(
             "a benchmark loads whatever it measures: run it where the database runs, or say `--store postgres`",
         ));
     }
-    let clock = Arc::new(SystemClock::new());
     let is_dead = |process: u32| i32::try_from(process).is_ok_and(is_dead);
-    Ok(PostgresRoom::make(url, std::process::id(), is_dead, clock).await.map_err(anyhow::Error::new)?)
+    let reserved = store.reserve(std::process::id(), &is_dead, Arc::new(SystemClock::new())).await;
+    Ok(reserved?)
 }
 
 impl Drop for ScratchStore {
@@ -178,10 +168,10 @@ impl Drop for ScratchStore {
 }
 
 /// A coordinator to measure.
-pub(super) struct BenchTarget {
+pub(crate) struct BenchTarget {
     visit: Arc<Cleanup>,
     server: Option<ServerProcess>,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 struct ServerProcess {
@@ -195,11 +185,11 @@ impl BenchTarget {
     }
 
     /// Starts a coordinator on a plot, with whatever is there.
-    pub(super) async fn start(plot: ScratchStore) -> Result<Self, Failure> {
+    pub(crate) async fn start(plot: ScratchStore) -> Result<Self, Error> {
         let clock = SystemClock::new();
         let folder = plot.folder.as_path();
         let log = std::fs::File::create(folder.join("serve.log"))?;
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(&plot.program);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("GIGA_") {
                 command.env_remove(name);
@@ -211,7 +201,7 @@ impl BenchTarget {
         std::fs::write(&config, "")?;
         command.arg("--until-stdin-closes").arg("--config").arg(config).current_dir(folder);
         // An address may hold a password, which a command line would show to every user of the machine.
-        command.env("GIGA_STORE", &plot.store_text);
+        command.env("GIGA_STORE", plot.store.reveal());
         // The log is written as in production; it is only not read here.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         let mut child = command.spawn()?;
@@ -226,7 +216,7 @@ impl BenchTarget {
             if is_over || clock.monotonic().saturating_sub(started) > START_MAX {
                 let log = std::fs::read_to_string(folder.join("serve.log")).unwrap_or_default();
                 let last: Vec<&str> = log.lines().rev().take(3).collect();
-                return Err(Failure::failed(format!("the coordinator did not start: {}", last.join(" / "))));
+                return Err(Error::failed(format!("the coordinator did not start: {}", last.join(" / "))));
             }
         };
         let token = std::fs::read_to_string(folder.join("admin.token"))?.trim().to_owned();
@@ -235,7 +225,7 @@ impl BenchTarget {
     }
 
     /// Ends the coordinator, if it is ours, and gives its plot back; another one is left as it was.
-    pub(super) async fn stop(self) -> Result<Option<ScratchStore>, Failure> {
+    pub(crate) async fn stop(self) -> Result<Option<ScratchStore>, Error> {
         let Some(mut server) = self.server else {
             self.visit.leave().await?;
             return Ok(None);
@@ -245,13 +235,13 @@ impl BenchTarget {
             server.child.kill().await?;
         }
         if let Some(room) = server.plot.room.take() {
-            room.remove().await.map_err(anyhow::Error::new)?;
+            room.remove().await?;
         }
         Ok(Some(server.plot))
     }
 
     /// Waits until the coordinator reports that it is ready.
-    pub(super) async fn is_ready(&self) -> Result<(), Failure> {
+    pub(crate) async fn is_ready(&self) -> Result<(), Error> {
         let started = self.clock.monotonic();
         while let Err(error) = self.admin().get::<serde_json::Value>("/readyz").await {
             if self.clock.monotonic().saturating_sub(started) > START_MAX {
@@ -263,27 +253,27 @@ impl BenchTarget {
     }
 
     /// A client that may do everything.
-    pub(super) fn admin(&self) -> &Client {
+    pub(crate) fn admin(&self) -> &Client {
         self.visit.admin()
     }
 
     /// The process of the coordinator, if it is ours.
-    pub(super) fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.server.as_ref().and_then(|server| server.child.id())
     }
 
     /// Processor time that the coordinator has used so far.
-    pub(super) fn cpu_time(&self) -> Option<Duration> {
+    pub(crate) fn cpu_time(&self) -> Option<Duration> {
         self.pid().and_then(process::cpu_time)
     }
 
     /// The benchmarks' own product, which ships finished jobs automatically.
-    pub(super) async fn product(&self) -> Result<ProductId, Failure> {
+    pub(crate) async fn product(&self) -> Result<ProductId, Error> {
         self.visit.product().await
     }
 
     /// The client of factory `n`, enrolled and alive. It works for the product alone.
-    pub(super) async fn hire(&self, product: &ProductId, n: usize, seats: u32) -> Result<FakeWorker, Failure> {
+    pub(crate) async fn hire(&self, product: &ProductId, n: usize, seats: u32) -> Result<FakeWorker, Error> {
         let factory = self.visit.factory(n)?;
         let grant = TokenScope::Join {
             factory: Some(factory.clone()),
@@ -306,7 +296,7 @@ impl BenchTarget {
     }
 
     /// Store operations so far, all kinds together.
-    pub(super) async fn store_operations(&self) -> Result<u64, Failure> {
+    pub(crate) async fn store_operations(&self) -> Result<u64, Error> {
         let metrics: Metrics = self.admin().get("/metrics").await?;
         Ok(metrics.store_operations.values().sum())
     }

@@ -10,17 +10,13 @@ use protocol::SubmitResponse;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use crate::cli::BenchLatencyArgs;
-use crate::command::Context;
-use crate::failure::Failure;
-use crate::output::Table;
-
-use super::fake_worker::FakeWorker;
-use super::statistics::{Samples, millis};
-use super::target::{BenchSite, BenchTarget};
-use super::watcher::Watcher;
-use super::worker_pool::WorkerPool;
-use super::workload;
+use crate::fake_worker::FakeWorker;
+use crate::statistics::{Samples, millis};
+use crate::target::{BenchSite, BenchTarget};
+use crate::watcher::Watcher;
+use crate::worker_pool::WorkerPool;
+use crate::workload;
+use crate::{Error, LatencyOptions, Progress};
 
 /// Factories that share the work, and seats of each.
 const FACTORIES: u32 = 4;
@@ -28,6 +24,9 @@ const SEATS: u32 = 32;
 
 /// Seconds before the clock starts.
 const WARM_UP: u32 = 2;
+
+/// The headings of the table.
+const HEADINGS: &[&str] = &["JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms", "FROM SENDING: P50, P99 ms"];
 
 #[derive(Serialize)]
 struct Report {
@@ -59,9 +58,13 @@ struct JobTimestamps {
 }
 
 /// Measures the latency of dispatch.
-pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchLatencyArgs) -> Result<(), Failure> {
+pub(crate) async fn run(
+    progress: Progress<'_>,
+    site: &BenchSite,
+    args: &LatencyOptions,
+) -> Result<crate::Report, Error> {
     let ground = site.open().await?;
-    let LatencySamples { from_answer: samples, from_request } = measure(context, &ground, args).await?;
+    let LatencySamples { from_answer: samples, from_request } = measure(progress, &ground, args).await?;
     ground.stop().await?;
     let report = Report {
         bench: "latency",
@@ -74,35 +77,27 @@ pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchLat
         sent_p50_ms: millis(from_request.median()),
         sent_p99_ms: millis(from_request.percentile(99.0)),
     };
-    if context.out.is_json() {
-        return context.out.document(&report);
-    }
-    let mut table =
-        Table::new(&["JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms", "FROM SENDING: P50, P99 ms"], "JOBS");
-    table.row(vec![
-        report.rate.to_string().into(),
-        report.jobs.to_string().into(),
-        format!("{:.2}", report.p50_ms).into(),
-        format!("{:.2}", report.p90_ms).into(),
-        format!("{:.2}", report.p99_ms).into(),
-        format!("{:.2}", report.max_ms).into(),
-        format!("{:.2}, {:.2}", report.sent_p50_ms, report.sent_p99_ms).into(),
+    let mut table: Vec<Vec<String>> = Vec::new();
+    table.push(vec![
+        report.rate.to_string(),
+        report.jobs.to_string(),
+        format!("{:.2}", report.p50_ms),
+        format!("{:.2}", report.p90_ms),
+        format!("{:.2}", report.p99_ms),
+        format!("{:.2}", report.max_ms),
+        format!("{:.2}, {:.2}", report.sent_p50_ms, report.sent_p99_ms),
     ]);
-    context.out.whole_table(&table)
+    crate::Report::new(&report, HEADINGS, table)
 }
 
-async fn measure(
-    context: &Context<'_>,
-    ground: &BenchTarget,
-    args: &BenchLatencyArgs,
-) -> Result<LatencySamples, Failure> {
+async fn measure(progress: Progress<'_>, ground: &BenchTarget, args: &LatencyOptions) -> Result<LatencySamples, Error> {
     let product = ground.product().await?;
     let moments: Arc<Mutex<JobTimestamps>> = Arc::default();
     let work = |hand| live(hand, Arc::clone(&ground.clock), Arc::clone(&moments));
     let mut crew = WorkerPool::hire(ground, &product, (FACTORIES, SEATS), work).await?;
     let mut watcher = Watcher::open(ground.admin(), &product).await?;
     let (warm_up, count) = (u64::from(WARM_UP * args.rate), u64::from(args.seconds * args.rate));
-    context.out.note(&format!("{} jobs/s for {} seconds, after {WARM_UP} to warm up", args.rate, args.seconds));
+    progress.note(&format!("{} jobs/s for {} seconds, after {WARM_UP} to warm up", args.rate, args.seconds));
     let submitting = async {
         submit_steadily(ground, &product, args.rate, (warm_up, count), &moments).await?;
         watcher.wait_for(warm_up + count).await
@@ -112,7 +107,7 @@ async fn measure(
     let mut taken = LatencySamples::default();
     for (job, acknowledged) in acknowledged {
         let Some(held) = held.get(&job) else {
-            return Err(Failure::failed(format!("job {job} shipped without a lease that was seen")));
+            return Err(Error::failed(format!("job {job} shipped without a lease that was seen")));
         };
         // A lease that was held before its submitter had read the answer took no time at all.
         taken.from_answer.add(held.saturating_sub(acknowledged));
@@ -130,7 +125,7 @@ async fn submit_steadily(
     rate: u32,
     (warm_up, count): (u64, u64),
     moments: &Arc<Mutex<JobTimestamps>>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let every = Duration::from_secs(1) / rate.max(1);
     let (started, mut submitting) = (ground.clock.monotonic(), JoinSet::new());
     for n in 0..warm_up + count {
@@ -151,17 +146,17 @@ async fn submit_steadily(
                 moments.sent.insert(answer.job.id, sent);
                 moments.acknowledged.insert(answer.job.id, clock.monotonic());
             }
-            Ok::<_, Failure>(())
+            Ok::<_, Error>(())
         });
     }
     while let Some(done) = submitting.join_next().await {
-        done.map_err(|error| Failure::failed(error.to_string()))??;
+        done.map_err(|error| Error::failed(error.to_string()))??;
     }
     Ok(())
 }
 
 /// Lives every offer of a factory to its end, and notes when its lease was held.
-async fn live(hand: FakeWorker, clock: Arc<dyn Clock>, moments: Arc<Mutex<JobTimestamps>>) -> Result<(), Failure> {
+async fn live(hand: FakeWorker, clock: Arc<dyn Clock>, moments: Arc<Mutex<JobTimestamps>>) -> Result<(), Error> {
     workload::live_each(hand, move |hand, message| {
         let (clock, moments) = (Arc::clone(&clock), Arc::clone(&moments));
         async move {

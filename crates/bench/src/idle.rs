@@ -10,15 +10,11 @@ use factory::{PollBackoff, PollResult, PollTrigger};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use crate::cli::BenchIdleArgs;
-use crate::command::Context;
-use crate::failure::Failure;
-use crate::output::Table;
-
-use super::fake_worker::FakeWorker;
-use super::process;
-use super::statistics::rounded;
-use super::target::{BenchSite, BenchTarget};
+use crate::fake_worker::FakeWorker;
+use crate::process;
+use crate::statistics::rounded;
+use crate::target::{BenchSite, BenchTarget};
+use crate::{Error, IdleOptions, Progress};
 
 /// The modes, in the order of the table.
 const MODES: [Mode; 3] = [Mode::Poll, Mode::Gate, Mode::Push];
@@ -28,6 +24,9 @@ const POLL_EVERY: Duration = Duration::from_secs(3);
 
 /// The pause between the last factory's start and the first reading: they have opened their streams and polled once.
 const SETTLE: Duration = Duration::from_secs(4);
+
+/// The headings of the table.
+const HEADINGS: &[&str] = &["MODE", "FACTORIES", "STORE OPS/MIN", "CLAIMS/MIN", "LOOKS/MIN", "CPU %", "RESIDENT MB"];
 
 #[derive(Serialize)]
 struct Report {
@@ -57,7 +56,7 @@ struct RequestCounts {
 }
 
 /// Measures a fleet with nothing to do, mode by mode.
-pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchIdleArgs) -> Result<(), Failure> {
+pub(crate) async fn run(progress: Progress<'_>, site: &BenchSite, args: &IdleOptions) -> Result<crate::Report, Error> {
     let ground = site.open().await?;
     let product = ground.product().await?;
     let mut sizes = args.factories.clone();
@@ -65,34 +64,30 @@ pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchIdl
     sizes.dedup();
     let (mut hands, mut rows) = (Vec::new(), Vec::new());
     for factories in sizes {
-        context.out.note(&format!("{factories} factories join"));
+        progress.note(&format!("{factories} factories join"));
         for n in hands.len()..factories as usize {
             hands.push(ground.hire(&product, n, 1).await?);
         }
         for mode in MODES {
-            context.out.note(&format!("{factories} idle factories in mode {mode}, for {} seconds", args.seconds));
+            progress.note(&format!("{factories} idle factories in mode {mode}, for {} seconds", args.seconds));
             rows.push(measure(&ground, &hands, &product, mode, args.seconds).await?);
         }
     }
     ground.stop().await?;
     let report = Report { bench: "idle", poll_every_s: POLL_EVERY.as_secs(), seconds: args.seconds, rows };
-    if context.out.is_json() {
-        return context.out.document(&report);
-    }
-    let mut table =
-        Table::new(&["MODE", "FACTORIES", "STORE OPS/MIN", "CLAIMS/MIN", "LOOKS/MIN", "CPU %", "RESIDENT MB"], "MODE");
+    let mut table: Vec<Vec<String>> = Vec::new();
     for row in &report.rows {
-        table.row(vec![
-            row.mode.into(),
-            row.factories.to_string().into(),
-            format!("{:.1}", row.store_ops_per_min).into(),
-            format!("{:.1}", row.claims_per_min).into(),
-            format!("{:.1}", row.looks_per_min).into(),
-            row.cpu_percent.map_or_else(String::new, |percent| format!("{percent:.2}")).into(),
-            row.rss_mb.map_or_else(String::new, |mb| format!("{mb:.0}")).into(),
+        table.push(vec![
+            row.mode.to_owned(),
+            row.factories.to_string(),
+            format!("{:.1}", row.store_ops_per_min),
+            format!("{:.1}", row.claims_per_min),
+            format!("{:.1}", row.looks_per_min),
+            row.cpu_percent.map_or_else(String::new, |percent| format!("{percent:.2}")),
+            row.rss_mb.map_or_else(String::new, |mb| format!("{mb:.0}")),
         ]);
     }
-    context.out.whole_table(&table)
+    crate::Report::new(&report, HEADINGS, table)
 }
 
 async fn measure(
@@ -101,7 +96,7 @@ async fn measure(
     product: &ProductId,
     mode: Mode,
     seconds: u32,
-) -> Result<Row, Failure> {
+) -> Result<Row, Error> {
     ground.admin().set_mode(Some(product), Some(mode)).await?;
     let asked: Arc<RequestCounts> = Arc::default();
     let mut idling = JoinSet::new();
@@ -122,8 +117,8 @@ async fn measure(
     let looks = asked.looks.load(Ordering::Relaxed) - looks;
     let operations = (ground.store_operations().await? - again).saturating_sub(cost_of_asking);
     if let Some(ended) = idling.try_join_next() {
-        ended.map_err(|error| Failure::failed(error.to_string()))??;
-        return Err(Failure::failed("a factory's stream ended in the middle of the benchmark"));
+        ended.map_err(|error| Error::failed(error.to_string()))??;
+        return Err(Error::failed("a factory's stream ended in the middle of the benchmark"));
     }
     Ok(Row {
         mode: mode.as_str(),
@@ -143,7 +138,7 @@ async fn idle(
     mode: Mode,
     clock: Arc<dyn Clock>,
     asked: Arc<RequestCounts>,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let renew_every = Duration::from_millis(hand.beat().await?.renew_every_ms);
     let mut inbox = hand.inbox().await?;
     let beat = async {
@@ -172,7 +167,7 @@ async fn ask_for_ever(
     mode: Mode,
     clock: &dyn Clock,
     asked: &RequestCounts,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let entropy: &dyn Entropy = &SystemEntropy;
     let mut pace = PollBackoff::new(POLL_EVERY);
     let mut pause = pace.first(entropy.fraction());

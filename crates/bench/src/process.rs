@@ -6,7 +6,7 @@ use std::time::Duration;
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Processor time that a process has used so far; nothing where there is no `/proc`.
-pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
+pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name, in brackets, may contain anything; utime and stime are the 12th and 13th fields behind it.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -15,7 +15,7 @@ pub(super) fn cpu_time(pid: u32) -> Option<Duration> {
 }
 
 /// Memory that a process has resident, in megabytes.
-pub(super) fn resident_mb(pid: u32) -> Option<f64> {
+pub(crate) fn resident_mb(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     let kilobytes: f64 = line.split_whitespace().nth(1)?.parse().ok()?;

@@ -4,37 +4,37 @@ use std::time::Duration;
 
 /// Samples of one thing.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Samples(Vec<Duration>);
+pub(crate) struct Samples(Vec<Duration>);
 
 impl Samples {
-    pub(super) fn add(&mut self, sample: Duration) {
+    pub(crate) fn add(&mut self, sample: Duration) {
         self.0.push(sample);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The sample that `percent` of all do not exceed; zero without samples.
-    pub(super) fn percentile(&self, percent: f64) -> Duration {
+    pub(crate) fn percentile(&self, percent: f64) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
         let place = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
         sorted.get(place.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or_default()
     }
 
-    pub(super) fn median(&self) -> Duration {
+    pub(crate) fn median(&self) -> Duration {
         self.percentile(50.0)
     }
 }
 
 /// Milliseconds with microsecond precision.
-pub(super) fn millis(span: Duration) -> f64 {
+pub(crate) fn millis(span: Duration) -> f64 {
     rounded(span.as_secs_f64() * 1_000.0, 3)
 }
 
 /// A figure with this many decimals.
-pub(super) fn rounded(value: f64, decimals: i32) -> f64 {
+pub(crate) fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (value * scale).round() / scale
 }

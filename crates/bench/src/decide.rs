@@ -9,12 +9,9 @@ use domain::{Clock, DispatchModes, Factory, FactoryId, InstanceId, JobId, Priori
 use scheduler::{FactoryState, Fleet, FleetView, Presence, Queue, Seat, WaitingJob, Weights, plan};
 use serde::Serialize;
 
-use crate::command::Context;
-use crate::failure::Failure;
-use crate::output::Table;
-
-use super::statistics::{Samples, rounded};
-use super::target::BenchSite;
+use crate::statistics::{Samples, rounded};
+use crate::target::BenchSite;
+use crate::{Error, Progress};
 
 /// Fleets that are decided for.
 const FACTORIES: [u32; 3] = [10, 1_000, 10_000];
@@ -34,6 +31,9 @@ const DECISIONS: u32 = 1_000;
 /// Seats of a factory; half of all are taken while decisions are made.
 const SEATS: u32 = 4;
 
+/// The headings of the table.
+const HEADINGS: &[&str] = &["FACTORIES", "ELIGIBLE", "µs/DECISION", "P99 µs"];
+
 #[derive(Serialize)]
 struct Report {
     bench: &'static str,
@@ -50,37 +50,34 @@ struct Row {
 }
 
 /// Measures the scheduler alone, in this process.
-pub(super) fn run(context: &Context<'_>, site: &BenchSite) -> Result<(), Failure> {
+pub(crate) fn run(progress: Progress<'_>, site: &BenchSite) -> Result<crate::Report, Error> {
     if let BenchSite::There(_) = site {
-        return Err(Failure::usage(
+        return Err(Error::usage(
             "this benchmark measures the scheduler alone, without a coordinator: leave --api away",
         ));
     }
     let mut rows = Vec::new();
     for factories in FACTORIES {
         for eligible in [factories, RARE.min(factories)] {
-            context.out.note(&format!("{factories} factories, of which {eligible} can run the job"));
+            progress.note(&format!("{factories} factories, of which {eligible} can run the job"));
             rows.push(measure(factories, eligible)?);
         }
     }
     rows.dedup_by_key(|row| (row.factories, row.eligible));
     let report = Report { bench: "decide", rounds: ROUNDS, rows };
-    if context.out.is_json() {
-        return context.out.document(&report);
-    }
-    let mut table = Table::new(&["FACTORIES", "ELIGIBLE", "µs/DECISION", "P99 µs"], "FACTORIES");
+    let mut table: Vec<Vec<String>> = Vec::new();
     for row in &report.rows {
-        table.row(vec![
-            row.factories.to_string().into(),
-            row.eligible.to_string().into(),
-            format!("{:.2}", row.us_per_decision).into(),
-            format!("{:.2}", row.us_per_decision_p99).into(),
+        table.push(vec![
+            row.factories.to_string(),
+            row.eligible.to_string(),
+            format!("{:.2}", row.us_per_decision),
+            format!("{:.2}", row.us_per_decision_p99),
         ]);
     }
-    context.out.whole_table(&table)
+    crate::Report::new(&report, HEADINGS, table)
 }
 
-fn measure(factories: u32, eligible: u32) -> Result<Row, Failure> {
+fn measure(factories: u32, eligible: u32) -> Result<Row, Error> {
     let clock = SystemClock::new();
     let mut world = SimulatedFleet::new(factories, eligible, clock.now())?;
     // Before the first that counts, so many that half of the seats which the jobs can take are taken.
@@ -119,7 +116,7 @@ struct SimulatedFleet {
 }
 
 impl SimulatedFleet {
-    fn new(factories: u32, eligible: u32, now: Timestamp) -> Result<Self, Failure> {
+    fn new(factories: u32, eligible: u32, now: Timestamp) -> Result<Self, Error> {
         let mut fleet = Fleet::new();
         for n in 0..factories {
             fleet.upsert(factory(n, n * eligible / factories != (n + 1) * eligible / factories, now)?);
@@ -138,7 +135,7 @@ impl SimulatedFleet {
     }
 
     /// Decides for one job, and gives it its seat.
-    fn decide(&mut self) -> Result<(), Failure> {
+    fn decide(&mut self) -> Result<(), Error> {
         let (weights, products, flags) = (Weights::default(), BTreeMap::new(), DispatchModes::default());
         self.jobs += 1;
         let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
@@ -155,7 +152,7 @@ impl SimulatedFleet {
             limit: 1,
         };
         let decided = plan(&view).placements.pop();
-        let placement = decided.ok_or_else(|| Failure::failed("a job found no seat, which there was"))?;
+        let placement = decided.ok_or_else(|| Error::failed("a job found no seat, which there was"))?;
         let seat = Seat {
             factory: placement.factory,
             product: self.shape.product.clone(),
@@ -174,7 +171,7 @@ impl SimulatedFleet {
 }
 
 /// Factories differ as those of a real fleet do: in system, tools, engines, repositories, load, cost and health.
-fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failure> {
+fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Error> {
     let pick = |of: &[&'static str], by: u32| of[(n / by) as usize % of.len()];
     let mut tokens = vec![pick(&["os:linux", "os:mac", "os:windows"], 1), "engine:claude"];
     tokens.push(pick(&["node:18", "node:20", "node:22"], 3));
@@ -214,6 +211,6 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Failu
     })
 }
 
-fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {
-    text.parse().map_err(|error| Failure::failed(format!("{error}")))
+fn named<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {
+    text.parse().map_err(|error| Error::failed(format!("{error}")))
 }

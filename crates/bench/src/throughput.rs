@@ -5,16 +5,12 @@ use std::time::Duration;
 use domain::ProductId;
 use serde::Serialize;
 
-use crate::cli::BenchThroughputArgs;
-use crate::command::Context;
-use crate::failure::Failure;
-use crate::output::Table;
-
-use super::statistics::rounded;
-use super::target::{BenchSite, BenchTarget};
-use super::watcher::Watcher;
-use super::worker_pool::WorkerPool;
-use super::workload;
+use crate::statistics::rounded;
+use crate::target::{BenchSite, BenchTarget};
+use crate::watcher::Watcher;
+use crate::worker_pool::WorkerPool;
+use crate::workload;
+use crate::{Error, Progress, ThroughputOptions};
 
 /// Callers that submit batches.
 const BATCHERS: u64 = 4;
@@ -31,6 +27,9 @@ enum Workload {
     Single,
     Batched,
 }
+
+/// The headings of the table.
+const HEADINGS: &[&str] = &["OPERATIONS", "LIVES/S", "EVENTS/S", "COORDINATOR µs/LIFE", "CLIENTS µs/LIFE"];
 
 #[derive(Serialize)]
 struct Report {
@@ -54,9 +53,13 @@ struct Measurement {
 }
 
 /// Measures lives per second, one operation per request and batched.
-pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchThroughputArgs) -> Result<(), Failure> {
-    let single = measure(context, site, Workload::Single, args).await?;
-    let batched = measure(context, site, Workload::Batched, args).await?;
+pub(crate) async fn run(
+    progress: Progress<'_>,
+    site: &BenchSite,
+    args: &ThroughputOptions,
+) -> Result<crate::Report, Error> {
+    let single = measure(progress, site, Workload::Single, args).await?;
+    let batched = measure(progress, site, Workload::Batched, args).await?;
     let report = Report {
         bench: "throughput",
         lives: args.lives,
@@ -65,30 +68,26 @@ pub(super) async fn run(context: &Context<'_>, site: &BenchSite, args: &BenchThr
         single,
         batched,
     };
-    if context.out.is_json() {
-        return context.out.document(&report);
-    }
-    let mut table =
-        Table::new(&["OPERATIONS", "LIVES/S", "EVENTS/S", "COORDINATOR µs/LIFE", "CLIENTS µs/LIFE"], "OPERATIONS");
+    let mut table: Vec<Vec<String>> = Vec::new();
     for (name, measured) in [("one per request", single), ("batched", batched)] {
         let micros = |value: Option<f64>| value.map_or_else(String::new, |micros| format!("{micros:.0}"));
-        table.row(vec![
-            name.into(),
-            format!("{:.0}", measured.lives_per_s).into(),
-            format!("{:.0}", measured.events_per_s).into(),
-            micros(measured.coordinator_us_per_life).into(),
-            micros(measured.clients_us_per_life).into(),
+        table.push(vec![
+            name.to_owned(),
+            format!("{:.0}", measured.lives_per_s),
+            format!("{:.0}", measured.events_per_s),
+            micros(measured.coordinator_us_per_life),
+            micros(measured.clients_us_per_life),
         ]);
     }
-    context.out.whole_table(&table)
+    crate::Report::new(&report, HEADINGS, table)
 }
 
 async fn measure(
-    context: &Context<'_>,
+    progress: Progress<'_>,
     site: &BenchSite,
     manner: Workload,
-    args: &BenchThroughputArgs,
-) -> Result<Measurement, Failure> {
+    args: &ThroughputOptions,
+) -> Result<Measurement, Error> {
     let count = args.lives;
     let ground = site.open().await?;
     let product = ground.product().await?;
@@ -98,7 +97,7 @@ async fn measure(
         Workload::Batched => WorkerPool::hire(&ground, &product, size, workload::live_in_batches).await?,
     };
     let mut watcher = Watcher::open(ground.admin(), &product).await?;
-    context.out.note(&format!("{manner:?}: {WARM_UP} lives to warm up, then {count} that count").to_lowercase());
+    progress.note(&format!("{manner:?}: {WARM_UP} lives to warm up, then {count} that count").to_lowercase());
     crew.during(live(&ground, &product, manner, (WARM_UP, args.submitters), &mut watcher)).await?;
     let (events, started, cpu) = (watcher.events(), ground.clock.monotonic(), CpuTime::now(&ground));
     crew.during(live(&ground, &product, manner, (count, args.submitters), &mut watcher)).await?;
@@ -107,7 +106,7 @@ async fn measure(
     drop(crew);
     ground.stop().await?;
     if events < count * EVENTS_PER_LIFE {
-        return Err(Failure::failed(format!("{count} lives were seen as {events} events only")));
+        return Err(Error::failed(format!("{count} lives were seen as {events} events only")));
     }
     let per_life = |before: Option<Duration>, after: Option<Duration>| {
         Some(rounded(after?.saturating_sub(before?).as_secs_f64() * 1e6 / count as f64, 1))
@@ -128,7 +127,7 @@ struct CpuTime {
 
 impl CpuTime {
     fn now(ground: &BenchTarget) -> Self {
-        Self { coordinator: ground.cpu_time(), clients: super::process::cpu_time(std::process::id()) }
+        Self { coordinator: ground.cpu_time(), clients: crate::process::cpu_time(std::process::id()) }
     }
 }
 
@@ -139,7 +138,7 @@ async fn live(
     manner: Workload,
     (count, submitters): (u64, u64),
     watcher: &mut Watcher,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let goal = watcher.shipped() + count;
     match manner {
         Workload::Single => workload::submit_singly(ground.admin(), product, count, submitters).await?,

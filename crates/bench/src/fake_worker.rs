@@ -10,29 +10,28 @@ use protocol::{
     HeartbeatResponse, PROTOCOL_VERSION, StageResponse, StartReport, WorkOperation, WorkRequest, WorkResponse,
 };
 
-use crate::failure::Failure;
-
-use super::workload::only_here;
+use crate::Error;
+use crate::workload::only_here;
 
 /// The engine that every hand offers and no hand runs.
 const ENGINE: &str = "command";
 
 /// One factory's client.
 #[derive(Clone)]
-pub(super) struct FakeWorker {
-    pub(super) factory: FactoryId,
-    pub(super) client: Client,
+pub(crate) struct FakeWorker {
+    pub(crate) factory: FactoryId,
+    pub(crate) client: Client,
     instance: InstanceId,
     seats: u32,
 }
 
 impl FakeWorker {
-    pub(super) fn new(factory: FactoryId, client: Client, seats: u32) -> Self {
+    pub(crate) fn new(factory: FactoryId, client: Client, seats: u32) -> Self {
         Self { factory, client, instance: InstanceId::from_bytes(random()), seats }
     }
 
     /// A sign of life.
-    pub(super) async fn beat(&self) -> Result<HeartbeatResponse, Failure> {
+    pub(crate) async fn beat(&self) -> Result<HeartbeatResponse, Error> {
         let heartbeat = Heartbeat {
             instance: self.instance,
             capabilities: ["os:linux", "arch:x86_64", "engine:command", &only_here()]
@@ -58,13 +57,13 @@ impl FakeWorker {
     }
 
     /// The stream of offers.
-    pub(super) async fn inbox(&self) -> Result<Inbox, Failure> {
+    pub(crate) async fn inbox(&self) -> Result<Inbox, Error> {
         let path = format!("/factories/{}/inbox?instance={}&credit={}", self.factory, self.instance, self.seats);
         Ok(Inbox(self.client.events(&path, None).await?))
     }
 
     /// What takes an offer.
-    pub(super) fn accept_of(&self, message: &Message) -> AcceptRequest {
+    pub(crate) fn accept_of(&self, message: &Message) -> AcceptRequest {
         AcceptRequest {
             job_id: message.job_id,
             dispatch_seq: message.dispatch_seq,
@@ -74,20 +73,20 @@ impl FakeWorker {
         }
     }
 
-    pub(super) async fn accept(&self, message: &Message) -> Result<AcceptResponse, Failure> {
+    pub(crate) async fn accept(&self, message: &Message) -> Result<AcceptResponse, Error> {
         Ok(self.client.post("/accept", &self.accept_of(message)).await?)
     }
 
-    pub(super) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageResponse, Failure> {
+    pub(crate) async fn start(&self, job: JobId, epoch: Epoch) -> Result<StageResponse, Error> {
         Ok(self.client.post(&format!("/jobs/{job}/start"), &started(epoch)?).await?)
     }
 
-    pub(super) async fn complete(&self, job: JobId, epoch: Epoch) -> Result<CompletionResponse, Failure> {
+    pub(crate) async fn complete(&self, job: JobId, epoch: Epoch) -> Result<CompletionResponse, Error> {
         Ok(self.client.post(&format!("/jobs/{job}/complete"), &completed(epoch)).await?)
     }
 
     /// Claims work.
-    pub(super) async fn claim(&self, limit: u32) -> Result<ClaimResponse, Failure> {
+    pub(crate) async fn claim(&self, limit: u32) -> Result<ClaimResponse, Error> {
         let nonce = ClaimNonce::from_bytes(random());
         let claim = ClaimRequest {
             factory_id: None,
@@ -101,7 +100,7 @@ impl FakeWorker {
     }
 
     /// Many operations in one request.
-    pub(super) async fn work(&self, operations: Vec<WorkOperation>) -> Result<WorkResponse, Failure> {
+    pub(crate) async fn work(&self, operations: Vec<WorkOperation>) -> Result<WorkResponse, Error> {
         Ok(self.client.post("/work", &WorkRequest { operations }).await?)
     }
 }
@@ -112,26 +111,26 @@ fn random() -> [u8; 16] {
 }
 
 /// The report that the engine is up.
-pub(super) fn started(epoch: Epoch) -> Result<StartReport, Failure> {
-    let engine: EngineName = ENGINE.parse().map_err(|error| Failure::failed(format!("{error}")))?;
+pub(crate) fn started(epoch: Epoch) -> Result<StartReport, Error> {
+    let engine: EngineName = ENGINE.parse().map_err(|error| Error::failed(format!("{error}")))?;
     Ok(StartReport { lease_epoch: epoch, engine })
 }
 
 /// The report that the work is done.
-pub(super) fn completed(epoch: Epoch) -> CompletionReport {
+pub(crate) fn completed(epoch: Epoch) -> CompletionReport {
     CompletionReport { lease_epoch: epoch, ..CompletionReport::default() }
 }
 
 /// The stream of a factory's offers.
-pub(super) struct Inbox(EventStream);
+pub(crate) struct Inbox(EventStream);
 
 impl Inbox {
     /// The next offer; `None` when the stream is over.
-    pub(super) async fn next(&mut self) -> Result<Option<Message>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Message>, Error> {
         while let Some(event) = self.0.next().await? {
             if event.event == "dispatch" {
                 let message = serde_json::from_str(&event.data);
-                return message.map(Some).map_err(|error| Failure::failed(format!("an offer makes no sense: {error}")));
+                return message.map(Some).map_err(|error| Error::failed(format!("an offer makes no sense: {error}")));
             }
         }
         Ok(None)

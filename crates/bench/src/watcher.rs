@@ -8,10 +8,10 @@ use domain::ProductId;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::failure::Failure;
+use crate::Error;
 
 /// A reader of the fleet's event stream that counts what it sees.
-pub(super) struct Watcher {
+pub(crate) struct Watcher {
     events: Arc<AtomicU64>,
     shipped: watch::Receiver<u64>,
     _task: JoinSet<()>,
@@ -19,7 +19,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// Opens the stream; from here on nothing of the product is missed.
-    pub(super) async fn open(client: &Client, product: &ProductId) -> Result<Self, Failure> {
+    pub(crate) async fn open(client: &Client, product: &ProductId) -> Result<Self, Error> {
         let ours = format!("\"productId\":\"{product}\"");
         let mut stream = client.events("/events/stream", None).await?;
         let events = Arc::new(AtomicU64::new(0));
@@ -47,20 +47,20 @@ impl Watcher {
     }
 
     /// Events seen so far.
-    pub(super) fn events(&self) -> u64 {
+    pub(crate) fn events(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
     }
 
     /// Lives that were seen to end so far.
-    pub(super) fn shipped(&self) -> u64 {
+    pub(crate) fn shipped(&self) -> u64 {
         *self.shipped.borrow()
     }
 
     /// Waits until this many lives were seen to end.
-    pub(super) async fn wait_for(&mut self, lives: u64) -> Result<(), Failure> {
+    pub(crate) async fn wait_for(&mut self, lives: u64) -> Result<(), Error> {
         match self.shipped.wait_for(|shipped| *shipped >= lives).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(Failure::failed("the event stream ended, or fell behind, before the lives did")),
+            Err(_) => Err(Error::failed("the event stream ended, or fell behind, before the lives did")),
         }
     }
 }

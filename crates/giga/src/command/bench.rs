@@ -1,0 +1,85 @@
+//! `giga bench`
+
+use bench::{Benchmark, Coordinator, Progress, StoreOption};
+
+use crate::api::connect;
+use crate::cli::{BenchArgs, BenchCommand, BenchStore};
+use crate::compose::{allow_many_connections, stop_on_signal};
+use crate::config::{Origin, is_loopback};
+use crate::failure::Failure;
+use crate::output::Table;
+
+use super::Context;
+
+/// Runs one benchmark, and prints a table or one line of JSON.
+pub(super) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
+    allow_many_connections();
+    let stop = stop_on_signal();
+    let coordinator = coordinator(context, args.store)?;
+    let progress = |text: &str| context.out.note(text);
+    let report = bench::run(coordinator, benchmark(args.command), Progress(&progress), stop).await?;
+    if context.out.is_json() {
+        return context.out.document(&report.json);
+    }
+    let mut table = Table::new(report.headings, report.headings[0]);
+    for row in report.rows {
+        table.row(row.into_iter().map(Into::into).collect());
+    }
+    context.out.whole_table(&table)
+}
+
+/// The coordinator at --api, or one of our own.
+fn coordinator(context: &Context<'_>, store: BenchStore) -> Result<Coordinator, Failure> {
+    let api = &context.config.client.api;
+    if matches!(api.origin, Origin::Flag(_)) {
+        if !is_loopback(&api.value) {
+            return Err(Failure::usage(format!("{} is not on this machine", api.value))
+                .hint("a benchmark loads whatever it measures: run it where the coordinator runs"));
+        }
+        return Ok(Coordinator::Running(connect(&context.config)?));
+    }
+    let store = match store {
+        BenchStore::Named(store) => StoreOption::Named(store),
+        BenchStore::ThrowawayPostgres => StoreOption::ThrowawayPostgres,
+    };
+    let (program, data) = (std::env::current_exe()?, context.config.data.path().to_owned());
+    Ok(Coordinator::Own { program, data, store })
+}
+
+fn benchmark(command: BenchCommand) -> Benchmark {
+    match command {
+        BenchCommand::Latency(args) => {
+            Benchmark::Latency(bench::LatencyOptions { rate: args.rate, seconds: args.seconds })
+        }
+        BenchCommand::Throughput(args) => Benchmark::Throughput(bench::ThroughputOptions {
+            lives: args.lives,
+            factories: args.factories,
+            seats: args.seats,
+            submitters: args.submitters,
+        }),
+        BenchCommand::Depth(args) => Benchmark::Depth(bench::DepthOptions { stored: args.stored }),
+        BenchCommand::Idle(args) => {
+            Benchmark::Idle(bench::IdleOptions { factories: args.factories, seconds: args.seconds })
+        }
+        BenchCommand::Decide => Benchmark::Decide,
+        BenchCommand::Memory(args) => {
+            Benchmark::Memory(bench::MemoryOptions { stored: args.stored, open: args.open, resident: args.resident })
+        }
+    }
+}
+
+impl From<bench::Error> for Failure {
+    fn from(error: bench::Error) -> Self {
+        let failure = match error.kind {
+            bench::ErrorKind::Usage(message) => Self::usage(message),
+            bench::ErrorKind::Failed(message) => Self::failed(message),
+            bench::ErrorKind::Client(error) => error.into(),
+            bench::ErrorKind::Store(error) => crate::compose::stores::open_error(error).into(),
+            bench::ErrorKind::Io(error) => error.into(),
+        };
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
