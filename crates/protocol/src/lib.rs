@@ -1,5 +1,6 @@
 //! The wire protocol: requests, responses, streamed events, and the client.
 
+mod alert_help;
 mod backup;
 mod claims;
 mod client;
