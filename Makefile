@@ -8,7 +8,7 @@ TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- rea
 # Tests that need no server, no repository and no process: rules, golden files, in-memory adapters.
 QUICK_TESTS := 'kind(lib) | kind(bin) | package(domain) | package(scheduler) | package(broker)'
 
-.PHONY: up build test test-engines test-api test-docs soak check fmt lint rows quick unit tools
+.PHONY: up build test test-engines test-api test-docs soak check fmt lint rows coverage-table quick unit tools
 
 up: tools
 	@$(CARGO) run --profile quick --locked -p giga -- up --demo
@@ -23,6 +23,10 @@ check: tools fmt lint rows quick
 
 rows:
 	@scripts/check-rows
+
+# Which tests cite which row of the specification.
+coverage-table:
+	@scripts/coverage-table
 
 quick:
 	$(CARGO) nextest run --workspace --locked $(TEST_FEATURES) -E $(QUICK_TESTS)

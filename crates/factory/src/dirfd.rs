@@ -316,6 +316,7 @@ mod tests {
 
     use super::*;
 
+    // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]
     fn only_an_ordinary_file_with_one_name_is_read() {
         let place = tempfile::tempdir().unwrap();
@@ -377,6 +378,7 @@ mod tests {
         assert_eq!((owner("secret"), owner("room/link")), (0, 0));
     }
 
+    // [T8]
     #[test]
     fn the_way_to_a_cache_is_not_the_agents_to_change() {
         let Ok(account) = Account::named("nobody") else {
@@ -401,6 +403,7 @@ mod tests {
         assert_eq!(fs::read_dir(path("etc")).unwrap().count(), 0);
     }
 
+    // [T8]
     #[test]
     fn folders_that_may_not_be_read_are_opened_up_and_links_are_left() {
         let (place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

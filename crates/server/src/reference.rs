@@ -18,7 +18,7 @@ Errors of the API are problem details (RFC 9457). `code` is stable, `detail` is 
 const METRICS: &str = "\
 # Metrics
 
-`GET /metrics` returns these in the Prometheus text format, to every token that may read.
+`GET /metrics` returns these in the Prometheus text format. It needs a token, unless only this machine can reach the coordinator.
 
 ";
 

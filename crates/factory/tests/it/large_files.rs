@@ -51,6 +51,7 @@ fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
+// [F3]
 #[tokio::test]
 async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage() {
     if !is_installed() {
@@ -83,6 +84,7 @@ async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage(
     assert!(stranger.accept().is_err(), "somebody asked the server that the repository named");
 }
 
+// [T8] [attack: hostile repository]
 #[tokio::test]
 async fn large_files_are_taken_in_without_reaching_anything_but_the_work_and_the_mirror() {
     let confined = matches!(SandboxMode::Required.in_force(), SandboxSummary::Kernel(_));

@@ -54,6 +54,7 @@ impl DisplayedValue for StoreChoice {
 mod tests {
     use super::*;
 
+    // [§12]
     #[test]
     fn a_store_is_a_file_or_an_address_and_its_password_is_never_shown() {
         let shown = |text: &str| text.parse::<StoreChoice>().map(|store| store.shown());

@@ -141,6 +141,7 @@ fn succeeded(what: &str, output: &Output) {
     assert!(output.status.success(), "{what}: {}\n{said}\n{complained}", output.status);
 }
 
+// [§10]
 #[test]
 fn schemathesis_finds_nothing_as_an_admin() {
     examine(Coverage::Full, |served| served.admin.clone());
@@ -162,6 +163,7 @@ fn schemathesis_finds_nothing_as_a_factory() {
 }
 
 /// A client whose types come from the description compiles, joins, and works jobs off, one by one and many at once.
+// [§10] [U4]
 #[test]
 fn a_generated_client_works_jobs_off() {
     let Some(tools) = tools() else { return };

@@ -97,6 +97,7 @@ impl Drop for SmallDisk {
     }
 }
 
+// [row 37]
 #[test]
 fn a_full_disk_fails_readyz_and_submits_until_space_returns() {
     let Some(mut disk) = SmallDisk::start(false) else { return };
@@ -132,6 +133,7 @@ fn a_full_disk_fails_readyz_and_submits_until_space_returns() {
     assert_eq!(disk.end(), Some(0), "{}", disk.fleet.machine.read("full.log"));
 }
 
+// [row 37]
 #[test]
 fn a_coordinator_on_a_full_disk_waits_for_space() {
     let Some(mut disk) = SmallDisk::start(true) else { return };
@@ -153,6 +155,7 @@ fn a_coordinator_on_a_full_disk_waits_for_space() {
     assert_eq!(disk.end(), Some(0), "{log}");
 }
 
+// [row 37]
 #[test]
 fn waiting_for_space_ends_with_a_signal() {
     let Some(mut disk) = SmallDisk::start(true) else { return };

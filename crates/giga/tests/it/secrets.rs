@@ -171,6 +171,7 @@ impl Drop for House {
     }
 }
 
+// [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_under_another_account_that_dumps_everything_it_can_read_finds_no_secret() {
     let is_root = rustix::process::geteuid().is_root();
@@ -197,6 +198,7 @@ fn assert_nothing_was_found(house: &House, id: &str) {
     }
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secret() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
@@ -214,6 +216,7 @@ fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secr
     assert_nothing_was_found(&house, &id);
 }
 
+// [attack: secrets in logs, events, artifacts]
 #[test]
 fn an_engine_that_says_the_secret_it_was_trusted_with_is_not_repeated_in_any_log() {
     let house = House::new(None);
@@ -241,6 +244,7 @@ fn everything_in(folder: &std::path::Path) -> String {
     text
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_verify_command_has_not_even_that() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
@@ -257,6 +261,7 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
     assert!(!house.path("home/.claude/renewed").exists(), "what it writes stays in its job's own folder");
 }
 
+// [T8]
 #[test]
 fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
@@ -278,6 +283,7 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     house.run_verified("claude", &format!("test -e {0} && ! cat {0}", file.display()));
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {

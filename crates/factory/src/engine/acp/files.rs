@@ -238,6 +238,7 @@ mod tests {
         assert_eq!((owner("tree/new"), owner("tree/new/b.txt")), ((12_345, 12_345), (12_345, 12_345)));
     }
 
+    // [attack: a prompt-injected agent steals secrets]
     #[test]
     fn no_way_leads_out_of_the_worktree() {
         let place = Place::new();

@@ -136,6 +136,7 @@ async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
     plant.stop().await;
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_agent_of_the_same_account_reads_and_changes_nothing_of_the_factorys_own() {
     if can_be_confined() {
@@ -143,6 +144,7 @@ async fn an_agent_of_the_same_account_reads_and_changes_nothing_of_the_factorys_
     }
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_agent_below_a_guard_reads_and_changes_nothing_of_the_factorys_own_either() {
     if can_be_confined() {
@@ -150,6 +152,7 @@ async fn an_agent_below_a_guard_reads_and_changes_nothing_of_the_factorys_own_ei
     }
 }
 
+// [T8] [attack: hostile repository]
 #[tokio::test]
 async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
     if !can_be_confined() {
@@ -183,6 +186,7 @@ async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
     assert_eq!(forge.file_at(&tree.parse().unwrap(), "secret.txt"), None);
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn a_factory_that_must_confine_its_agents_does_not_share_an_ssh_agent_with_them() {
     // From this ABI on the kernel blocks its socket.

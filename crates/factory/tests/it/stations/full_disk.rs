@@ -54,6 +54,7 @@ impl Drop for SmallDisk {
     }
 }
 
+// [B10] [row 33]
 #[tokio::test]
 async fn a_full_state_disk_is_reported_and_recovers() {
     let Some(disk) = SmallDisk::mount() else { return };

@@ -30,6 +30,7 @@ const VERIFY: &str = r#"verify:
   - touch "$CARGO_HOME/used" && ! touch "$RUSTUP_HOME/planted"
 "#;
 
+// [F1]
 #[tokio::test]
 async fn the_operators_cargo_builds_in_the_sandbox() {
     if !can_be_confined() || !has_rustup() {

@@ -15,6 +15,7 @@ const FACTORIES: usize = 3;
 /// Fixed, so that a failure can be reproduced; `GIGA_CRASH_SEED` sets another.
 const SEED: u64 = 20_261;
 
+// [I3] [F4]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_jobs_survive_two_hundred_kills() {
     let seed = std::env::var("GIGA_CRASH_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED);

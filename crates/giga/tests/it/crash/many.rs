@@ -7,6 +7,7 @@ use crate::repository;
 
 const JOBS: usize = 200;
 
+// [I3] [F3] [F7]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_jobs_on_eight_seats_of_one_host_clobber_no_worktree_and_leave_a_clean_host() {
     let mut fleet = Fleet::new(1);
