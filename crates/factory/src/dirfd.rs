@@ -314,6 +314,8 @@ mod tests {
 
     use rustix::fs::mknodat;
 
+    use testkit::requirement::Requirement;
+
     use super::*;
 
     // [T8] [attack: a prompt-injected agent steals secrets]
@@ -357,7 +359,7 @@ mod tests {
     #[test]
     fn a_hard_link_to_another_accounts_file_is_not_given_away() {
         let Ok(account) = Account::named("nobody") else {
-            eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
+            Requirement::Root.skip("changing the owner of a file needs root and an account `nobody`");
             return;
         };
         let place = tempfile::tempdir().unwrap();
@@ -382,7 +384,7 @@ mod tests {
     #[test]
     fn the_way_to_a_cache_is_not_the_agents_to_change() {
         let Ok(account) = Account::named("nobody") else {
-            eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
+            Requirement::Root.skip("changing the owner of a file needs root and an account `nobody`");
             return;
         };
         let place = tempfile::tempdir().unwrap();

@@ -21,6 +21,10 @@ pub enum Requirement {
     Lfs,
     /// schemathesis and the generator of TypeScript clients.
     ApiTools,
+    /// rustup, with a toolchain.
+    Rustup,
+    /// A home directory of the account that runs the tests, with a readable file.
+    Home,
 }
 
 impl Requirement {
@@ -34,6 +38,8 @@ impl Requirement {
             Self::Engines => "engines",
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
+            Self::Rustup => "rustup",
+            Self::Home => "home",
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use testkit::requirement::Requirement;
 
 use crate::fleet::Fleet;
 
@@ -14,7 +15,7 @@ use crate::fleet::Fleet;
 fn tools() -> Option<PathBuf> {
     let folder = std::env::var_os("GIGA_TEST_API_TOOLS").filter(|folder| folder != "skip");
     if folder.is_none() {
-        eprintln!("NOT TESTED: the API by its description: run scripts/with-api-tools");
+        Requirement::ApiTools.skip("schemathesis and openapi-typescript are not installed: run scripts/with-api-tools");
     }
     folder.map(PathBuf::from)
 }

@@ -64,7 +64,8 @@ fn idle_is_measured_in_every_mode_and_costs_no_store_operation_and_claims_only_w
     for row in found["rows"].as_array().unwrap() {
         assert_eq!(figure(row, "store_ops_per_min"), 0.0, "{row}");
         assert_eq!(figure(row, "claims_per_min") > 0.0, row["mode"] == "poll", "{row}");
-        assert!(figure(row, "cpu_percent") >= 0.0, "{row}");
+        // A loop that never sleeps takes a whole core.
+        assert!((0.0..60.0).contains(&figure(row, "cpu_percent")), "{row}");
     }
 }
 

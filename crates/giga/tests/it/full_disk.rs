@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use testkit::requirement::Requirement;
 
 use crate::fleet::Fleet;
 use crate::processes;
@@ -26,7 +27,7 @@ impl SmallDisk {
     fn start(is_full: bool) -> Option<Self> {
         let can_mount = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
         if !rustix::process::geteuid().is_root() || !can_mount.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: a full disk needs root and `unshare -m`, and this machine has not both");
+            Requirement::Root.skip("a small disk needs root and `unshare -m`");
             return None;
         }
         let fleet = Fleet::new();

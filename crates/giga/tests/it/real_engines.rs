@@ -277,7 +277,7 @@ fn a_stopped_run_of_claude_is_charged_for_its_output_tokens() {
 fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_worktree() {
     let write = Turn::write("out.txt", "made before the limit\n");
     // Long enough for the slowest fleet to get there: a reset that lies behind us is as good as none.
-    let script = [write, Turn::usage_limit(in_seconds(40)), Turn::say("All done.")];
+    let script = [write, Turn::usage_limit(in_seconds(30)), Turn::say("All done.")];
     let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\n");

@@ -6,6 +6,7 @@ use std::process::Child;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::requirement::Requirement;
 
 use crate::fleet::Fleet;
 use crate::{processes, repository};
@@ -177,7 +178,7 @@ fn an_engine_under_another_account_that_dumps_everything_it_can_read_finds_no_se
     let is_root = rustix::process::geteuid().is_root();
     let has_nobody = std::fs::read_to_string("/etc/passwd").is_ok_and(|passwd| passwd.contains("\nnobody:"));
     if !is_root || !has_nobody {
-        eprintln!("SKIPPED: programs can only be run under another account by root, and where `{NOBODY}` is one");
+        Requirement::Root.skip(format_args!("another account needs root and an account `{NOBODY}`"));
         return;
     }
     let house = House::new(Some(NOBODY));
@@ -202,7 +203,7 @@ fn assert_nothing_was_found(house: &House, id: &str) {
 #[test]
 fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secret() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let house = House::new(None);
@@ -248,7 +249,7 @@ fn everything_in(folder: &std::path::Path) -> String {
 #[test]
 fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_verify_command_has_not_even_that() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let house = House::new(None);
@@ -265,7 +266,7 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
 #[test]
 fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let uid = rustix::process::geteuid().as_raw().to_string();
@@ -275,7 +276,7 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     let home = home.filter(|home| ["/root", "/home/"].iter().any(|place| home.starts_with(place)));
     let files = [".profile", ".bashrc", ".gitconfig"].map(|name| PathBuf::from(home.unwrap_or_default()).join(name));
     let Some(file) = files.into_iter().find(|file| file.is_absolute() && std::fs::read(file).is_ok()) else {
-        eprintln!("SKIPPED: this account has no home of its own with a file in it");
+        Requirement::Home.skip("the account that runs the tests has no home with a readable file");
         return;
     };
     let house = House::new(None);
@@ -287,7 +288,7 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
 #[test]
 fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let mut fleet = Fleet::new();

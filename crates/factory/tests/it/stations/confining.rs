@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clock::SystemEntropy;
 use factory::{ForgeConfig, RepoConfig, Repository, SandboxMode, SandboxSummary, Worker, WorkerError, WorkerSettings};
+use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -19,7 +20,7 @@ pub(super) fn can_be_confined() -> bool {
     match SandboxMode::Required.in_force() {
         SandboxSummary::Kernel(_) => true,
         SandboxSummary::None(why) => {
-            eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+            Requirement::Landlock.skip(why);
             false
         }
     }

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use protocol::AlertCode;
+use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -27,7 +28,7 @@ impl SmallDisk {
         if mounted.is_ok_and(|mounted| mounted.status.success()) {
             return Some(Self(place));
         }
-        eprintln!("SKIPPED: this user cannot mount a tmpfs, so that a full state disk is not tested");
+        Requirement::Root.skip("this account cannot mount a tmpfs");
         None
     }
 

@@ -11,6 +11,7 @@ use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, eventually, finish, guarded, myself_as, roomy, shell};
+use testkit::requirement::Requirement;
 use tokio_util::sync::CancellationToken;
 
 /// An account that exists on every machine and is unused.
@@ -26,7 +27,7 @@ fn stranger() -> Option<Account> {
     match Account::named(STRANGER) {
         Ok(account) => Some(account),
         Err(error) => {
-            eprintln!("SKIPPED: running programs under another account is not tested here: {error}");
+            Requirement::Root.skip(error);
             None
         }
     }
