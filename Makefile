@@ -5,10 +5,10 @@ CARGO ?= cargo
 TEST_FEATURES := --features giga/failpoints
 TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
-# Tests that need no server, no repository and no process: rules, golden files, in-memory adapters.
-QUICK_TESTS := 'kind(lib) | kind(bin) | package(domain) | package(scheduler) | package(broker)'
+# Tests that need no server, no repository and no process: rules, golden files, in-memory adapters. Half a minute.
+QUICK_TESTS := '(kind(lib) | kind(bin) | package(domain) | package(scheduler) | package(broker)) - test(/^postgres::/)'
 
-.PHONY: up build test test-engines test-api test-docs soak check fmt lint rows quick unit tools
+.PHONY: up build test test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
 
 up: tools
 	@$(CARGO) run --profile quick --locked -p giga -- up --demo
@@ -24,6 +24,14 @@ check: tools fmt lint rows quick
 rows:
 	@scripts/check-rows
 
+# Licences, sources, duplicates and advisories of the dependencies.
+deny:
+	@scripts/deny
+
+# Which tests cite which row of the specification.
+coverage-table:
+	@scripts/coverage-table
+
 quick:
 	$(CARGO) nextest run --workspace --locked $(TEST_FEATURES) -E $(QUICK_TESTS)
 
@@ -35,13 +43,14 @@ lint:
 
 # nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there. The
 # tests start a PostgreSQL of their own, and run the real git-lfs, claude, codex and schemathesis; the scripts install the
-# programs, or say loudly that they are missing.
+# programs, or report that they are missing; the skipped tests are listed at the end. GIGA_REQUIRE=postgres,landlock,root,
+# engines,lfs,api-tools,rustup,home makes skips of these failures.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
 # The real claude and codex through a whole fleet, against our stand-in of their APIs: the oldest supported and the last
@@ -64,9 +73,9 @@ test-api: tools
 test-docs: tools
 	$(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- docs::
 
-# Longer runs: every engine version, the API at length, and the crash tests ten times.
+# Longer runs: every engine version, the API at length, and the crash tests ten times with all their kills.
 soak: test-engines test-api
-	scripts/with-postgres scripts/with-git-lfs $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --stress-count 10 -E 'test(/crash::/)'
+	GIGA_SOAK=1 scripts/with-postgres scripts/with-git-lfs $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --stress-count 10 -E 'test(/crash::/)'
 
 # What cannot be had from Cargo, named clearly.
 tools:

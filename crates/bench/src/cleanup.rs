@@ -234,6 +234,7 @@ mod tests {
     use super::*;
     use crate::workload::only_here;
 
+    // [P4]
     #[test]
     fn a_job_of_another_benchmark_is_left_alone_until_it_is_forgotten() {
         // A process of this number is nowhere on this machine.

@@ -118,6 +118,7 @@ fn inner_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
+    // [attack: SSRF]
     #[test]
     fn only_public_addresses_are_accepted() {
         for inside in [
@@ -167,6 +168,7 @@ mod tests {
         }
     }
 
+    // [attack: SSRF]
     #[test]
     fn untrusted_urls_need_https_and_public_addresses() {
         let check = |address: &str| AddressPolicy::PublicOnly.check(&address.parse().unwrap());
@@ -180,6 +182,7 @@ mod tests {
         assert_eq!(AddressPolicy::Anywhere.check(&"http://127.0.0.1/".parse().unwrap()), Ok(()));
     }
 
+    // [attack: SSRF]
     #[tokio::test]
     async fn a_name_with_an_internal_address_is_not_resolved() {
         for name in ["localhost", "127.1", "2130706433", "0x7f000001"] {

@@ -140,6 +140,7 @@ mod tests {
         assert_eq!(Epoch::first_of(Generation(0)), Epoch(0));
     }
 
+    // [I2]
     #[test]
     fn epochs_of_a_generation_exceed_all_earlier_ones() {
         let (old, new) = (Epoch((1 << COUNT_BITS) - 1), Epoch::first_of(Generation(1)));

@@ -178,6 +178,7 @@ counter! {
 mod tests {
     use super::*;
 
+    // [row 29]
     #[test]
     fn a_job_id_is_a_uuid_of_version_seven() {
         let id = JobId::new(Timestamp::from_millis(1_700_000_000_000), [7; 10]);
@@ -194,6 +195,7 @@ mod tests {
         assert!(early < late);
     }
 
+    // [§9]
     #[test]
     fn one_idempotency_key_is_one_id_per_product() {
         let notes: ProductId = "notes".parse().unwrap();

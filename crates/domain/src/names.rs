@@ -324,6 +324,7 @@ mod tests {
         "é",
     ];
 
+    // [T8] [attack: hostile names]
     #[test]
     fn hostile_names_are_rejected() {
         for name in HOSTILE {
@@ -358,6 +359,7 @@ mod tests {
         assert!(!error.to_string().contains('\u{1b}'));
     }
 
+    // [F1]
     #[test]
     fn spellings_of_one_os_are_one_capability() {
         let canonical = |text: &str| text.parse::<Capability>().unwrap().canonical().to_string();

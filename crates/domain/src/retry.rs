@@ -131,6 +131,7 @@ mod tests {
         )
     }
 
+    // [T7]
     #[test]
     fn backoff_doubles_and_never_ends_early() {
         let pause = |attempts, jitter| match failed(attempts, FailureReason::Crash, jitter) {
@@ -167,6 +168,7 @@ mod tests {
         );
     }
 
+    // [J5]
     #[test]
     fn a_pointless_retry_fails_at_once() {
         let failure = (FailureReason::EngineError, Retryability::Pointless);

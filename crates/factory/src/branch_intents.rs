@@ -69,6 +69,7 @@ impl BranchIntents {
 mod tests {
     use super::*;
 
+    // [F3]
     #[test]
     fn notes_on_a_commit_are_there_until_one_errand_for_it_is_settled() {
         let folder = tempfile::tempdir().unwrap();

@@ -422,6 +422,7 @@ mod tests {
         assert_eq!(config, RepoConfig::at("https://forge.example/notes.git", "main".parse().unwrap()));
     }
 
+    // [§12]
     #[test]
     fn a_cache_is_a_plain_folder_under_a_harmless_variable() {
         let with = |variable: &str, name: &str| RepoConfig {
@@ -443,6 +444,7 @@ mod tests {
         }
     }
 
+    // [F2]
     #[test]
     fn an_engine_is_what_it_says_it_is_or_what_its_name_or_its_command_line_says() {
         let kind = |name: &str, text: &str| {
@@ -455,6 +457,7 @@ mod tests {
         assert_eq!(kind("mine", r#"{"argv": ["mine"]}"#), EngineKind::Command);
     }
 
+    // [F2]
     #[test]
     fn turns_are_told_by_agents_that_are_followed_and_by_commands_that_print_them() {
         let tells = |name: &str, text: &str| {

@@ -385,6 +385,7 @@ mod tests {
         assert_eq!(find_program("tool", Some(OsStr::new("."))), None);
     }
 
+    // [F1]
     #[test]
     fn a_broken_tool_says_what_it_printed_and_what_helps() {
         let launcher = Launcher::unguarded(Arc::new(clock::SystemClock::new()));

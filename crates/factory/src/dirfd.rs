@@ -314,8 +314,11 @@ mod tests {
 
     use rustix::fs::mknodat;
 
+    use testkit::requirement::Requirement;
+
     use super::*;
 
+    // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]
     fn only_an_ordinary_file_with_one_name_is_read() {
         let place = tempfile::tempdir().unwrap();
@@ -356,7 +359,7 @@ mod tests {
     #[test]
     fn a_hard_link_to_another_accounts_file_is_not_given_away() {
         let Ok(account) = Account::named("nobody") else {
-            eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
+            Requirement::Root.skip("changing the owner of a file needs root and an account `nobody`");
             return;
         };
         let place = tempfile::tempdir().unwrap();
@@ -377,10 +380,11 @@ mod tests {
         assert_eq!((owner("secret"), owner("room/link")), (0, 0));
     }
 
+    // [T8]
     #[test]
     fn the_way_to_a_cache_is_not_the_agents_to_change() {
         let Ok(account) = Account::named("nobody") else {
-            eprintln!("SKIPPED: only root can give files away, and only where there is an account `nobody`");
+            Requirement::Root.skip("changing the owner of a file needs root and an account `nobody`");
             return;
         };
         let place = tempfile::tempdir().unwrap();
@@ -401,6 +405,7 @@ mod tests {
         assert_eq!(fs::read_dir(path("etc")).unwrap().count(), 0);
     }
 
+    // [T8]
     #[test]
     fn folders_that_may_not_be_read_are_opened_up_and_links_are_left() {
         let (place, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

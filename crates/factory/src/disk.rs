@@ -122,6 +122,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
+    // [I11]
     #[test]
     fn removing_twice_is_removing_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -135,6 +136,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
+    // [B10]
     #[test]
     fn the_size_of_a_folder_counts_what_is_in_it_and_not_where_links_lead() {
         let folder = tempfile::tempdir().unwrap();
@@ -150,6 +152,7 @@ mod tests {
         assert_eq!(folder_bytes(&folder.path().join("nothing")), 0);
     }
 
+    // [I11]
     #[test]
     fn removing_a_link_leaves_its_target() {
         let folder = tempfile::tempdir().unwrap();

@@ -542,6 +542,7 @@ mod tests {
         assert_eq!((order.enclosure, order.deadline), (Some(enclosure), deadline));
     }
 
+    // [I7]
     #[test]
     fn deadlines_are_read_after_the_end_of_the_input() {
         let now = BootInstant::now();

@@ -147,6 +147,7 @@ fn server(remote: &Remote) -> String {
 mod tests {
     use super::*;
 
+    // [attack: hostile repository]
     #[test]
     fn the_server_follows_from_the_address_alone() {
         let of = |url: &str| server(&Remote::parse(url).unwrap());

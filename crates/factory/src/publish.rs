@@ -297,6 +297,7 @@ mod tests {
         assert_eq!(with_trailers("Add it\n\nGigafactory-Job: another", run), once);
     }
 
+    // [J6]
     #[test]
     fn binary_files_count_as_files_without_lines() {
         let sum = summed(b"3\t1\ta b\0-\t-\tlogo.png\0");

@@ -141,6 +141,7 @@ mod tests {
         }
     }
 
+    // [F3] [§12]
     #[test]
     fn refs_are_named_as_agreed() {
         let job: JobId = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap();

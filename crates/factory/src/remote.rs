@@ -227,6 +227,7 @@ mod tests {
         assert_eq!(remote.beside("../a/../b"), None);
     }
 
+    // [attack: secrets in logs, events, artifacts]
     #[test]
     fn a_refusal_never_repeats_a_password() {
         let error = Remote::parse("http://user:hunter2@forge.example/a").unwrap_err();

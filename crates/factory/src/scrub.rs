@@ -295,6 +295,7 @@ mod tests {
     }
 
     proptest! {
+        // [attack: secrets in logs, events, artifacts]
         #[test]
         fn where_a_stream_is_cut_changes_nothing(text in hostile_text(), sizes in prop::collection::vec(1_usize..9, 1..40)) {
             let whole = scrubber().text(&text);
@@ -315,6 +316,7 @@ mod tests {
             prop_assert_eq!(String::from_utf8(cut).unwrap(), whole);
         }
 
+        // [attack: secrets in logs, events, artifacts]
         #[test]
         fn no_secret_survives_and_scrubbing_twice_is_scrubbing_once(text in hostile_text()) {
             let once = scrubber().text(&text);
@@ -342,6 +344,7 @@ mod tests {
         assert_eq!(shown, b"error: task-0123456789abcdef0123456789abcdef failed at src/lib.rs:7\n");
     }
 
+    // [attack: secrets in logs, events, artifacts]
     #[test]
     fn a_known_value_is_found_in_the_spellings_it_travels_in() {
         use base64::Engine as _;
@@ -364,6 +367,7 @@ mod tests {
         assert_eq!(shown["text"], "key:\n[secret]\n\nghp_[secret] is \"it\"");
     }
 
+    // [attack: secrets in logs, events, artifacts]
     #[test]
     fn a_document_is_scrubbed_to_its_leaves() {
         let mut document = serde_json::json!({"a": [{"b": format!("x {TOKEN} y")}], "n": 7});
@@ -382,6 +386,7 @@ mod tests {
         assert!(shown.ends_with("the end."), "{} bytes", shown.len());
     }
 
+    // [attack: secrets in logs, events, artifacts]
     #[test]
     fn variables_are_secret_by_their_names() {
         let variables = [("GH_TOKEN", "a"), ("SSH_AUTH_SOCK", "/run/agent"), ("ANTHROPIC_API_KEY", "b"), ("CI", "1")];

@@ -203,6 +203,7 @@ mod tests {
         assert!(text.len() <= EVIDENCE_BYTES_MAX);
     }
 
+    // [B4]
     #[test]
     fn the_evidence_of_many_commands_fits_into_one_report_and_keeps_the_last_whole() {
         let talkative = |_| Evidence {

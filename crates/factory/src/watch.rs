@@ -135,6 +135,7 @@ mod tests {
         tokio::time::timeout(PATIENCE, watch.changed()).await.is_ok()
     }
 
+    // [F1]
     #[tokio::test]
     async fn what_happens_in_a_folder_is_noticed() {
         assert!(notices(|folder| std::fs::write(folder.join("new"), "x").unwrap()).await);

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use testkit::requirement::Requirement;
+
 /// An agent program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
@@ -37,7 +39,7 @@ impl Programs {
         match std::env::var(variable) {
             Ok(folder) if folder != "skip" => Some(Self { folder: folder.into() }),
             _ => {
-                eprintln!("SKIPPED: the real claude and codex are not here (`make test-engines` installs them)");
+                Requirement::Engines.skip("claude and codex are not installed: run scripts/with-engines");
                 None
             }
         }

@@ -4,6 +4,8 @@ mod aliases;
 mod bench;
 mod fleet;
 mod jobs;
+#[cfg(test)]
+mod reference;
 mod serving;
 mod upkeep;
 

@@ -12,6 +12,8 @@ mod limits;
 mod log;
 mod overrides;
 mod polling;
+#[cfg(test)]
+mod reference;
 mod resolver;
 mod secret;
 mod setting;
@@ -54,6 +56,9 @@ pub(crate) struct Config {
     pub(crate) log: LogConfig,
     /// Every setting for people, in the order of the file.
     pub(crate) listing: Vec<ListedSetting>,
+    /// Where each setting may come from, for the reference page.
+    #[cfg(test)]
+    sources: Vec<resolver::Sources>,
     /// `GIGA_*` variables that are set and mean nothing.
     pub(crate) strangers: Vec<UnknownVariable>,
     /// Variables that are known, set, and have no effect yet.
@@ -114,6 +119,8 @@ impl Config {
         let log = LogConfig::resolve(&mut resolver, content.log)?;
         let is_set = |name: &&str| resolver.environment().get(name).is_some();
         let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
+        #[cfg(test)]
+        let sources = resolver.sources();
         let (listing, strangers) = resolver.finish();
         Ok(Self {
             file: path,
@@ -123,6 +130,8 @@ impl Config {
             factory,
             log,
             listing,
+            #[cfg(test)]
+            sources,
             strangers,
             without_effect,
             accept_data_loss: flags.accept_data_loss,
@@ -182,6 +191,7 @@ mod tests {
         (&row.value, &row.origin)
     }
 
+    // [§12]
     #[test]
     fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
         let file = "[coordinator]\n\nlisten = \"127.0.0.1:1\"\n";
@@ -200,6 +210,7 @@ mod tests {
         assert_eq!(listed(&by_flag, "coordinator.listen"), ("127.0.0.1:3", "--listen"));
     }
 
+    // [§12]
     #[test]
     fn names_from_older_scripts_work_below_ours() {
         let old = [
@@ -220,6 +231,7 @@ mod tests {
         assert_eq!(listed(&newer, "client.api"), ("http://new:1", "GIGA_API"));
     }
 
+    // [§12]
     #[test]
     fn how_a_factory_asks_for_work_can_be_set_by_the_names_of_older_scripts() {
         let old = [("AQ_FLEET", "1"), ("AQ_FLEET_ROUTE", "0"), ("AQ_FLEET_GATE", "1"), ("POLL_SECONDS", "3")];
@@ -237,6 +249,7 @@ mod tests {
         assert_eq!(listed(&by_newer, "factory.route"), ("true", "GIGA_ROUTE"));
     }
 
+    // [T7] [§12]
     #[test]
     fn a_pause_that_cannot_be_is_clamped_with_a_warning_and_so_is_a_folder_queue() {
         let config = resolve(&Overrides::default(), &[("POLL_SECONDS", "0"), ("AQ_FLEET", "0")], "").unwrap();
@@ -250,6 +263,7 @@ mod tests {
         assert_eq!(warnings[1], clamped);
     }
 
+    // [§12]
     #[test]
     fn what_has_no_effect_yet_is_noticed() {
         let env = [("AQ_FLEET_SHADOW", "1"), ("FLEET_BUDGETS", "1")];
@@ -383,6 +397,7 @@ mod tests {
         assert_eq!((elsewhere.client.stopped, elsewhere.client.pinned), (None, None));
     }
 
+    // [I12]
     #[test]
     fn a_token_never_shows_more_than_its_kind() {
         let env = [("GIGA_TOKEN", "giga_adm_c2VjcmV0c2VjcmV0")];

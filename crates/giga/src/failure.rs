@@ -259,6 +259,7 @@ mod tests {
         Failure::from(ClientError::Refused(Box::new(problem))).exit
     }
 
+    // [U3]
     #[test]
     fn every_refusal_has_its_documented_exit() {
         assert_eq!(exit_of(409, "illegal_transition"), Exit::Refused);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use testkit::requirement::Requirement;
 
 use crate::account::Account;
 use crate::error::Error;
@@ -57,7 +58,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub fn for_test(flushes: Flushes) -> Result<Option<Server>, Error> {
     match (Programs::find(), std::env::var("GIGA_TEST_POSTGRES").as_deref()) {
         (Err(error), Ok("skip")) => {
-            eprintln!("SKIPPED because GIGA_TEST_POSTGRES=skip: {error}");
+            Requirement::Postgres.skip(error);
             Ok(None)
         }
         (programs, _) => Server::with(programs?, flushes).map(Some),

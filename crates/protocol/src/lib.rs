@@ -1,5 +1,6 @@
 //! The wire protocol: requests, responses and streamed events.
 
+mod alert_help;
 mod backup;
 mod claims;
 mod evidence;

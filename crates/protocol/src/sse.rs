@@ -68,6 +68,7 @@ impl SseParser {
 mod tests {
     use super::*;
 
+    // [U4]
     #[test]
     fn events_are_parsed_across_any_chunk_boundaries() {
         let stream = b": hello\n\nid: 7\nevent: job\ndata: {\"a\":1}\n\ndata: x\ndata: y\n\n";

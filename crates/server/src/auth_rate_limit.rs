@@ -97,6 +97,7 @@ mod tests {
         text.parse().unwrap()
     }
 
+    // [attack: token guessing]
     #[test]
     fn a_network_is_limited_after_too_many_wrong_tokens() {
         let clock = ManualClock::default();
@@ -133,6 +134,7 @@ mod tests {
         assert_eq!(wrong.count(address("2001:db8:1:3::1")), Ok(()));
     }
 
+    // [attack: token guessing]
     #[test]
     fn the_table_does_not_grow_beyond_its_bound() {
         let clock = ManualClock::default();

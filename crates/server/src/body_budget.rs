@@ -103,6 +103,7 @@ mod tests {
         budget.reserve(&request.unwrap_or_default())
     }
 
+    // [I12]
     #[test]
     fn one_sender_never_takes_more_than_its_share() {
         let budget = BodyBudget::default();

@@ -168,6 +168,7 @@ mod tests {
         Arc::new(Connections::new(2, Arc::new(ManualClock::default())))
     }
 
+    // [attack: slow or greedy clients]
     #[tokio::test]
     async fn the_longest_idle_connection_is_closed_first() {
         let connections = two();
@@ -182,6 +183,7 @@ mod tests {
         third.await;
     }
 
+    // [attack: slow or greedy clients]
     #[tokio::test]
     async fn a_connection_with_a_request_in_progress_stays() {
         let connections = two();

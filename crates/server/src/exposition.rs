@@ -16,22 +16,22 @@ pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usiz
         page.labelled("giga_jobs", "stage", stage, count);
     }
     page.single("giga_jobs_waiting", "gauge", "Jobs that wait for a seat.", metrics.waiting);
-    page.single("giga_dispatch_depth", "gauge", "Messages that are out and not accepted.", metrics.depth);
+    page.single("giga_dispatch_depth", "gauge", "Offers that were sent and not accepted yet.", metrics.depth);
     let lag = metrics.dispatch_lag_ms as f64 / 1_000.0;
-    page.single("giga_dispatch_lag_seconds", "gauge", "How long the last dispatched job had waited.", lag);
-    page.single("giga_seats", "gauge", "Seats in all.", metrics.seats);
+    page.single("giga_dispatch_lag_seconds", "gauge", "How long the last dispatched job had waited, in seconds.", lag);
+    page.single("giga_seats", "gauge", "Seats of all live factories.", metrics.seats);
     page.single("giga_seats_used", "gauge", "Seats in use.", metrics.seats_used);
-    page.single("giga_dead_letters", "gauge", "Jobs in the dead letters.", metrics.dead_letters);
-    page.single("giga_streams_open", "gauge", "Held-open streams.", streams);
-    page.single("giga_submitted_total", "counter", "Jobs written down.", figures.submitted);
-    page.single("giga_dispatched_total", "counter", "Offers made.", figures.dispatched);
-    page.single("giga_completed_total", "counter", "Jobs whose work was done.", figures.completed);
+    page.single("giga_dead_letters", "gauge", "Dead-lettered jobs.", metrics.dead_letters);
+    page.single("giga_streams_open", "gauge", "Open event and inbox streams.", streams);
+    page.single("giga_submitted_total", "counter", "Jobs submitted.", figures.submitted);
+    page.single("giga_dispatched_total", "counter", "Offers sent.", figures.dispatched);
+    page.single("giga_completed_total", "counter", "Jobs completed.", figures.completed);
     page.single("giga_failed_attempts_total", "counter", "Attempts that failed.", figures.failed);
-    page.single("giga_conflicts_total", "counter", "Writes that lost a race or were fenced.", figures.conflicts);
+    page.single("giga_conflicts_total", "counter", "Writes that conflicted or were fenced.", figures.conflicts);
     page.single(
         "giga_ignored_request_keys_total",
         "counter",
-        "Request keys of workers that this release does not know.",
+        "Keys in requests of factories that this release does not know and ignored.",
         metrics.ignored_request_keys,
     );
     page.family("giga_store_operations_total", "counter", "Store operations by kind.");
@@ -73,6 +73,7 @@ mod tests {
 
     use super::*;
 
+    // [D4]
     #[test]
     fn every_metric_has_a_type_and_a_line() {
         let metrics = Metrics {

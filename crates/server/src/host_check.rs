@@ -86,6 +86,7 @@ mod tests {
         hosts.check(&parts, "192.0.2.7".parse().unwrap()).map_err(|problem| problem.into_told().status)
     }
 
+    // [attack: CSRF, DNS rebinding]
     #[test]
     fn only_allowed_host_names_are_served() {
         let called = |host: &str| asked(Method::GET, &[("host", host)]);

@@ -19,6 +19,9 @@ mod middleware;
 mod openapi;
 mod options;
 mod problem;
+mod problem_code;
+#[cfg(test)]
+mod reference;
 mod request_schema;
 mod routes;
 mod run_to_completion;

@@ -111,6 +111,7 @@ mod tests {
 
     use super::*;
 
+    // [U4]
     #[test]
     fn every_reference_leads_to_a_schema() {
         let document = document();
@@ -123,6 +124,7 @@ mod tests {
         assert_eq!(missing, BTreeSet::new());
     }
 
+    // [§10]
     #[test]
     fn every_property_is_in_camel_case() {
         let mut document = document();
@@ -142,6 +144,7 @@ mod tests {
     }
 
     /// Every number, text and list in a request has bounds.
+    // [§10]
     #[test]
     fn every_number_of_a_request_is_bounded() {
         let mut document = document();

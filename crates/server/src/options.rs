@@ -110,6 +110,7 @@ impl Default for Limits {
 mod tests {
     use super::*;
 
+    // [row 32]
     #[test]
     fn the_client_closes_idle_connections_before_the_server() {
         assert!(client::IDLE_TIME_MAX * 2 <= Limits::default().header_time_max);

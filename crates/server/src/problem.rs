@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use crate::backup_service::BackupServiceError;
+use crate::problem_code::{self as code, ProblemCode};
 
 /// The part for the client, and the part for the log.
 #[derive(Debug)]
@@ -33,13 +34,13 @@ pub(crate) struct Cause(pub(crate) String);
 
 impl Problem {
     /// A problem with a stable code.
-    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<String>) -> Self {
         let told = protocol::Problem {
-            kind: format!("urn:gigafactory:problem:{code}"),
-            title: code.replace('_', " "),
-            status: status.as_u16(),
+            kind: format!("urn:gigafactory:problem:{}", code.name),
+            title: code.name.replace('_', " "),
+            status: code.status.as_u16(),
             detail: detail.into(),
-            code: code.to_owned(),
+            code: code.name.to_owned(),
             more: Value::Null,
         };
         Self { parts: Box::new(Parts { told, cause: None, header: None }) }
@@ -47,7 +48,7 @@ impl Problem {
 
     /// An invalid value.
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", detail)
+        Self::new(code::INVALID, detail)
     }
 
     /// A key or a query parameter that the operation does not have.
@@ -57,7 +58,7 @@ impl Problem {
             Some(meant) => json!({ "key": key, "suggestion": meant }),
             None => json!({ "key": key }),
         };
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "unknown_key", format!("unknown {what} `{key}`{hint}")).with(more)
+        Self::new(code::UNKNOWN_KEY, format!("unknown {what} `{key}`{hint}")).with(more)
     }
 
     /// An unknown product in the path is a 404; in a request it is an invalid value.
@@ -75,32 +76,30 @@ impl Problem {
         use serde_json::error::Category;
         match error.classify() {
             Category::Data => Self::invalid(error.to_string()),
-            Category::Io | Category::Syntax | Category::Eof => {
-                Self::new(StatusCode::BAD_REQUEST, "bad_json", error.to_string())
-            }
+            Category::Io | Category::Syntax | Category::Eof => Self::new(code::BAD_JSON, error.to_string()),
         }
     }
 
     /// A content type that the route does not accept.
     pub(crate) fn content_type(expected: &str) -> Self {
         let detail = format!("send the body as {expected}, and say so in `Content-Type`");
-        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail)
+        Self::new(code::UNSUPPORTED_MEDIA_TYPE, detail)
     }
 
     /// A body that is longer than the route accepts.
     pub(crate) fn too_large(len_max: usize) -> Self {
         let detail = format!("the body is longer than {len_max} bytes, which is the most that this route takes");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+        Self::new(code::BODY_TOO_LARGE, detail)
     }
 
     /// A body that did not arrive in time, or was cut off.
     pub(crate) fn unfinished_body(why: impl Into<String>) -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "unfinished_body", why)
+        Self::new(code::UNFINISHED_BODY, why)
     }
 
     /// A body without the required length.
     pub(crate) fn length_required() -> Self {
-        Self::new(StatusCode::LENGTH_REQUIRED, "length_required", "declare the length of the body in `Content-Length`")
+        Self::new(code::LENGTH_REQUIRED, "declare the length of the body in `Content-Length`")
     }
 
     /// Too many concurrent webhook bodies.
@@ -112,48 +111,48 @@ impl Problem {
     /// A path that does not exist.
     pub(crate) fn no_such_route(path: &str) -> Self {
         let detail = format!("there is nothing at `{}`: see /openapi.json", domain::escape_for_terminal(path));
-        Self::new(StatusCode::NOT_FOUND, "no_such_route", detail)
+        Self::new(code::NO_SUCH_ROUTE, detail)
     }
 
     /// A path that exists, with another method.
     pub(crate) fn method_not_allowed() -> Self {
         let detail = "this path takes other methods: see the `Allow` header";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+        Self::new(code::METHOD_NOT_ALLOWED, detail)
     }
 
     /// A restore without its confirmation.
     pub(crate) fn unconfirmed_restore() -> Self {
         let detail = "a restore replaces everything that the coordinator knows: say so with `?replace=everything`";
-        Self::new(StatusCode::PRECONDITION_REQUIRED, "unconfirmed", detail)
+        Self::new(code::UNCONFIRMED, detail)
     }
 
     /// A store without a backup service.
     pub(crate) fn no_vault() -> Self {
         let detail = "this store cannot be backed up or restored through the coordinator: use its own tools";
-        Self::new(StatusCode::NOT_IMPLEMENTED, "no_backups", detail)
+        Self::new(code::NO_BACKUPS, detail)
     }
 
     /// An answer that took too long: the request may still succeed.
     pub(crate) fn timed_out() -> Self {
         let detail = "the answer took too long: what was asked may or may not have happened";
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "timed_out", detail).because("the request ran into its time limit")
+        Self::new(code::TIMED_OUT, detail).because("the request ran into its time limit")
     }
 
     /// A bug of the server.
     pub(crate) fn panicked(message: &str) -> Self {
         let detail = "the coordinator made a mistake: its log says more";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("panicked: {message}"))
+        Self::new(code::INTERNAL, detail).because(format!("panicked: {message}"))
     }
 
     /// An answer that cannot be serialized.
     pub(crate) fn unwritable(error: &serde_json::Error) -> Self {
         let detail = "the coordinator made a mistake: its log says more";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail).because(format!("unwritable: {error}"))
+        Self::new(code::INTERNAL, detail).because(format!("unwritable: {error}"))
     }
 
     /// Too many requests from one caller.
     pub(crate) fn rate_limited(detail: impl Into<String>, wait: Duration) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).retry_after(wait)
+        Self::new(code::RATE_LIMITED, detail).retry_after(wait)
     }
 
     /// A host name that is not the server's: a web page may have pointed its own name at it.
@@ -161,13 +160,13 @@ impl Problem {
         let host = domain::escape_for_terminal(host);
         let detail =
             format!("this server is not `{host}`: call it by its address, or add the name to its allowed hosts");
-        Self::new(StatusCode::FORBIDDEN, "foreign_host", detail)
+        Self::new(code::FOREIGN_HOST, detail)
     }
 
     /// A change requested by a page of another site.
     pub(crate) fn foreign_origin(origin: &str) -> Self {
         let detail = format!("pages of `{}` may not change anything here", domain::escape_for_terminal(origin));
-        Self::new(StatusCode::FORBIDDEN, "foreign_origin", detail)
+        Self::new(code::FOREIGN_ORIGIN, detail)
     }
 
     /// The part for the client; the rest is logged here, because this answer is not logged by itself.
@@ -198,60 +197,53 @@ impl Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        use StatusCode as S;
         let detail = error.to_string();
         let cause = chain(&error);
         match error {
             Error::Refused(refusal) => refused(refusal, detail),
-            Error::NoSuchJob(_) => Self::new(S::NOT_FOUND, "no_such_job", detail),
-            Error::NoSuchFactory(_) => Self::new(S::NOT_FOUND, "no_such_factory", detail),
-            Error::NoSuchRun { .. } => Self::new(S::NOT_FOUND, "no_such_run", detail),
-            Error::NoSuchToken => Self::new(S::NOT_FOUND, "no_such_token", detail),
-            Error::Manifest(findings) => {
-                Self::new(S::UNPROCESSABLE_ENTITY, "bad_manifest", detail).with(json!({ "findings": findings }))
-            }
+            Error::NoSuchJob(_) => Self::new(code::NO_SUCH_JOB, detail),
+            Error::NoSuchFactory(_) => Self::new(code::NO_SUCH_FACTORY, detail),
+            Error::NoSuchRun { .. } => Self::new(code::NO_SUCH_RUN, detail),
+            Error::NoSuchToken => Self::new(code::NO_SUCH_TOKEN, detail),
+            Error::Manifest(findings) => Self::new(code::BAD_MANIFEST, detail).with(json!({ "findings": findings })),
             Error::UnknownProduct { known, .. } => {
-                Self::new(S::UNPROCESSABLE_ENTITY, "unknown_product", detail).with(json!({ "known": known }))
+                Self::new(code::UNKNOWN_PRODUCT, detail).with(json!({ "known": known }))
             }
-            Error::RepoOwned { owner, .. } => {
-                Self::new(S::UNPROCESSABLE_ENTITY, "repo_owned", detail).with(json!({ "owner": owner }))
-            }
+            Error::RepoOwned { owner, .. } => Self::new(code::REPO_OWNED, detail).with(json!({ "owner": owner })),
             Error::IdempotencyConflict { job, .. } => {
-                Self::new(S::CONFLICT, "idempotency_conflict", detail).with(json!({ "jobId": job }))
+                Self::new(code::IDEMPOTENCY_CONFLICT, detail).with(json!({ "jobId": job }))
             }
-            Error::NoSuchDep(_) => Self::new(S::UNPROCESSABLE_ENTITY, "no_such_dep", detail),
-            Error::DependencyCycle(_) => Self::new(S::UNPROCESSABLE_ENTITY, "dependency_cycle", detail),
+            Error::NoSuchDep(_) => Self::new(code::NO_SUCH_DEP, detail),
+            Error::DependencyCycle(_) => Self::new(code::DEPENDENCY_CYCLE, detail),
             Error::Invalid { .. } => Self::invalid(detail),
-            Error::Outdated => Self::new(S::PRECONDITION_FAILED, "precondition_failed", detail),
-            Error::ModeNotAvailable(_) => Self::new(S::UNPROCESSABLE_ENTITY, "mode_not_available", detail),
-            Error::NotReady(_) => Self::new(S::CONFLICT, "not_ready", detail),
+            Error::Outdated => Self::new(code::PRECONDITION_FAILED, detail),
+            Error::ModeNotAvailable(_) => Self::new(code::MODE_NOT_AVAILABLE, detail),
+            Error::NotReady(_) => Self::new(code::NOT_READY, detail),
             Error::Unauthenticated => {
-                let mut problem = Self::new(S::UNAUTHORIZED, "unauthenticated", detail);
+                let mut problem = Self::new(code::UNAUTHENTICATED, detail);
                 problem.parts.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));
                 problem
             }
-            Error::JoinTokenUsed { .. } => Self::new(S::UNAUTHORIZED, "join_token_used", detail),
-            Error::JoinTokenExpired { .. } => Self::new(S::UNAUTHORIZED, "join_token_expired", detail),
-            Error::Forbidden(_) => Self::new(S::FORBIDDEN, "forbidden", detail),
-            Error::ForeignInstance => Self::new(S::CONFLICT, "foreign_instance", detail),
-            Error::Contended(_) => Self::new(S::SERVICE_UNAVAILABLE, "contended", detail),
-            Error::OldProtocol { .. } => Self::new(S::UPGRADE_REQUIRED, "old_protocol", detail),
-            Error::Store(StoreError::BadCursor) => {
-                Self::new(S::BAD_REQUEST, "bad_cursor", StoreError::BadCursor.to_string())
-            }
+            Error::JoinTokenUsed { .. } => Self::new(code::JOIN_TOKEN_USED, detail),
+            Error::JoinTokenExpired { .. } => Self::new(code::JOIN_TOKEN_EXPIRED, detail),
+            Error::Forbidden(_) => Self::new(code::FORBIDDEN, detail),
+            Error::ForeignInstance => Self::new(code::FOREIGN_INSTANCE, detail),
+            Error::Contended(_) => Self::new(code::CONTENDED, detail),
+            Error::OldProtocol { .. } => Self::new(code::OLD_PROTOCOL, detail),
+            Error::Store(StoreError::BadCursor) => Self::new(code::BAD_CURSOR, StoreError::BadCursor.to_string()),
             Error::Store(StoreError::Unavailable(_)) => {
-                Self::new(S::SERVICE_UNAVAILABLE, "store_unavailable", detail).because(cause).retry_after(AGAIN)
+                Self::new(code::STORE_UNAVAILABLE, detail).because(cause).retry_after(AGAIN)
             }
             Error::Store(StoreError::DiskFull(_)) => {
                 let detail = "the coordinator has no space left on its disk: nothing was changed, try again later";
-                Self::new(S::SERVICE_UNAVAILABLE, "disk_full", detail).because(cause).retry_after(SPACE_AGAIN)
+                Self::new(code::DISK_FULL, detail).because(cause).retry_after(SPACE_AGAIN)
             }
             Error::Store(StoreError::Corrupt(_)) => {
                 let detail = "the store holds something unreadable: `giga alerts` and the coordinator's log name it";
-                Self::new(S::INTERNAL_SERVER_ERROR, "corrupt", detail).because(cause)
+                Self::new(code::CORRUPT, detail).because(cause)
             }
             Error::Broker(BrokerError::Unavailable(_) | BrokerError::Closed | BrokerError::Expired) => {
-                Self::new(S::SERVICE_UNAVAILABLE, "broker_unavailable", detail).because(cause).retry_after(AGAIN)
+                Self::new(code::BROKER_UNAVAILABLE, detail).because(cause).retry_after(AGAIN)
             }
         }
     }
@@ -260,10 +252,8 @@ impl From<Error> for Problem {
 impl From<NotReady> for Problem {
     fn from(reason: NotReady) -> Self {
         match reason {
-            NotReady::StoreDamaged(why) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_damaged", why),
-            NotReady::DiskFull(why) => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "disk_full", why).retry_after(SPACE_AGAIN)
-            }
+            NotReady::StoreDamaged(why) => Self::new(code::STORE_DAMAGED, why),
+            NotReady::DiskFull(why) => Self::new(code::DISK_FULL, why).retry_after(SPACE_AGAIN),
         }
     }
 }
@@ -271,10 +261,8 @@ impl From<NotReady> for Problem {
 impl From<BackupServiceError> for Problem {
     fn from(error: BackupServiceError) -> Self {
         match error {
-            BackupServiceError::BadBackup(_) => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_backup", error.to_string())
-            }
-            BackupServiceError::Busy => Self::new(StatusCode::CONFLICT, "busy", error.to_string()),
+            BackupServiceError::BadBackup(_) => Self::new(code::BAD_BACKUP, error.to_string()),
+            BackupServiceError::Busy => Self::new(code::BUSY, error.to_string()),
             BackupServiceError::Store(cause) => Error::Store(cause).into(),
         }
     }
@@ -287,24 +275,21 @@ const AGAIN: Duration = Duration::from_secs(1);
 const SPACE_AGAIN: Duration = Duration::from_secs(10);
 
 fn refused(refusal: Refusal, detail: String) -> Problem {
-    use StatusCode as S;
     match refusal {
-        Refusal::StaleEpoch { held, .. } => {
-            Problem::new(S::CONFLICT, "fenced", detail).with(json!({ "leaseEpoch": held }))
-        }
-        Refusal::NotHolder { .. } => Problem::new(S::CONFLICT, "fenced", detail),
+        Refusal::StaleEpoch { held, .. } => Problem::new(code::FENCED, detail).with(json!({ "leaseEpoch": held })),
+        Refusal::NotHolder { .. } => Problem::new(code::FENCED, detail),
         Refusal::IllegalTransition { stage, allowed, .. } => {
             let more = json!({ "stage": stage, "allowed": allowed });
-            Problem::new(S::CONFLICT, "illegal_transition", detail).with(more)
+            Problem::new(code::ILLEGAL_TRANSITION, detail).with(more)
         }
         Refusal::SupersededDispatch { current, .. } => {
-            Problem::new(S::CONFLICT, "superseded_dispatch", detail).with(json!({ "dispatchSeq": current }))
+            Problem::new(code::SUPERSEDED_DISPATCH, detail).with(json!({ "dispatchSeq": current }))
         }
-        Refusal::NotTarget { .. } => Problem::new(S::CONFLICT, "not_target", detail),
-        Refusal::AlreadyGranted => Problem::new(S::CONFLICT, "already_granted", detail),
-        Refusal::DepsUnmet(dep) => Problem::new(S::CONFLICT, "deps_unmet", detail).with(json!({ "jobId": dep })),
-        Refusal::NothingToShip => Problem::new(S::CONFLICT, "nothing_to_ship", detail),
-        Refusal::NotAWorkersReason(_) => Problem::new(S::UNPROCESSABLE_ENTITY, "not_a_workers_reason", detail),
+        Refusal::NotTarget { .. } => Problem::new(code::NOT_TARGET, detail),
+        Refusal::AlreadyGranted => Problem::new(code::ALREADY_GRANTED, detail),
+        Refusal::DepsUnmet(dep) => Problem::new(code::DEPS_UNMET, detail).with(json!({ "jobId": dep })),
+        Refusal::NothingToShip => Problem::new(code::NOTHING_TO_SHIP, detail),
+        Refusal::NotAWorkersReason(_) => Problem::new(code::NOT_A_WORKERS_REASON, detail),
     }
 }
 
@@ -366,6 +351,7 @@ mod tests {
         assert!(!told.detail.contains("secret"));
     }
 
+    // [J5]
     #[test]
     fn a_refused_move_names_the_allowed_ones() {
         let refusal = Refusal::IllegalTransition {

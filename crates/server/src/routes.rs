@@ -151,6 +151,7 @@ mod tests {
 
     use super::*;
 
+    // [§10]
     #[test]
     fn the_openapi_document_lists_exactly_the_routes() {
         let listed = under_the_prefix().listed.into_iter().chain(at_the_root().listed);

@@ -61,6 +61,7 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    // [attack: forged or repeated webhook]
     #[test]
     fn the_example_of_githubs_manual_verifies() {
         let secret = WebhookSecret::new("It's a Secret to Everybody\n").unwrap();

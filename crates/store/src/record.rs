@@ -253,6 +253,7 @@ mod tests {
         assert!(check(StoreIdentity { store_id: None, ..found("", 3, 99) }).unwrap_err().contains("emptied"));
     }
 
+    // [row 37]
     #[test]
     fn a_torn_slot_leaves_the_previous_record() {
         let folder = tempfile::tempdir().unwrap();

@@ -20,6 +20,7 @@ pub async fn a_published_message_is_received_once(bench: &mut dyn Harness) {
     assert_eq!(receive(&*forge).await.message, second);
 }
 
+// [I5]
 /// Whether the first message is waiting, received or completed.
 pub async fn a_repeated_publish_is_deduplicated(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
@@ -38,6 +39,7 @@ pub async fn a_repeated_publish_is_deduplicated(bench: &mut dyn Harness) {
     assert_eq!(receive(&*forge).await.message, second);
 }
 
+// [I5] [row 1]
 /// A new dispatch of a job is delivered at once, to the same factory or another.
 pub async fn a_new_dispatch_of_a_job_is_delivered(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;

@@ -151,6 +151,7 @@ async fn an_unknown_receipt_is_expired() {
     assert!(matches!(answer, Err(BrokerError::Expired)));
 }
 
+// [D2]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn concurrent_messages_are_delivered_exactly_once() {
     const PUBLISHERS: u8 = 4;

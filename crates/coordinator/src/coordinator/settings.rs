@@ -99,6 +99,7 @@ impl Settings {
 mod tests {
     use super::*;
 
+    // [T7]
     #[test]
     fn a_renewal_slower_than_the_lease_is_clamped_with_a_warning() {
         let asked = Settings { renew_every: Duration::from_secs(60), ..Settings::default() };
@@ -109,6 +110,7 @@ mod tests {
         assert_eq!(warnings.len(), 1);
     }
 
+    // [T7]
     #[test]
     fn the_defaults_agree_with_each_other() {
         assert!(Settings::default().reconciled().1.is_empty());

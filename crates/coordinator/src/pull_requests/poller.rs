@@ -167,6 +167,7 @@ fn names(hint: &ForgeHint, request: &PullRequest) -> bool {
 mod tests {
     use super::*;
 
+    // [attack: SSRF] [attack: forged or repeated webhook]
     #[test]
     fn a_webhook_names_pull_requests_of_its_own_repository_only() {
         let request = PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() };

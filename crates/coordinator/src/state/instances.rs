@@ -109,6 +109,7 @@ mod tests {
         instances.set(&factory(name), instance(next), former);
     }
 
+    // [T3]
     #[test]
     fn current_and_former_instances_belong_to_the_factory() {
         let mut instances = Instances::default();

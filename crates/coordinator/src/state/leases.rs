@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(leases.expiry(job(1)), Some(TTL * 4));
     }
 
+    // [row 11]
     #[test]
     fn a_long_reaper_pass_is_no_pause_but_a_gap_within_it_is() {
         let mut leases = one_lease();
@@ -267,6 +268,7 @@ mod tests {
         assert_eq!(leases.expired(TTL, GAP, TTL), vec![]);
     }
 
+    // [S6]
     #[test]
     fn a_reserved_seat_counts_once_after_its_grant_is_written() {
         let mut leases = one_lease();
@@ -283,6 +285,7 @@ mod tests {
         assert!(leases.reserve(job(3), &process(1), 2));
     }
 
+    // [row 30]
     #[test]
     fn a_doomed_lease_is_not_renewed_and_a_renewed_one_not_doomed() {
         let mut leases = one_lease();
@@ -304,6 +307,7 @@ mod tests {
         assert_eq!(leases.expiry(job(1)), Some(TTL * 2));
     }
 
+    // [§6]
     #[test]
     fn a_job_omitted_from_two_renewals_is_revoked() {
         let mut leases = one_lease();
@@ -313,6 +317,7 @@ mod tests {
         assert_eq!(leases.count_missing(&process(1), &HashSet::default()), vec![(job(1), Epoch(3))]);
     }
 
+    // [row 34] [attack: factory A writes to B's job]
     #[test]
     fn another_factory_with_the_same_instance_is_another_process() {
         let mut leases = one_lease();

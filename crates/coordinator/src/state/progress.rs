@@ -167,6 +167,7 @@ mod tests {
         assert_eq!(told(*board.listen().borrow(), Scope::Fleet), vec![]);
     }
 
+    // [attack: terminal escapes]
     #[test]
     fn progress_is_truncated_and_escaped() {
         let long = Progress {

@@ -126,6 +126,7 @@ mod tests {
         Evidence { command: "make test".to_owned(), exit: Some(0), output, took_ms: 1, ..Evidence::default() }
     }
 
+    // [J6]
     #[test]
     fn evidence_is_truncated_by_count_length_and_total() {
         let huge = vec![evidence(format!("{}\u{1b}[2Jthe end", "é".repeat(20_000))); 1_000];
@@ -144,6 +145,7 @@ mod tests {
         assert_eq!(bounded(&ordinary), ordinary);
     }
 
+    // [attack: hostile names]
     #[test]
     fn a_checkpoint_with_an_unsafe_name_is_rejected() {
         let checkpoint = |git_ref: &str, session: Option<&str>| Checkpoint {

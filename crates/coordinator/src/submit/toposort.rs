@@ -53,6 +53,7 @@ fn without(jobs: &BTreeSet<usize>, taken: &(impl IntoIterator<Item = usize> + Cl
 mod tests {
     use super::*;
 
+    // [J4]
     #[test]
     fn dependents_come_later_and_only_cycles_are_cyclic() {
         // 0 and 1 wait for each other, 2 for 1, 3 for 2, 4 for none, 5 for 4 and 6, 6 for 4, 7 for itself.

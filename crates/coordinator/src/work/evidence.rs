@@ -111,6 +111,7 @@ fn bounded(request: &EvidenceReport) -> EvidenceReport {
 mod tests {
     use super::*;
 
+    // [B4]
     #[test]
     fn a_large_diff_is_truncated_between_characters_and_flagged() {
         let large = EvidenceReport { diff: Some("é".repeat(DIFF_BYTES_MAX)), ..EvidenceReport::default() };

@@ -337,6 +337,7 @@ mod tests {
         );
     }
 
+    // [row 10]
     #[test]
     fn a_window_is_over_when_either_clock_says_so() {
         let policy = QuotaWindowPolicy::default();

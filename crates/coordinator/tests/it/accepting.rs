@@ -13,6 +13,7 @@ use crate::machine::{Machine, Offers};
 const LEASE_TTL: Duration = Duration::from_secs(90);
 const ACCEPT_WITHIN: Duration = Duration::from_secs(15);
 
+// [I6]
 #[tokio::test]
 async fn row_05_a_nonce_repeats_its_answer_and_another_is_refused() {
     let fleet = Fleet::warm(lasting()).await;
@@ -46,6 +47,7 @@ async fn row_05_a_lease_counts_from_the_received_answer() {
     assert_eq!(expires_at, Some(fleet.coordinator.clock().now().after(LEASE_TTL)));
 }
 
+// [I6]
 #[tokio::test]
 async fn only_the_target_can_accept_an_offer() {
     let fleet = Fleet::warm(quick()).await;
@@ -66,6 +68,7 @@ async fn only_the_target_can_accept_an_offer() {
     assert_eq!(fleet.stage(job).await, StageName::Queued);
 }
 
+// [I10]
 #[tokio::test]
 async fn an_open_offer_of_a_paused_product_is_not_granted() {
     let fleet = Fleet::warm(lasting()).await;
@@ -105,6 +108,7 @@ async fn a_draining_factory_gets_no_offers_and_cannot_accept() {
     mac.run(&fleet, job).await;
 }
 
+// [I6]
 #[tokio::test]
 async fn a_full_factory_cannot_accept_another_job() {
     let fleet = Fleet::warm(quick()).await;
@@ -120,6 +124,7 @@ async fn a_full_factory_cannot_accept_another_job() {
     assert!(matches!(refused, Error::NotReady(_)), "{refused}");
 }
 
+// [I6]
 #[tokio::test]
 async fn row_20_a_reopened_dependency_blocks_its_dependent_job() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 3)).await;
@@ -222,6 +227,7 @@ async fn row_32_a_lost_document_write_is_retried_without_a_conflict() {
     assert_eq!(product.weight, 100);
 }
 
+// [I6] [S6]
 #[tokio::test]
 async fn concurrent_accepts_do_not_share_the_last_seat() {
     let fleet = Fleet::warm(quick()).await;

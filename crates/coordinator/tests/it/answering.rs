@@ -174,6 +174,7 @@ async fn row_34_only_the_target_declines_an_offer() {
     assert_eq!(fleet.job(job).await.target_factory_id, Some(mac.id.clone()));
 }
 
+// [row 33]
 #[tokio::test]
 async fn offers_to_an_offline_factory_make_a_job_undeliverable() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 2)).await;

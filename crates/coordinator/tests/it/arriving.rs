@@ -35,6 +35,7 @@ async fn target(fleet: &Fleet, job: JobId) -> Option<FactoryId> {
     fleet.job(job).await.target_factory_id
 }
 
+// [D1] [B2] [P1]
 #[tokio::test]
 async fn a_submit_writes_the_offer_and_reports_the_target() {
     let fleet = Fleet::warm(lasting()).await;
@@ -53,6 +54,7 @@ async fn a_submit_writes_the_offer_and_reports_the_target() {
     tasks.join_all().await;
 }
 
+// [S7] [D1]
 #[tokio::test]
 async fn a_new_job_does_not_overtake_waiting_ones() {
     let fleet = Fleet::warm(quick()).await;
@@ -72,6 +74,7 @@ async fn a_new_job_does_not_overtake_waiting_ones() {
     tasks.join_all().await;
 }
 
+// [S6]
 #[tokio::test]
 async fn a_batch_fills_the_free_seats_only() {
     let fleet = Fleet::warm(lasting()).await;
@@ -91,6 +94,7 @@ async fn a_batch_fills_the_free_seats_only() {
     tasks.join_all().await;
 }
 
+// [S6]
 #[tokio::test]
 async fn a_failed_submit_releases_its_seat() {
     let fleet = Fleet::warm(quick()).await;
@@ -106,6 +110,7 @@ async fn a_failed_submit_releases_its_seat() {
     tasks.join_all().await;
 }
 
+// [S6]
 #[tokio::test]
 async fn concurrent_submits_of_one_job_take_one_seat() {
     let fleet = Fleet::warm(quick()).await;
@@ -126,6 +131,7 @@ async fn concurrent_submits_of_one_job_take_one_seat() {
     tasks.join_all().await;
 }
 
+// [S6] [row 32]
 #[tokio::test]
 async fn the_only_seat_stays_with_the_job_in_either_write_order() {
     let fleet = Fleet::warm(quick()).await;
@@ -145,6 +151,7 @@ async fn the_only_seat_stays_with_the_job_in_either_write_order() {
     tasks.join_all().await;
 }
 
+// [J3] [D1]
 #[tokio::test]
 async fn of_two_batch_jobs_with_one_key_the_first_is_written() {
     let fleet = Fleet::warm(quick()).await;
@@ -179,6 +186,7 @@ async fn row_32_a_submit_with_a_lost_answer_is_offered_once() {
     tasks.join_all().await;
 }
 
+// [D1]
 #[tokio::test]
 async fn in_poll_mode_a_new_job_is_not_offered() {
     let fleet = Fleet::warm(quick()).await;

@@ -25,6 +25,7 @@ async fn submit_next(fleet: &Fleet, manifest: &str) -> JobId {
     fleet.submit(manifest).await
 }
 
+// [D1] [§9]
 #[tokio::test]
 async fn a_claimed_job_has_the_same_events_as_a_pushed_one() {
     let fleet = polling(lasting()).await;
@@ -42,6 +43,7 @@ async fn a_claimed_job_has_the_same_events_as_a_pushed_one() {
     assert!(fleet.coordinator.explain(&fleet.admin, job).await.unwrap().then.is_some(), "the decision is recorded");
 }
 
+// [I6]
 #[tokio::test]
 async fn row_05_a_nonce_gets_the_same_jobs_across_crashes() {
     let fleet = polling(lasting()).await;
@@ -75,6 +77,7 @@ async fn row_05_a_repeated_claim_answer_extends_the_lease() {
     assert_eq!(expires_at, Some(fleet.coordinator.clock().now().after(LEASE_TTL)));
 }
 
+// [I6]
 #[tokio::test]
 async fn row_05_a_nonce_that_has_won_wins_no_other_job() {
     let fleet = polling(quick()).await;
@@ -92,6 +95,7 @@ async fn row_05_a_nonce_that_has_won_wins_no_other_job() {
     assert_eq!(fleet.stage(next).await, StageName::Queued);
 }
 
+// [I6]
 #[tokio::test]
 async fn row_05_a_claim_sent_twice_concurrently_wins_once() {
     let fleet = polling(quick()).await;
@@ -149,6 +153,7 @@ async fn a_claim_is_limited_by_its_request_and_free_seats() {
     assert_eq!((two.as_slice(), one.as_slice(), none.as_slice()), (&jobs[..2], &jobs[2..3], &jobs[..0]));
 }
 
+// [S6]
 #[tokio::test]
 async fn concurrent_claims_exceed_no_seat_limit() {
     let fleet = polling(quick()).await;
@@ -195,6 +200,7 @@ async fn concurrent_claims_exceed_no_seat_limit() {
     }
 }
 
+// [S6]
 #[tokio::test]
 async fn claims_and_the_dispatcher_share_no_repository_seat() {
     for round in 0..retold(50) {
@@ -312,6 +318,7 @@ async fn a_claim_gets_jobs_of_its_requested_products_only() {
     assert_eq!((others, own), (vec![default], vec![of_notes]));
 }
 
+// [I10] [row 17]
 #[tokio::test]
 async fn row_16_a_cancelled_or_paused_job_is_not_claimed() {
     let fleet = polling(lasting()).await;
@@ -328,6 +335,7 @@ async fn row_16_a_cancelled_or_paused_job_is_not_claimed() {
     assert_eq!(mac.ask_for(&fleet, 4).await, [paused]);
 }
 
+// [D1]
 #[tokio::test]
 async fn a_dispatched_job_is_not_claimed_nor_a_claimed_one_dispatched() {
     let fleet = Fleet::warm(lasting()).await;
@@ -359,6 +367,7 @@ async fn row_06_only_the_newest_process_of_a_factory_may_claim() {
     assert_eq!(new.ask_for(&fleet, 1).await, [job]);
 }
 
+// [T3] [attack: stolen factory token]
 #[tokio::test]
 async fn a_claim_gets_no_job_outside_its_token_scope() {
     let fleet = polling(quick()).await;
@@ -394,6 +403,7 @@ async fn a_draining_factory_claims_nothing() {
     assert!(dry.passed_over[0].why.contains("draining"), "{dry:?}");
 }
 
+// [§10]
 #[tokio::test]
 async fn a_dry_run_explains_the_claim_and_changes_nothing() {
     let fleet = polling(lasting()).await;
@@ -412,6 +422,7 @@ async fn a_dry_run_explains_the_claim_and_changes_nothing() {
     assert_eq!(mac.ask_for(&fleet, 9).await, jobs);
 }
 
+// [S3]
 #[tokio::test]
 async fn push_and_claim_place_jobs_on_the_same_factories() {
     let mut placed = 0;
@@ -458,6 +469,7 @@ async fn arranged(seed: usize) -> Arranged {
     Arranged { fleet, machines, jobs }
 }
 
+// [D1]
 #[tokio::test]
 async fn a_failed_job_is_claimed_after_its_backoff_with_a_new_version() {
     let fleet = polling(quick()).await;

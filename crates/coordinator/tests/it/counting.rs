@@ -23,6 +23,7 @@ fn history_reads(fleet: &Fleet) -> u64 {
     operations.into_iter().filter(|(kind, _)| *kind == "history_reads").map(|(_, count)| count).sum()
 }
 
+// [I14]
 #[tokio::test]
 async fn a_hundred_idle_factories_cost_no_store_operation_in_an_hour() {
     let fleet = Fleet::warm(lasting()).await;
@@ -56,6 +57,7 @@ async fn a_hundred_idle_factories_cost_no_store_operation_in_an_hour() {
     tasks.join_all().await;
 }
 
+// [I14] [§6]
 #[tokio::test]
 async fn renewing_leases_costs_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;
@@ -71,6 +73,7 @@ async fn renewing_leases_costs_no_store_operation() {
     assert_eq!(fleet.stage(job).await, StageName::Building);
 }
 
+// [J7]
 #[tokio::test]
 async fn row_24_subscribers_of_single_jobs_cost_no_store_read() {
     let fleet = Fleet::warm(lasting()).await;
@@ -98,6 +101,7 @@ async fn row_24_subscribers_of_single_jobs_cost_no_store_read() {
     assert_eq!(reads, 0, "{FOLLOWERS} followers who keep up are served from memory");
 }
 
+// [I14]
 #[tokio::test]
 async fn claiming_from_an_empty_queue_costs_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;
@@ -115,6 +119,7 @@ async fn claiming_from_an_empty_queue_costs_no_store_operation() {
     assert_eq!(sqlite.operations(), before);
 }
 
+// [I14]
 #[tokio::test]
 async fn a_paused_credential_and_its_reset_cost_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;
@@ -155,6 +160,7 @@ async fn a_paused_credential_and_its_reset_cost_no_store_operation() {
     tasks.join_all().await;
 }
 
+// [I14]
 #[tokio::test]
 async fn the_progress_of_a_hundred_agents_costs_no_store_operation() {
     let fleet = Fleet::warm(lasting()).await;

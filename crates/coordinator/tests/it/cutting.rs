@@ -99,6 +99,7 @@ async fn the_sweep_finds_a_submit_whose_client_disconnected() {
     tasks.join_all().await;
 }
 
+// [J3]
 #[tokio::test]
 async fn a_submit_repeated_after_a_disconnect_is_the_same_job() {
     let fleet = Fleet::warm(lasting().answering()).await;
@@ -112,6 +113,7 @@ async fn a_submit_repeated_after_a_disconnect_is_the_same_job() {
     assert_eq!(fleet.stage(again.job.id).await, StageName::Shipped);
 }
 
+// [I3]
 #[tokio::test]
 async fn a_thousand_jobs_with_interrupted_requests_end_once_each() {
     let fleet = Fleet::warm(quick()).await;

@@ -43,6 +43,7 @@ async fn batch(fleet: &Fleet, jobs: Vec<SubmitRequest>) -> Vec<Result<JobId, Err
     outcomes.into_iter().map(|outcome| outcome.map(|(view, _)| view.id)).collect()
 }
 
+// [J4]
 #[tokio::test]
 async fn row_19_diamonds_unblock_across_crashes_and_lost_reactions() {
     let mut fleet = Fleet::warm(quick()).await;
@@ -147,6 +148,7 @@ async fn check_order(fleet: &Fleet) {
     }
 }
 
+// [J4]
 #[tokio::test]
 async fn a_job_that_needs_any_starts_with_the_first_that_ships() {
     let fleet = Fleet::warm(lasting()).await;
@@ -165,6 +167,7 @@ async fn a_job_that_needs_any_starts_with_the_first_that_ships() {
     assert_eq!(fleet.stage(child).await, StageName::Queued);
 }
 
+// [J4]
 #[tokio::test]
 async fn the_manifest_decides_the_effect_of_a_failed_dependency() {
     let fleet = Fleet::warm(lasting()).await;
@@ -215,6 +218,7 @@ async fn a_job_that_needs_any_fails_when_all_have_failed() {
     assert_eq!((after_one, fleet.stage(child).await), (StageName::Blocked, StageName::Failed));
 }
 
+// [J4] [attack: DAG bombs]
 #[tokio::test]
 async fn a_cycle_and_its_dependents_are_rejected_from_a_batch() {
     let fleet = Fleet::warm(lasting()).await;
@@ -315,6 +319,7 @@ async fn a_missing_dependency_is_rejected() {
     assert!(matches!(&refused, Error::NoSuchDep(dep) if dep == "key:nobody"), "{refused}");
 }
 
+// [row 19]
 #[tokio::test]
 async fn one_sweep_repeats_a_lost_reaction() {
     let fleet = Fleet::warm(lasting()).await;
@@ -335,6 +340,7 @@ async fn one_sweep_repeats_a_lost_reaction() {
     assert_eq!(fleet.stage(child).await, StageName::Queued);
 }
 
+// [J4] [row 19] [attack: DAG bombs]
 #[tokio::test]
 async fn a_failure_propagates_down_a_chain_of_thousands() {
     let fleet = Fleet::warm(quick()).await;
@@ -355,6 +361,7 @@ async fn a_failure_propagates_down_a_chain_of_thousands() {
     assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::DepFailed)));
 }
 
+// [attack: DAG bombs]
 #[tokio::test]
 async fn a_batch_with_too_many_dependencies_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
@@ -367,6 +374,7 @@ async fn a_batch_with_too_many_dependencies_is_rejected() {
     assert!(matches!(refused, Error::Invalid { what: "deps", .. }), "{refused}");
 }
 
+// [§10]
 #[tokio::test]
 async fn a_graph_shows_all_jobs_around_one() {
     let fleet = Fleet::warm(quick()).await;
@@ -385,6 +393,7 @@ async fn a_graph_shows_all_jobs_around_one() {
     assert_eq!((dag.truncated, dag.limit), (false, 2_000));
 }
 
+// [§10]
 #[tokio::test]
 async fn a_truncated_graph_is_flagged_and_keeps_the_nearest_jobs() {
     let fleet = Fleet::warm(quick()).await;

@@ -19,6 +19,7 @@ async fn alert_codes(fleet: &Fleet) -> Vec<AlertCode> {
     fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code).collect()
 }
 
+// [I5]
 #[tokio::test]
 async fn row_01_a_redispatch_is_delivered_after_the_first_message() {
     let fleet = Fleet::warm(lasting()).await;
@@ -113,6 +114,7 @@ async fn row_03_the_sweep_finds_a_job_whose_wake_up_was_lost() {
     assert_eq!(fleet.stage(job).await, StageName::Shipped);
 }
 
+// [I7]
 #[tokio::test]
 async fn row_04_a_late_message_of_a_dead_target_is_refused() {
     let fleet = Fleet::warm(lasting()).await;
@@ -178,6 +180,7 @@ async fn an_undecided_accept_leaves_its_message_for_redelivery() {
     assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
 }
 
+// [I4]
 #[tokio::test]
 async fn row_23_a_job_dead_lettered_by_the_broker_still_runs() {
     let fleet = Fleet::warm(lasting().with_broker(|broker| broker.deliveries_max = 1)).await;
@@ -202,6 +205,7 @@ async fn row_23_a_job_dead_lettered_by_the_broker_still_runs() {
     assert_eq!(fleet.stage(job).await, StageName::Assigned);
 }
 
+// [I4]
 #[tokio::test]
 async fn row_27_a_faulty_broker_costs_only_time() {
     let fleet = Fleet::warm(quick()).await;
@@ -293,6 +297,7 @@ async fn a_job_that_cannot_be_offered_does_not_block_its_round() {
     assert_eq!(delivered, sound);
 }
 
+// [§6]
 #[tokio::test]
 async fn a_job_that_no_factory_accepts_becomes_undeliverable() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 3)).await;

@@ -42,6 +42,7 @@ fn is_fenced(error: &Error) -> bool {
     matches!(error, Error::Refused(Refusal::StaleEpoch { .. }))
 }
 
+// [I15]
 #[tokio::test]
 async fn automatic_shipping_ships_the_completed_commit() {
     let fleet = Fleet::warm(lasting()).await;
@@ -60,6 +61,7 @@ async fn automatic_shipping_ships_the_completed_commit() {
     assert_eq!(ending, vec![K::Completed, K::Promoted, K::ShipRequested, K::Dispatched, K::ErrandGranted, K::Shipped]);
 }
 
+// [J6]
 #[tokio::test]
 async fn a_run_ends_after_its_branch_has_the_work() {
     let fleet = Fleet::warm(lasting()).await;
@@ -74,6 +76,7 @@ async fn a_run_ends_after_its_branch_has_the_work() {
     assert_eq!(after.iter().map(|run| run.ended_at.is_some()).collect::<Vec<_>>(), vec![true]);
 }
 
+// [F5]
 #[tokio::test]
 async fn a_promotion_of_a_dead_factory_goes_to_another() {
     let fleet = Fleet::warm(lasting()).await;
@@ -203,6 +206,7 @@ async fn a_repeated_completion_returns_the_same_order() {
     assert_eq!(fleet.count(job, EventKind::Completed).await, 1);
 }
 
+// [I9]
 #[tokio::test]
 async fn a_promotion_without_an_eligible_factory_is_an_alert() {
     let fleet = Fleet::warm(quick()).await;
@@ -219,6 +223,7 @@ async fn a_promotion_without_an_eligible_factory_is_an_alert() {
     assert!(waiting.unplaceable && waiting.text.contains("no live factory has `notes`"), "{waiting:?}");
 }
 
+// [F5]
 #[tokio::test]
 async fn merges_into_one_repository_are_serialized() {
     let fleet = Fleet::warm(quick()).await;
@@ -314,6 +319,7 @@ async fn an_abandoned_merge_is_an_alert() {
     assert_eq!(codes().await, [], "it is tried again");
 }
 
+// [I9]
 #[tokio::test]
 async fn an_abandoned_promotion_is_an_alert() {
     let fleet = Fleet::warm(lasting()).await;
@@ -404,6 +410,7 @@ async fn a_job_without_a_repository_is_done_and_cannot_ship() {
     assert_eq!(explained, "done, not verified; it has no repository");
 }
 
+// [I9]
 #[tokio::test]
 async fn work_is_verified_only_if_verify_commands_ran() {
     let fleet = Fleet::warm(lasting()).await;

@@ -30,6 +30,7 @@ fn fate(reason: FailureReason) -> Fate {
     }
 }
 
+// [J5]
 #[tokio::test]
 async fn worker_reasons_are_retried_or_final_and_others_rejected() {
     for reason in FailureReason::ALL {
@@ -61,6 +62,7 @@ async fn worker_reasons_are_retried_or_final_and_others_rejected() {
     }
 }
 
+// [J5]
 #[tokio::test]
 async fn retries_back_off_exponentially_and_end_dead_lettered() {
     for reason in FailureReason::ALL.into_iter().filter(|reason| fate(*reason) == Fate::Retried) {
@@ -95,6 +97,7 @@ async fn retries_back_off_exponentially_and_end_dead_lettered() {
     }
 }
 
+// [J5]
 #[tokio::test]
 async fn reasons_of_the_coordinator_can_be_reached() {
     let fleet = Fleet::warm(quick()).await;

@@ -120,6 +120,7 @@ async fn row_32_lost_answers_and_writes_record_each_event_once() {
     }
 }
 
+// [D3]
 #[tokio::test]
 async fn stale_reads_never_let_a_step_happen_twice() {
     let fleet = Fleet::warm(Bench::weak_with(LAGGING)).await;

@@ -21,6 +21,7 @@ pub(crate) async fn hear(follower: &mut Subscriber, count: usize) -> Vec<(JobId,
     heard
 }
 
+// [J7]
 #[tokio::test]
 async fn row_24_a_subscriber_far_behind_catches_up_without_a_gap() {
     let fleet = Fleet::warm(lasting()).await;
@@ -40,6 +41,7 @@ async fn row_24_a_subscriber_far_behind_catches_up_without_a_gap() {
     assert_eq!(everything, fleet.log().await);
 }
 
+// [J7] [row 24]
 #[tokio::test]
 async fn a_store_outage_ends_no_stream_and_loses_no_event() {
     let fleet = Fleet::warm(quick()).await;
@@ -59,6 +61,7 @@ async fn a_store_outage_ends_no_stream_and_loses_no_event() {
     assert_eq!(heard, vec![(job, EventKind::Cancelled)]);
 }
 
+// [J7]
 #[tokio::test]
 async fn row_24_a_client_resumes_on_another_coordinator() {
     let bench = Arc::new(quick());

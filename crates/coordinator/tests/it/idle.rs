@@ -19,6 +19,7 @@ pub(crate) async fn settle() {
     }
 }
 
+// [D1]
 #[tokio::test]
 async fn wake_ups_alone_take_a_job_to_its_end() {
     let fleet = Fleet::warm(lasting()).await;
@@ -41,6 +42,7 @@ async fn wake_ups_alone_take_a_job_to_its_end() {
     tasks.join_all().await;
 }
 
+// [I14]
 #[tokio::test]
 async fn an_idle_timer_sleeps() {
     let fleet = Fleet::warm(quick()).await;
@@ -76,6 +78,7 @@ async fn an_idle_timer_sleeps() {
     tasks.join_all().await;
 }
 
+// [I14]
 #[tokio::test]
 async fn during_warm_up_no_offer_expires_and_no_factory_is_missing() {
     let fleet = Fleet::warm(lasting()).await;
@@ -120,6 +123,7 @@ async fn after_warm_up_a_silent_factory_is_missing_and_loses_offers() {
     drop(mac);
 }
 
+// [I14] [row 10]
 #[tokio::test]
 async fn a_wall_clock_set_back_does_not_prolong_the_warm_up() {
     let bench = quick();

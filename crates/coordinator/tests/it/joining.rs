@@ -22,6 +22,7 @@ async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
     fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret
 }
 
+// [T3]
 #[tokio::test]
 async fn a_join_token_enrols_one_of_fifty_factories() {
     let fleet = Fleet::warm(lasting()).await;
@@ -46,6 +47,7 @@ async fn a_join_token_enrols_one_of_fifty_factories() {
     assert_eq!(known.len(), 2, "the admin's and the factory's");
 }
 
+// [T3]
 #[tokio::test]
 async fn a_join_token_expires_and_allows_only_enrolment() {
     let fleet = Fleet::warm(quick()).await;
@@ -60,6 +62,7 @@ async fn a_join_token_expires_and_allows_only_enrolment() {
     assert!(matches!(fleet.coordinator.authenticate(&secret), Err(Error::Unauthenticated)));
 }
 
+// [T3] [attack: stolen factory token]
 #[tokio::test]
 async fn a_rotated_token_is_valid_for_the_overlap_only() {
     let fleet = Fleet::warm(lasting()).await;
@@ -79,6 +82,7 @@ async fn a_rotated_token_is_valid_for_the_overlap_only() {
     assert!(fleet.coordinator.authenticate(&mac.token).is_err());
 }
 
+// [D6] [T3]
 #[tokio::test]
 async fn a_revoked_factory_loses_its_token_and_stream() {
     let fleet = Fleet::warm(lasting()).await;
@@ -172,6 +176,7 @@ async fn renewals_of_a_superseded_process_are_no_heartbeat() {
     assert!(!old.beat(&fleet).await.superseded, "with the newer process gone the older one may serve again");
 }
 
+// [attack: factory A writes to B's job]
 #[tokio::test]
 async fn a_lease_of_another_factory_is_reported_as_lost() {
     let fleet = Fleet::warm(quick()).await;
@@ -189,6 +194,7 @@ async fn a_lease_of_another_factory_is_reported_as_lost() {
     assert_eq!(mac.renew(&fleet).await.lost, vec![]);
 }
 
+// [T7]
 #[tokio::test]
 async fn a_removed_factory_loses_its_leases_and_tokens() {
     let fleet = Fleet::warm(lasting()).await;
@@ -209,6 +215,7 @@ async fn a_removed_factory_loses_its_leases_and_tokens() {
     assert_eq!(fleet.coordinator.factories(&fleet.admin).unwrap().items, vec![]);
 }
 
+// [T7]
 #[tokio::test]
 async fn only_long_silent_factories_without_leases_are_pruned() {
     let fleet = Fleet::warm(quick().with(|settings| settings.stale_after = Duration::from_secs(95))).await;
@@ -226,6 +233,7 @@ async fn only_long_silent_factories_without_leases_are_pruned() {
     assert!(matches!(fleet.coordinator.prune(&fleet.admin).await, Err(Error::NotReady(_))));
 }
 
+// [I12] [S2] [T3] [attack: stolen factory token]
 #[tokio::test]
 async fn a_factorys_capabilities_are_limited_by_its_token() {
     let fleet = Fleet::warm(quick()).await;
@@ -256,6 +264,7 @@ async fn a_factorys_capabilities_are_limited_by_its_token() {
     assert_eq!(view.repos, ["notes".parse().unwrap()].into());
 }
 
+// [T3] [attack: stolen factory token]
 #[tokio::test]
 async fn an_unnamed_join_token_cannot_take_over_a_factory() {
     let fleet = Fleet::warm(lasting()).await;
@@ -274,6 +283,7 @@ async fn an_unnamed_join_token_cannot_take_over_a_factory() {
     fleet.coordinator.enroll(&elsewhere).await.unwrap();
 }
 
+// [I12] [T3] [attack: stolen factory token]
 #[tokio::test]
 async fn a_token_of_another_product_cannot_write() {
     let fleet = Fleet::warm(quick()).await;
@@ -300,6 +310,7 @@ async fn a_token_of_another_product_cannot_write() {
     assert_eq!(fleet.kinds(job).await, before);
 }
 
+// [T3]
 #[tokio::test]
 async fn ended_tokens_are_purged_on_creation_and_at_the_start() {
     let fleet = Fleet::warm(lasting()).await;
@@ -318,6 +329,7 @@ async fn ended_tokens_are_purged_on_creation_and_at_the_start() {
     assert_eq!((after_another.len(), names(&fleet)), (2, vec!["admin".to_owned()]));
 }
 
+// [T3]
 #[tokio::test]
 async fn a_factory_token_has_the_configured_lifetime() {
     let ttl = Duration::from_hours(1);
@@ -329,6 +341,7 @@ async fn a_factory_token_has_the_configured_lifetime() {
     assert!(matches!(fleet.coordinator.authenticate(&mac.token), Err(Error::Unauthenticated)));
 }
 
+// [§12]
 #[tokio::test]
 async fn an_unsupported_protocol_version_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
@@ -340,6 +353,7 @@ async fn an_unsupported_protocol_version_is_rejected() {
     assert!(matches!(refused, Error::OldProtocol { found } if found == newer), "{refused}");
 }
 
+// [row 6]
 #[tokio::test]
 async fn a_restart_remembers_the_newest_process_of_a_factory() {
     let fleet = Fleet::warm(lasting()).await;
@@ -372,6 +386,7 @@ async fn a_repeated_enrolment_returns_the_same_token() {
     assert!(is_used, "a join token is good once: {thief:?}");
 }
 
+// [I12]
 #[tokio::test]
 async fn an_alert_about_another_products_repository_is_not_shown() {
     let fleet = Fleet::warm(quick()).await;
@@ -395,6 +410,7 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
 }
 
 /// A closed stream is noticed at once: the factory gets no offers, and keeps its leases.
+// [T7]
 #[tokio::test]
 async fn a_factory_without_its_stream_gets_no_offers() {
     let fleet = Fleet::warm(lasting()).await;
@@ -423,6 +439,7 @@ async fn a_factory_without_its_stream_gets_no_offers() {
     mac.complete(&fleet, grip, None).await.unwrap();
 }
 
+// [J10]
 #[tokio::test]
 async fn a_dismissed_dead_letter_is_unlisted_and_can_be_requeued() {
     let fleet = Fleet::warm(lasting()).await;

@@ -27,6 +27,7 @@ async fn fail_for_good(fleet: &Fleet, mac: &Machine, grip: Grip) -> Result<Failu
     fleet.coordinator.fail(&mac.who, grip.job, &request).await
 }
 
+// [J5]
 #[tokio::test]
 async fn a_permanent_failure_is_not_retried() {
     let fleet = Fleet::warm(quick()).await;
@@ -44,6 +45,7 @@ async fn a_permanent_failure_is_not_retried() {
     assert_eq!(fleet.stage(job).await, StageName::Queued);
 }
 
+// [J5] [J10] [§10] [B6]
 #[tokio::test]
 async fn a_question_parks_the_job_and_its_answer_reaches_the_next_run() {
     let fleet = Fleet::warm(quick()).await;
@@ -135,6 +137,7 @@ async fn failed_jobs_are_one_alert_per_product_for_a_day() {
     assert_eq!(alerts().await, []);
 }
 
+// [I9] [B6]
 #[tokio::test]
 async fn a_question_is_an_alert_until_it_is_answered() {
     let fleet = Fleet::warm(lasting()).await;
@@ -169,6 +172,7 @@ async fn a_question_is_an_alert_until_it_is_answered() {
     assert_eq!(fleet.job(job).await.message, None, "what was answered is no longer asked");
 }
 
+// [J6] [B8] [row 18]
 #[tokio::test]
 async fn the_reported_cost_of_a_lost_run_counts() {
     let fleet = Fleet::warm(quick()).await;

@@ -10,6 +10,7 @@ use super::{lasting, quick};
 use crate::fleet::PLAIN;
 use crate::machine::{Machine, Offers};
 
+// [§6]
 #[tokio::test]
 async fn row_12_three_leading_dispatchers_grant_each_job_once() {
     let bench = Arc::new(quick());
@@ -100,6 +101,7 @@ async fn concurrent_coordinators_all_start_on_an_empty_store() {
     }
 }
 
+// [§9]
 #[tokio::test]
 async fn row_12_a_dispatcher_catches_up_after_a_lost_race() {
     let bench = Arc::new(quick());

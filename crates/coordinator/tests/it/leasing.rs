@@ -280,6 +280,7 @@ async fn row_31_a_checkpoint_of_a_former_holder_is_fenced() {
     assert_eq!(first.renew_only(&fleet, vec![taken]).await.lost, vec![taken]);
 }
 
+// [F4]
 #[tokio::test]
 async fn the_next_holder_gets_the_checkpoint() {
     let fleet = Fleet::warm(lasting()).await;
@@ -312,6 +313,7 @@ async fn a_lease_omitted_from_two_renewals_is_revoked() {
     assert_eq!((fleet.stage(job).await, fleet.job(job).await.lost_leases), (StageName::Queued, 1));
 }
 
+// [F6]
 #[tokio::test]
 async fn a_failure_is_retried_with_backoff_up_to_the_limit() {
     let fleet = Fleet::warm(quick()).await;
@@ -334,6 +336,7 @@ async fn a_failure_is_retried_with_backoff_up_to_the_limit() {
     assert!((30..=36).contains(&pauses[0]) && (60..=72).contains(&pauses[1]), "{pauses:?}");
 }
 
+// [I8]
 #[tokio::test]
 async fn a_final_failure_frees_the_seat_at_once() {
     let fleet = Fleet::warm(quick()).await;

@@ -18,6 +18,7 @@ async fn register(fleet: &Fleet, name: &str) {
     fleet.coordinator.put_product(&fleet.admin, &product(name), ProductSettings::default()).await.unwrap();
 }
 
+// [I13]
 #[tokio::test]
 async fn switching_back_to_push_wakes_the_dispatcher() {
     let fleet = Fleet::warm(lasting()).await;
@@ -53,6 +54,7 @@ async fn switching_back_to_push_wakes_the_dispatcher() {
     tasks.join_all().await;
 }
 
+// [I13]
 #[tokio::test]
 async fn an_open_offer_survives_a_mode_switch() {
     let fleet = Fleet::warm(lasting()).await;
@@ -73,6 +75,7 @@ async fn an_open_offer_survives_a_mode_switch() {
     assert_eq!(mac.ask_for(&fleet, 4).await, [left]);
 }
 
+// [D1]
 #[tokio::test]
 async fn a_mode_switch_reaches_the_inbox_and_every_heartbeat() {
     let fleet = Fleet::warm(quick()).await;
@@ -92,6 +95,7 @@ async fn a_mode_switch_reaches_the_inbox_and_every_heartbeat() {
     assert_eq!(next.next().await, Some(InboxEvent::Hello { modes: poll }));
 }
 
+// [I13]
 #[tokio::test]
 async fn the_modes_survive_a_restart() {
     let fleet = Fleet::warm(lasting()).await;
@@ -118,6 +122,7 @@ async fn a_mode_change_over_an_outdated_revision_is_rejected() {
     assert_eq!(fleet.coordinator.flags(&fleet.admin).unwrap().value.mode, Mode::Gate);
 }
 
+// [D1]
 #[tokio::test]
 async fn unavailable_modes_and_unknown_products_are_rejected() {
     let fleet = Fleet::warm(quick()).await;
@@ -137,6 +142,7 @@ async fn unavailable_modes_and_unknown_products_are_rejected() {
     assert!(matches!(fleet.coordinator.flags(&mac.who), Err(Error::Forbidden(_))));
 }
 
+// [I9]
 #[tokio::test]
 async fn claimable_jobs_are_no_lag_and_unplaceable_ones_alert() {
     let fleet = Fleet::warm(quick()).await;

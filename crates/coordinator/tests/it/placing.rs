@@ -13,6 +13,7 @@ use crate::machine::{Machine, Offers};
 
 const NEEDS_XCODE: &str = "---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\nPlease.\n";
 
+// [I9]
 #[tokio::test]
 async fn an_unplaceable_job_names_what_is_missing() {
     let fleet = Fleet::warm(lasting()).await;
@@ -34,6 +35,7 @@ async fn an_unplaceable_job_names_what_is_missing() {
     assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, alerts, "also right after a start");
 }
 
+// [D4]
 #[tokio::test]
 async fn an_alert_ends_when_its_cause_does() {
     let fleet = Fleet::warm(quick()).await;
@@ -47,6 +49,7 @@ async fn an_alert_ends_when_its_cause_does() {
     mac.run(&fleet, job).await;
 }
 
+// [S7]
 #[tokio::test]
 async fn an_unplaceable_shape_does_not_block_later_jobs() {
     let fleet = Fleet::warm(quick()).await;
@@ -60,6 +63,7 @@ async fn an_unplaceable_shape_does_not_block_later_jobs() {
     mac.run(&fleet, job).await;
 }
 
+// [I9]
 #[tokio::test]
 async fn a_fleet_without_factories_is_reported() {
     let fleet = Fleet::warm(quick()).await;
@@ -70,6 +74,7 @@ async fn a_fleet_without_factories_is_reported() {
     assert_eq!(alerts.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::NoLiveFactory]);
 }
 
+// [I9]
 #[tokio::test]
 async fn a_job_that_waits_long_for_a_seat_is_starving() {
     let fleet = Fleet::warm(quick()).await;
@@ -87,6 +92,7 @@ async fn a_job_that_waits_long_for_a_seat_is_starving() {
     assert_eq!(after.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::QueueStarvation]);
 }
 
+// [I10]
 #[tokio::test]
 async fn jobs_of_a_paused_product_are_not_offered() {
     let fleet = Fleet::warm(quick()).await;
@@ -102,6 +108,7 @@ async fn jobs_of_a_paused_product_are_not_offered() {
     assert_eq!((fleet.dispatch().await, fleet.stage(waits).await), (0, StageName::Queued));
 }
 
+// [J10]
 #[tokio::test]
 async fn a_pinned_job_goes_to_its_factory_only() {
     let fleet = Fleet::warm(quick()).await;
@@ -121,6 +128,7 @@ async fn a_pinned_job_goes_to_its_factory_only() {
     assert_eq!(fleet.job(job).await.target_factory_id, Some(linux.id.clone()));
 }
 
+// [I9] [D4]
 #[tokio::test]
 async fn a_job_that_waits_beside_a_free_seat_is_an_alert() {
     let fleet = Fleet::warm(quick()).await;
@@ -138,6 +146,7 @@ async fn a_job_that_waits_beside_a_free_seat_is_an_alert() {
     assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
 }
 
+// [T1]
 #[tokio::test]
 async fn a_repository_of_another_product_is_rejected_with_its_owner() {
     let fleet = Fleet::warm(quick()).await;
@@ -150,6 +159,7 @@ async fn a_repository_of_another_product_is_rejected_with_its_owner() {
     assert!(refused.to_string().contains("garden"), "{refused}");
 }
 
+// [S2]
 #[tokio::test]
 async fn a_factory_that_signs_off_gets_no_offers() {
     let fleet = Fleet::warm(quick()).await;

@@ -20,6 +20,7 @@ fn shown(grip: Grip, diff: &str) -> EvidenceReport {
     }
 }
 
+// [§10] [B4]
 #[tokio::test]
 async fn one_answer_has_all_evidence_of_a_run() {
     let fleet = Fleet::warm(quick()).await;
@@ -58,6 +59,7 @@ async fn one_answer_has_all_evidence_of_a_run() {
     assert_eq!(told.refused, ["Bash (curl[2J)"]);
 }
 
+// [§10]
 #[tokio::test]
 async fn a_run_without_evidence_has_its_report() {
     let fleet = Fleet::warm(quick()).await;
@@ -74,6 +76,7 @@ async fn a_run_without_evidence_has_its_report() {
     assert!(matches!(none, Err(Error::NoSuchRun { n: 2, .. })));
 }
 
+// [§9] [B4]
 #[tokio::test]
 async fn damaged_evidence_counts_as_absent() {
     let fleet = Fleet::warm(quick()).await;
@@ -92,6 +95,7 @@ async fn damaged_evidence_counts_as_absent() {
     }
 }
 
+// [I1] [B4] [row 31]
 #[tokio::test]
 async fn only_the_holder_of_a_run_adds_evidence() {
     let fleet = Fleet::warm(quick()).await;

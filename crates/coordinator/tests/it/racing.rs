@@ -135,6 +135,7 @@ async fn row_30_a_renewed_lease_is_not_reaped_and_a_lost_one_is() {
     assert!(kept > few && lost > few, "one side nearly always won: {kept} kept, {lost} lost");
 }
 
+// [§9]
 #[tokio::test]
 async fn an_older_revision_does_not_reopen_an_ended_job() {
     let (fleet, mac) = hurried().await;

@@ -134,6 +134,7 @@ async fn row_28_an_accept_from_before_the_restore_is_refused() {
     assert_eq!(fleet.job(job).await.lease_epoch, regranted.epoch);
 }
 
+// [I5]
 #[tokio::test]
 async fn row_28_a_broker_with_old_messages_delivers_new_dispatches() {
     let mut story = Story::begin().await;

@@ -30,6 +30,7 @@ struct Load {
     manifests: BTreeMap<JobId, usize>,
 }
 
+// [S6]
 #[tokio::test]
 async fn no_seat_limit_is_ever_exceeded() {
     let mut load = load().await;
@@ -127,6 +128,7 @@ impl Load {
     }
 }
 
+// [S6]
 #[tokio::test]
 async fn a_job_on_its_second_engine_takes_a_seat_of_that_engine() {
     let fleet = Fleet::warm(quick()).await;

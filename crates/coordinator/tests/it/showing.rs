@@ -60,6 +60,7 @@ async fn an_agents_progress_is_shown_until_its_run_ends() {
     assert_eq!(shown(&fleet, job).await, None, "whoever does not hold the job has nothing to show");
 }
 
+// [J7]
 #[tokio::test]
 async fn subscribers_get_the_latest_progress_in_their_scope() {
     let fleet = Fleet::warm(quick()).await;

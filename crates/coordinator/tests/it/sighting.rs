@@ -104,6 +104,7 @@ fn comment(id: u32) -> ReviewComment {
     }
 }
 
+// [B5]
 #[tokio::test]
 async fn a_factory_with_the_repository_polls_an_open_pull_request() {
     let mut yard = Yard::open().await;
@@ -119,6 +120,7 @@ async fn a_factory_with_the_repository_polls_an_open_pull_request() {
     assert_eq!(yard.orders().await, Vec::new(), "not before its time");
 }
 
+// [B5] [attack: forged or repeated webhook]
 #[tokio::test]
 async fn a_webhook_triggers_one_early_poll() {
     let mut yard = Yard::open().await;
@@ -139,6 +141,7 @@ async fn a_webhook_triggers_one_early_poll() {
     assert_eq!((at_once, yard.orders().await.len()), (1, 1));
 }
 
+// [B5]
 #[tokio::test]
 async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
     let mut yard = Yard::open().await;
@@ -156,6 +159,7 @@ async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
     assert_eq!(assignment.attempts, 0);
 }
 
+// [B5]
 #[tokio::test]
 async fn a_handled_comment_is_not_handled_again() {
     let mut yard = Yard::open().await;
@@ -168,6 +172,7 @@ async fn a_handled_comment_is_not_handled_again() {
     assert_eq!(yard.fleet.count(yard.job, EventKind::ChangesRequested).await, 1);
 }
 
+// [B5]
 #[tokio::test]
 async fn excess_comments_wait_for_the_next_round() {
     let mut yard = Yard::open().await;
@@ -184,6 +189,7 @@ async fn excess_comments_wait_for_the_next_round() {
     assert_eq!((third.stage, third.comment), (StageName::Testing, None));
 }
 
+// [B5]
 #[tokio::test]
 async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
     let mut yard = Yard::open().await;
@@ -198,6 +204,7 @@ async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
     assert_eq!(second.comment.as_deref(), Some("Sent back: 3 comments (round 2 of 3)."));
 }
 
+// [B5]
 #[tokio::test]
 async fn checks_of_another_commit_are_ignored() {
     let mut yard = Yard::open().await;
@@ -207,6 +214,7 @@ async fn checks_of_another_commit_are_ignored() {
     assert_eq!(answer.stage, StageName::Testing);
 }
 
+// [I9] [D4] [B5]
 #[tokio::test]
 async fn rework_rounds_are_capped_and_then_alert_once() {
     let mut yard = Yard::open().await;
@@ -232,6 +240,7 @@ async fn rework_rounds_are_capped_and_then_alert_once() {
     assert_eq!(anew.stage, StageName::Queued);
 }
 
+// [T5] [B5]
 #[tokio::test]
 async fn a_pull_request_merged_on_the_forge_ships_its_job() {
     let mut yard = Yard::open().await;
@@ -244,6 +253,7 @@ async fn a_pull_request_merged_on_the_forge_ships_its_job() {
     assert_eq!(yard.asked().await, Vec::new(), "nobody looks at it any more");
 }
 
+// [B5]
 #[tokio::test]
 async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
     let mut yard = Yard::open().await;
@@ -255,6 +265,7 @@ async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
     assert_eq!(view.message.as_deref(), Some("its pull request was closed on the forge"));
 }
 
+// [B5] [attack: forged or repeated webhook]
 #[tokio::test]
 async fn a_factory_that_was_not_asked_cannot_report_a_pull_request() {
     let yard = Yard::open().await;
@@ -267,6 +278,7 @@ async fn a_factory_that_was_not_asked_cannot_report_a_pull_request() {
     assert_eq!(yard.fleet.stage(yard.job).await, StageName::Testing);
 }
 
+// [B5]
 #[tokio::test]
 async fn a_report_during_a_merge_is_ignored() {
     let mut yard = Yard::open().await;
@@ -284,6 +296,7 @@ async fn a_report_during_a_merge_is_ignored() {
     assert_eq!(yard.mac.promote(&yard.fleet, grip, ErrandOutcome::Done).await.unwrap().stage, StageName::Shipped);
 }
 
+// [F5]
 #[tokio::test]
 async fn a_postponed_merge_is_retried_and_never_abandoned() {
     let yard = Yard::open().await;

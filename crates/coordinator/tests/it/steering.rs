@@ -11,6 +11,7 @@ use super::{lasting, quick};
 use crate::fleet::{Fleet, IN_REPO, PLAIN, submit};
 use crate::machine::{Machine, checkpoint, drain, sha};
 
+// [J10]
 #[tokio::test]
 async fn a_cancellation_reaches_the_inbox_and_the_next_renewal() {
     let fleet = Fleet::warm(lasting()).await;
@@ -59,6 +60,7 @@ async fn row_29_a_key_refers_to_its_job_after_the_job_has_ended() {
     assert!(matches!(other, Error::IdempotencyConflict { job: found, .. } if found == job), "{other}");
 }
 
+// [J3]
 #[tokio::test]
 async fn fifty_concurrent_submits_with_one_key_are_one_job() {
     // A client that does not learn the outcome of its submit finds the same job on retry, whichever request wrote it.
@@ -100,6 +102,7 @@ async fn row_32_a_submit_that_timed_out_is_retried() {
     mac.run(&fleet, first).await;
 }
 
+// [J10]
 #[tokio::test]
 async fn a_requeue_resumes_from_the_checkpoint_unless_fresh() {
     let fleet = Fleet::warm(lasting()).await;
@@ -118,6 +121,7 @@ async fn a_requeue_resumes_from_the_checkpoint_unless_fresh() {
     assert_eq!(dropped.checkpoint, None);
 }
 
+// [J10]
 #[tokio::test]
 async fn an_empty_change_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
@@ -131,6 +135,7 @@ async fn an_empty_change_is_rejected() {
     assert!(matches!(refused, Error::Invalid { .. }), "{refused}");
 }
 
+// [§12]
 #[tokio::test]
 async fn contradicting_settings_are_clamped() {
     let asked = |settings: &mut Settings| {
@@ -146,6 +151,7 @@ async fn contradicting_settings_are_clamped() {
     assert_eq!((answer.renew_every_ms, answer.lease_ttl_ms), (10_000, 30_000));
 }
 
+// [D4]
 #[tokio::test]
 async fn refusals_are_counted_as_conflicts() {
     let fleet = Fleet::warm(quick()).await;
@@ -160,6 +166,7 @@ async fn refusals_are_counted_as_conflicts() {
     assert_eq!(fleet.coordinator.figures().conflicts, before + 1);
 }
 
+// [J10] [attack: terminal escapes]
 #[tokio::test]
 async fn user_text_is_truncated_and_escaped_for_terminals() {
     let fleet = Fleet::warm(quick()).await;
@@ -174,6 +181,7 @@ async fn user_text_is_truncated_and_escaped_for_terminals() {
     assert!(written.contains("[2Jxxx") && written.len() < 5_000 && !written.contains("u001b"), "{written}");
 }
 
+// [J10]
 #[tokio::test]
 async fn finished_work_that_no_longer_merges_can_be_redone() {
     let fleet = Fleet::warm(quick()).await;
@@ -190,6 +198,7 @@ async fn finished_work_that_no_longer_merges_can_be_redone() {
     assert_eq!((view.stage, view.checkpoint), (StageName::Queued, None));
 }
 
+// [J1]
 #[tokio::test]
 async fn a_job_without_a_repository_warns_that_nothing_is_kept() {
     let fleet = Fleet::warm(quick()).await;

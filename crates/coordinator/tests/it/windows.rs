@@ -64,6 +64,7 @@ async fn summary(fleet: &Fleet, job: domain::JobId) -> String {
     fleet.coordinator.explain(&fleet.admin, job).await.unwrap().summary
 }
 
+// [J5] [B1]
 #[tokio::test]
 async fn a_job_waits_for_the_quota_reset_without_losing_attempts() {
     let fleet = Fleet::warm(exact(lasting())).await;
@@ -94,6 +95,7 @@ async fn a_job_waits_for_the_quota_reset_without_losing_attempts() {
     mac.try_take(&fleet, job).await.unwrap();
 }
 
+// [B1]
 #[tokio::test]
 async fn a_wake_up_alone_resumes_work_at_the_reset() {
     let fleet = Fleet::warm(exact(quick())).await;
@@ -118,6 +120,7 @@ async fn a_wake_up_alone_resumes_work_at_the_reset() {
     tasks.join_all().await;
 }
 
+// [S2] [B1]
 #[tokio::test]
 async fn another_credential_or_engine_takes_the_job_at_once() {
     let fleet = Fleet::warm(quick()).await;
@@ -142,6 +145,7 @@ async fn another_credential_or_engine_takes_the_job_at_once() {
     drop(twin);
 }
 
+// [S2] [B1]
 #[tokio::test]
 async fn an_engine_pauses_when_both_credentials_are_exhausted() {
     let fleet = Fleet::warm(exact(quick())).await;
@@ -177,6 +181,7 @@ fn credentials(fleet: &Fleet) -> Vec<CredentialView> {
     fleet.coordinator.credentials(&fleet.admin).unwrap().items
 }
 
+// [B1]
 #[tokio::test]
 async fn an_unnamed_credential_pauses_on_its_factory_only() {
     let fleet = Fleet::warm(quick()).await;
@@ -190,6 +195,7 @@ async fn an_unnamed_credential_pauses_on_its_factory_only() {
     linux.take(&fleet, job).await;
 }
 
+// [§9] [B1]
 #[tokio::test]
 async fn a_quota_window_survives_a_restart() {
     let fleet = Fleet::warm(exact(lasting())).await;
@@ -207,6 +213,7 @@ async fn a_quota_window_survives_a_restart() {
     mac.take(&fleet, job).await;
 }
 
+// [B1] [row 7]
 #[tokio::test]
 async fn a_repeated_quota_report_counts_once() {
     let fleet = Fleet::warm(exact(lasting())).await;
@@ -230,6 +237,7 @@ async fn a_repeated_quota_report_counts_once() {
     assert_eq!((fleet.stage(job).await, fleet.count(job, EventKind::QuotaHit).await), (StageName::Queued, 1));
 }
 
+// [I1] [row 31]
 #[tokio::test]
 async fn a_quota_report_of_a_stale_holder_is_fenced() {
     let fleet = Fleet::warm(quick()).await;
@@ -255,6 +263,7 @@ async fn a_quota_report_of_a_stale_holder_is_fenced() {
     assert_eq!((before.attempts, fleet.job(job).await.stage), (0, StageName::Building));
 }
 
+// [B1]
 #[tokio::test]
 async fn an_unknown_reset_leads_to_growing_pauses() {
     let fleet = Fleet::warm(quick().with(|settings| settings.windows.backoff = Duration::from_mins(4))).await;
@@ -276,6 +285,7 @@ async fn an_unknown_reset_leads_to_growing_pauses() {
     assert_eq!(fleet.job(job).await.attempts, 0);
 }
 
+// [row 10]
 #[tokio::test]
 async fn clock_changes_neither_prolong_nor_lose_a_quota_window() {
     let fleet = Fleet::warm(exact(quick())).await;
@@ -302,6 +312,7 @@ async fn clock_changes_neither_prolong_nor_lose_a_quota_window() {
     assert_eq!(fleet.dispatch().await, 0);
 }
 
+// [§10] [B1]
 #[tokio::test]
 async fn without_automatic_resume_an_operator_resumes_a_credential() {
     let policy = QuotaWindowPolicy { reopen: false, ..QuotaWindowPolicy::default() };
@@ -354,6 +365,7 @@ async fn a_credential_without_credit_alerts_until_resumed() {
     mac.take(&fleet, job).await;
 }
 
+// [D1]
 #[tokio::test]
 async fn a_claim_skips_exhausted_credentials_and_names_the_reset() {
     let fleet = Fleet::warm(exact(quick())).await;
@@ -375,6 +387,7 @@ async fn a_claim_skips_exhausted_credentials_and_names_the_reset() {
     assert_eq!(mac.ask_for(&fleet, 4).await, vec![job]);
 }
 
+// [B1]
 #[tokio::test]
 async fn old_quota_windows_are_purged() {
     let fleet = Fleet::warm(exact(lasting())).await;
@@ -390,6 +403,7 @@ async fn old_quota_windows_are_purged() {
     assert!(matches!(fleet.coordinator.reopen(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
 }
 
+// [S2] [B9]
 #[tokio::test]
 async fn only_signed_in_engines_get_work() {
     let fleet = Fleet::warm(quick()).await;
@@ -411,6 +425,7 @@ async fn only_signed_in_engines_get_work() {
     assert_eq!(shown, vec![by("claude", "login-1")]);
 }
 
+// [B9]
 #[tokio::test]
 async fn a_quota_window_reported_by_a_factory_is_awaited_and_shown() {
     let fleet = Fleet::warm(quick()).await;
@@ -472,6 +487,7 @@ async fn a_credential_paused_by_a_factory_report_can_be_resumed() {
     mac.take(&fleet, job).await;
 }
 
+// [S2] [B9]
 #[tokio::test]
 async fn an_engine_without_a_health_report_is_usable() {
     let fleet = Fleet::warm(quick()).await;
@@ -482,6 +498,7 @@ async fn an_engine_without_a_health_report_is_usable() {
     mac.take(&fleet, job).await;
 }
 
+// [I6]
 #[tokio::test]
 async fn an_offer_overtaken_by_a_quota_window_is_not_accepted() {
     let fleet = Fleet::warm(quick()).await;

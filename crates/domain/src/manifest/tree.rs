@@ -358,6 +358,7 @@ mod tests {
         }
     }
 
+    // [attack: DAG bombs]
     #[test]
     fn the_number_of_nodes_is_bounded() {
         let yaml = format!("a: [{}]\n", "x, ".repeat(NODES_MAX));

@@ -67,6 +67,7 @@ mod tests {
         ToolState::Yes(vec!["has:docker".parse().unwrap()])
     }
 
+    // [F1]
     #[test]
     fn a_tool_that_is_too_late_is_what_it_was_for_a_while_and_one_that_says_no_is_not() {
         let mut memory = ProbeCache::default();

@@ -104,6 +104,7 @@ mod tests {
         tokens(name, reading, output).iter().map(ToString::to_string).collect()
     }
 
+    // [F1]
     #[test]
     fn versions_are_read_from_what_the_tools_print() {
         let java = "openjdk version \"21.0.2\" 2024-01-16\nOpenJDK Runtime Environment (build 21.0.2+13-58)";
@@ -123,6 +124,7 @@ mod tests {
         );
     }
 
+    // [F1]
     #[test]
     fn words_without_a_version_still_show_that_the_tool_is_there() {
         for output in ["", "command not found", "Python", "v", "ßß 3", "1"] {
@@ -130,6 +132,7 @@ mod tests {
         }
     }
 
+    // [F1]
     #[test]
     fn cards_are_named_as_people_call_them() {
         let two = told("gpu", VersionPattern::Cards, "NVIDIA L4\nNVIDIA L4\n");

@@ -192,6 +192,7 @@ mod tests {
         activity.note(&EngineOutput { line, events: vec![event], insights: RunInsights::default() })
     }
 
+    // [J9]
     #[test]
     fn a_person_reads_what_the_agent_does_and_no_json() {
         let mut activity = Activity::begin(Path::new("/w/run"));

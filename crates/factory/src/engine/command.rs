@@ -268,6 +268,7 @@ mod tests {
         }
     }
 
+    // [F2]
     #[test]
     fn placeholders_are_replaced_inside_single_arguments() {
         let engine = engine(&["tool", "--run={job_id}/{epoch}", "{worktree}", "{\"a\": 1}", "{title}"]);
@@ -280,6 +281,7 @@ mod tests {
         assert_eq!(program.stdin, request("x").prompt_with(Memory::New).into_bytes());
     }
 
+    // [attack: hostile names]
     #[test]
     fn a_title_is_never_an_option() {
         let (program, _) = engine(&["tool", "{title}"]).command(&request("\u{1b} --yolo\n-x\0")).unwrap();
@@ -306,6 +308,7 @@ mod tests {
         assert_eq!(judged(1), RunVerdict::stays(reason, "exit code 1: no luck".to_owned()));
     }
 
+    // [F2]
     #[test]
     fn without_a_list_every_exit_code_is_worth_another_attempt() {
         let config = EngineConfig { argv: vec!["tool".to_owned()], ..EngineConfig::default() };

@@ -242,6 +242,7 @@ mod tests {
         Line { source: Source::Err, text: text.to_owned() }
     }
 
+    // [F2] [B1]
     #[test]
     fn a_limit_or_a_missing_login_is_told_by_its_last_words_alone() {
         let judged = |words: &str, code| {

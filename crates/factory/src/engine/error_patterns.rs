@@ -106,6 +106,7 @@ fn contains_any(text: &str, words: &[&str]) -> bool {
 mod tests {
     use super::*;
 
+    // [F2] [B1]
     #[test]
     fn a_limit_is_no_failure_and_a_failure_is_no_limit() {
         for text in [
@@ -158,6 +159,7 @@ mod tests {
         assert!(!says_outage("unexpected status 400 Bad Request: prompt is too long"));
     }
 
+    // [F2]
     #[test]
     fn a_login_that_is_not_taken_is_recognised() {
         for text in [

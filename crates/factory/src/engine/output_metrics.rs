@@ -89,6 +89,7 @@ impl MetricFinder {
 mod tests {
     use super::*;
 
+    // [J6]
     #[test]
     fn figures_are_found_by_expression_and_by_pointer_and_the_last_counts() {
         let reads = OutputPatterns {

@@ -84,6 +84,7 @@ fn is_version_of(model: &str, base: &str) -> bool {
 mod tests {
     use super::*;
 
+    // [J6]
     #[test]
     fn cached_tokens_have_a_price_of_their_own_and_an_unknown_model_has_none() {
         let price = |input, output, cached| Price { input, output, cached };
@@ -98,6 +99,7 @@ mod tests {
         assert_eq!(prices.cost(None, Tokens::default()), Some(0.0));
     }
 
+    // [J6] [F2]
     #[test]
     fn a_listed_model_has_its_price_and_lends_it_to_no_other() {
         let cost = |model| Prices::default().cost(Some(model), Tokens { input: 1_000_000, cached: 0, output: 0 });
@@ -113,6 +115,7 @@ mod tests {
         assert_eq!(own.cost(Some("gpt-5"), Tokens { input: 1_000_000, cached: 0, output: 0 }), Some(9.0));
     }
 
+    // [J6]
     #[test]
     fn every_model_is_listed_once_at_a_price_that_makes_sense() {
         let names: std::collections::BTreeSet<&str> = LIST.iter().map(|listed| listed.model).collect();

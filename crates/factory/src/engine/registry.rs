@@ -410,6 +410,7 @@ mod tests {
 
     const LOGIN: &str = r#"{"claudeAiOauth":{"accessToken":"a1","refreshToken":"r1","expiresAt":1}}"#;
 
+    // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]
     fn an_engine_gets_its_own_login_and_no_other() {
         let variables = [("ANTHROPIC_API_KEY", "a"), ("CODEX_API_KEY", "c"), ("GH_TOKEN", "g"), ("HOME", "/nowhere")];
@@ -461,6 +462,7 @@ mod tests {
         assert!(matches!(claude.detect().await, Presence::Missing { .. }), "what is not carried is none");
     }
 
+    // [B9]
     #[tokio::test]
     async fn a_login_that_cannot_be_looked_at_is_told_and_no_sign_out() {
         use std::os::unix::fs::PermissionsExt;

@@ -154,6 +154,7 @@ mod tests {
         reset_time(text, now).map(|at| at.to_string())
     }
 
+    // [F2]
     #[test]
     fn every_way_to_say_when_is_understood() {
         let table = [

@@ -215,6 +215,7 @@ mod tests {
         assert_eq!(session_of(job, Epoch(u64::MAX)), "0190f3a4-7c1e-7b52-a2f5-e0d1c2b3a495");
     }
 
+    // [attack: hostile names]
     #[test]
     fn a_session_that_could_be_a_path_or_an_option_is_none() {
         for session in ["", "..", "a/b", "-x", "a b", "é", &"x".repeat(129)] {
@@ -223,6 +224,7 @@ mod tests {
         assert!(is_plain("01a1e23c-4a07-7f52-9b13-3c70f1d5dbc2"));
     }
 
+    // [T8]
     #[test]
     fn every_job_has_a_room_of_its_own_wherever_the_operators_login_is() {
         let below = Path::new("/state/sessions/claude");

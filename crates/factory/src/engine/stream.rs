@@ -85,6 +85,7 @@ mod tests {
         assert_eq!(read(&out(" {\"a\":1}")), StreamLine::Object(serde_json::json!({"a": 1})));
     }
 
+    // [attack: terminal escapes]
     #[test]
     fn a_text_on_one_line_holds_no_escape() {
         assert_eq!(one_line("a\u{1b}[2J\n\n  b\tc\u{202e}"), "a [2J b c");

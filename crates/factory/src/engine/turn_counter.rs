@@ -32,6 +32,7 @@ impl TurnCounter {
 mod tests {
     use super::*;
 
+    // [F2]
     #[test]
     fn a_round_lasts_until_the_results_of_its_tools_came() {
         let mut rounds = TurnCounter::default();

@@ -121,6 +121,7 @@ fn refuse(why: &str) -> ForgesError {
 mod tests {
     use super::*;
 
+    // [attack: a prompt-injected agent steals secrets]
     #[test]
     fn a_token_is_never_sent_over_a_network_in_the_clear() {
         assert!(host_of("http://forge.example/api/v3").is_err());

@@ -124,6 +124,7 @@ fn without(token: &Token, reply: ForgeReply) -> ForgeReply {
 mod tests {
     use super::*;
 
+    // [attack: SSRF]
     #[test]
     fn only_the_very_place_that_the_operator_named_is_the_forge_itself() {
         let network = client::real_network(&client::Trust::Public).unwrap();

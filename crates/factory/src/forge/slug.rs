@@ -106,6 +106,7 @@ mod tests {
         }
     }
 
+    // [attack: hostile names]
     #[test]
     fn names_that_could_change_a_path_are_refused() {
         for text in ["", "notes", "a/b/c", "../x", "a/..", "a/b?x=1", "a/b#c", "a b/c", "-a/b", "a/é"] {

@@ -172,6 +172,7 @@ mod tests {
         }]
     }
 
+    // [B4]
     #[test]
     fn a_request_tells_what_the_agent_says_and_what_backs_it() {
         let insights = RunInsights { files: Some(2), cost_usd: Some(0.5), ..RunInsights::default() };
@@ -186,6 +187,7 @@ mod tests {
         assert_eq!(text, expected);
     }
 
+    // [F5]
     #[test]
     fn a_form_is_filled_in_its_first_section_and_keeps_the_others() {
         let form = "<!-- be brief -->\n## What\n\n<!-- say it -->\n\n## Risks\n\n- [ ] none\n";

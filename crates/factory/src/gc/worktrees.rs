@@ -291,6 +291,7 @@ mod tests {
         matches!(judge(facts), WorktreeDecision::Keep(_))
     }
 
+    // [I11] [row 28]
     #[test]
     fn a_folder_whose_run_may_still_need_it_stays_however_old_it_is() {
         let over = word(StageName::Shipped, 6);
@@ -314,6 +315,7 @@ mod tests {
         assert!(!is_kept(&facts(&over)), "and otherwise it goes");
     }
 
+    // [I11]
     #[test]
     fn the_only_copy_of_something_is_saved_before_it_goes_and_stays_while_it_is_young() {
         let over = word(StageName::Failed, 6);

@@ -271,6 +271,7 @@ mod tests {
     use super::*;
     use crate::config::{GitConfig, Identity, Limits};
 
+    // [attack: a prompt-injected agent steals secrets]
     #[test]
     fn a_login_never_stands_on_a_command_line() {
         let git = Git::new(
@@ -323,6 +324,7 @@ mod tests {
         assert!(!asks(call().lazily(&network).on_agents_files(None)));
     }
 
+    // [T8] [attack: hostile repository]
     #[test]
     fn a_command_on_an_agents_files_has_no_login_and_fetches_nothing_by_itself() {
         let access = GitConfig { ssh_auth_sock: Some("/agent.sock".into()), ..GitConfig::default() };

@@ -97,6 +97,7 @@ mod tests {
         assert_eq!(error.to_string(), "`git push` failed with exit code 1: progress | \u{fffd}[2Jfatal: no");
     }
 
+    // [attack: secrets in logs, events, artifacts]
     #[test]
     fn an_error_never_repeats_a_password() {
         let error =

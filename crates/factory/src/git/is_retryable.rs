@@ -108,6 +108,7 @@ mod tests {
         said.map(|said| GitError::failed(verb, Some(128), said.as_bytes()).outlook())
     }
 
+    // [F5]
     #[test]
     fn a_network_that_is_away_and_a_server_in_trouble_may_pass() {
         let said = [
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(GitError::failed("fetch", None, b"").outlook(), Outlook::MayPass, "it was killed");
     }
 
+    // [F5]
     #[test]
     fn a_credential_that_is_not_accepted_is_refused() {
         let said = [
@@ -136,6 +138,7 @@ mod tests {
         assert_eq!(outlooks("push", said), [Outlook::Refused; 4]);
     }
 
+    // [F5]
     #[test]
     fn a_refused_push_and_a_strange_address_last() {
         let said = [

@@ -83,6 +83,7 @@ fn is_ours(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    // [T8]
     #[test]
     fn only_the_listed_variables_remain() {
         let variables = [
@@ -123,6 +124,7 @@ mod tests {
         assert_eq!(shown, expected);
     }
 
+    // [attack: a prompt-injected agent steals secrets]
     #[test]
     fn printing_an_environment_shows_no_value() {
         let environment = Environment::default().with("API_KEY", "hunter2");

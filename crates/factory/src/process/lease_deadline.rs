@@ -96,6 +96,7 @@ impl LeaseDeadline {
 mod tests {
     use super::*;
 
+    // [I7]
     #[test]
     fn a_deadline_reaches_the_guard_unchanged() {
         let now = BootInstant::now();
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!(LeaseDeadline::from_option("5"), None);
     }
 
+    // [I7]
     #[test]
     fn a_deadline_passes_when_its_program_has_to_stop() {
         let now = BootInstant::now();

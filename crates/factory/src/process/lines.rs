@@ -150,6 +150,7 @@ mod tests {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
+    // [F2]
     #[tokio::test]
     async fn a_line_without_end_is_counted_and_the_stream_goes_on_in_the_same_memory() {
         let length: u64 = 512 * 1024 * 1024;

@@ -279,6 +279,7 @@ fn resolved(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    // [T8]
     #[test]
     fn an_enclosure_is_resolved_to_what_links_lead_to_and_the_narrower_mark_holds() {
         let place = tempfile::tempdir().unwrap();
@@ -312,6 +313,7 @@ mod tests {
         assert_eq!(enclosure.options().count(), 0);
     }
 
+    // [T8]
     #[test]
     fn a_link_that_takes_the_place_of_an_open_folder_opens_nothing_else() {
         let place = tempfile::tempdir().unwrap();
@@ -344,6 +346,7 @@ mod tests {
         assert_eq!(reached, [PathAccess::Read, PathAccess::Nothing]);
     }
 
+    // [T8]
     #[test]
     fn a_mark_means_the_same_wherever_it_is_read() {
         let told: Vec<OsString> = Sandbox::default().with("giga.toml", PathAccess::Nothing).options().collect();
@@ -352,6 +355,7 @@ mod tests {
         assert_eq!(told, [OsString::from("--reach-nothing-of"), here]);
     }
 
+    // [T8]
     #[test]
     fn what_is_hidden_stays_hidden_though_something_below_was_open_before() {
         let enclosure = Sandbox::default()
@@ -372,6 +376,7 @@ mod tests {
         );
     }
 
+    // [T8]
     #[test]
     fn only_folders_with_something_hidden_below_are_narrowed() {
         let enclosure = Sandbox::default()

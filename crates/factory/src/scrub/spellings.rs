@@ -43,6 +43,7 @@ fn in_base64(value: &[u8], offset: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    // [attack: secrets in logs, events, artifacts]
     #[test]
     fn base64_of_a_value_is_found_wherever_it_begins() {
         let value = "hunter2-hunter2";

@@ -145,6 +145,7 @@ mod tests {
         assert_eq!(logins.next_end(now), Some(OUTAGE_PAUSES));
     }
 
+    // [B9]
     #[test]
     fn a_login_that_changes_while_the_old_one_is_still_tried_rests_only_a_moment_and_longer_each_time() {
         let (name, now): (EngineName, _) = ("claude".parse().unwrap(), Timestamp::from_millis(1_000));

@@ -221,6 +221,7 @@ mod tests {
         }
     }
 
+    // [I7]
     #[test]
     fn a_run_whose_lease_ran_out_is_stopped_and_others_go_on() {
         let holdings = HeldLeases::default();
@@ -233,6 +234,7 @@ mod tests {
         assert_eq!(holdings.cause(job(1), Epoch(1)), Some(StopCause::Unrenewed));
     }
 
+    // [F6]
     #[test]
     fn a_lease_that_begins_after_everything_was_stopped_is_stopped_for_the_same_cause() {
         let holdings = HeldLeases::default();
@@ -245,6 +247,7 @@ mod tests {
         assert_eq!(holdings.cause(job(2), Epoch(1)), Some(StopCause::Farewell));
     }
 
+    // [I7]
     #[test]
     fn a_renewal_that_answers_late_never_shortens_a_lease() {
         let holdings = HeldLeases::default();

@@ -206,6 +206,7 @@ mod tests {
         assert_eq!(writer.last_line(), None);
     }
 
+    // [J9]
     #[test]
     fn lines_that_do_not_fit_are_counted_where_they_are_missing() {
         let backlog = Arc::new(LogBuffer::default());

@@ -170,6 +170,7 @@ fn docker_socket(environment: &Environment) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
+    // [F1]
     #[test]
     fn dockers_socket_is_where_its_variable_says() {
         let at = |host: &str| docker_socket(&Environment::default().with("DOCKER_HOST", host));

@@ -85,6 +85,7 @@ mod tests {
         ClaimNonce::from_bytes([n; 16])
     }
 
+    // [F6]
     #[tokio::test]
     async fn a_nonce_is_used_until_it_is_spent_and_outlives_its_process() {
         let folder = tempfile::tempdir().unwrap();

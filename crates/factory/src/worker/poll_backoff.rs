@@ -163,6 +163,7 @@ mod tests {
         (claims, looks)
     }
 
+    // [D1] [P4]
     #[test]
     fn idle_factories_behind_the_gate_claim_a_fiftieth_of_what_they_poll_at_most() {
         let (polled, _) = asked_in_an_hour(100, PollMode::Poll);
@@ -176,6 +177,7 @@ mod tests {
         assert_eq!(pushed, (0, 0));
     }
 
+    // [D1]
     #[test]
     fn a_claim_that_finds_nothing_doubles_the_pause_up_to_four_times() {
         let mut pace = PollBackoff::new(EVERY);
@@ -187,6 +189,7 @@ mod tests {
         assert_eq!(pace.after(PollResult::Nothing, 0.5), EVERY);
     }
 
+    // [D1]
     #[test]
     fn every_pause_is_jittered_by_a_fifth() {
         let pause = |chance| PollBackoff::new(EVERY).after(PollResult::Closed, chance);

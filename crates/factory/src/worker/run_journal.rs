@@ -210,6 +210,7 @@ mod tests {
     use super::*;
     use crate::state::StateDir;
 
+    // [F6]
     #[tokio::test]
     async fn one_delivery_at_a_time_for_a_job_and_none_waits_for_another_job() {
         let folder = tempfile::tempdir().unwrap();

@@ -303,6 +303,7 @@ mod tests {
     use super::*;
     use crate::process::SandboxBackend;
 
+    // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]
     fn a_factory_that_must_confine_its_agents_and_cannot_does_not_work() {
         let none = || SandboxSummary::None("no Landlock".to_owned());
@@ -316,6 +317,7 @@ mod tests {
         assert_eq!(settle(SandboxMode::Auto, none()).unwrap(), none());
     }
 
+    // [T8]
     #[test]
     fn a_home_around_everything_or_among_the_systems_programs_is_not_hidden() {
         let homes = ["/", "", "home", "/usr/sbin", "/home/ada"];

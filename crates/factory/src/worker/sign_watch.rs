@@ -75,6 +75,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
+    // [B9]
     #[tokio::test]
     async fn a_first_sign_in_is_noticed_although_its_folder_was_not_there_and_other_files_are_not() {
         let home = tempfile::tempdir().unwrap();
@@ -90,6 +91,7 @@ mod tests {
         assert!(tokio::time::timeout(PATIENCE, watch.changed()).await.is_ok());
     }
 
+    // [F1]
     #[tokio::test]
     async fn a_folder_is_noticed_when_it_comes_and_when_it_goes_and_not_for_what_is_in_it() {
         let place = tempfile::tempdir().unwrap();

@@ -95,6 +95,7 @@ mod tests {
         tokio::time::timeout(within, vicinity.changed()).await.is_ok()
     }
 
+    // [F1]
     #[tokio::test]
     async fn a_directory_is_watched_once_it_appears_its_siblings_are_not() {
         let home = tempfile::tempdir().unwrap();

@@ -109,6 +109,7 @@ fn failed(again: Retryability, message: &str) -> RunVerdict {
     RunVerdict::Failed { reason: FailureReason::EngineError, again, message: message.to_owned() }
 }
 
+// [F2]
 #[tokio::test]
 async fn an_agent_is_given_its_prompt_reads_and_writes_files_and_ends_its_turn() {
     let place = Place::new();
@@ -140,6 +141,7 @@ async fn a_refused_permission_is_reported_with_the_end() {
     assert_eq!(place.read("permitted"), None);
 }
 
+// [F2]
 #[tokio::test]
 async fn a_file_of_several_mebibytes_comes_through_in_one_line() {
     let place = Place::new();
@@ -150,6 +152,7 @@ async fn a_file_of_several_mebibytes_comes_through_in_one_line() {
     assert_eq!(place.read("much").map(|text| text.len()), Some(5 << 20));
 }
 
+// [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_agent_gets_no_file_outside_its_worktree() {
     let place = Place::new();
@@ -166,6 +169,7 @@ async fn an_agent_gets_no_file_outside_its_worktree() {
     assert_eq!(fs::read_to_string(place.folder.path().join("secret")).unwrap(), "canary");
 }
 
+// [F4]
 #[tokio::test]
 async fn a_session_is_resumed_and_only_what_this_run_cost_is_counted() {
     let place = Place::new();
@@ -214,6 +218,7 @@ async fn endings_are_judged_by_what_they_are() {
     }
 }
 
+// [F2]
 #[tokio::test]
 async fn an_agent_that_is_to_stop_is_asked_first() {
     let place = Place::new();
@@ -260,6 +265,7 @@ fn golden(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/acp").join(name)).unwrap()
 }
 
+// [F2]
 #[test]
 fn the_real_claude_code_adapter_writes_its_file_through_us() {
     let place = Place::new();
@@ -286,6 +292,7 @@ fn the_real_claude_code_adapter_writes_its_file_through_us() {
     assert_eq!(events, expected);
 }
 
+// [F2]
 #[test]
 fn the_rounds_of_a_real_agent_count_as_its_turns() {
     let place = Place::new();
@@ -299,6 +306,7 @@ fn the_rounds_of_a_real_agent_count_as_its_turns() {
     assert_eq!(session.insights().turns, Some(3), "a change, a command, and its last words");
 }
 
+// [F2]
 #[test]
 fn the_real_codex_adapter_ends_its_turn_and_tells_no_money() {
     let place = Place::new();
@@ -317,6 +325,7 @@ fn the_real_codex_adapter_ends_its_turn_and_tells_no_money() {
     assert!(matches!(events.last(), Some(EngineEvent::Ended { .. })), "{events:?}");
 }
 
+// [F2]
 #[test]
 fn no_line_of_an_agent_makes_a_session_panic_or_end() {
     let place = Place::new();

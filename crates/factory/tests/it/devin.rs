@@ -92,6 +92,7 @@ impl Place {
     }
 }
 
+// [F2]
 #[tokio::test]
 async fn devin_reads_its_prompt_from_a_file_and_its_trajectory_tells_the_rest() {
     let place = Place::new();
@@ -131,6 +132,7 @@ async fn devin_goes_on_with_a_session_by_its_name_and_only_if_it_is_one() {
     assert!(!hostile.contains("yolo"), "{hostile}");
 }
 
+// [F2]
 #[tokio::test]
 async fn devin_that_fails_is_judged_by_its_exit_and_its_last_words() {
     let place = Place::new();
@@ -143,6 +145,7 @@ async fn devin_that_fails_is_judged_by_its_exit_and_its_last_words() {
     assert_eq!(end.judgement, expected);
 }
 
+// [B9]
 #[tokio::test]
 async fn devin_is_found_by_its_version() {
     let place = Place::new();

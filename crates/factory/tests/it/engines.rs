@@ -56,6 +56,7 @@ async fn play(engine: &CommandEngine, request: &EngineRequest) -> (EngineRunEnd,
     tokio::join!(run.wait(sender, &never), collect)
 }
 
+// [F2]
 #[tokio::test]
 async fn an_engine_reads_its_prompt_works_in_its_worktree_and_ends_well() {
     let forge = Forge::new();
@@ -74,6 +75,7 @@ async fn an_engine_reads_its_prompt_works_in_its_worktree_and_ends_well() {
     assert!(end.insights.engine_ms.is_some());
 }
 
+// [F2]
 #[tokio::test]
 async fn a_configured_exit_code_is_worth_another_attempt() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,6 +89,7 @@ async fn a_configured_exit_code_is_worth_another_attempt() {
     assert!(message.starts_with("exit code 75: ") && message.ends_with("overloaded"), "{message}");
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_engines_environment_holds_no_secret_of_the_factory() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,6 +118,7 @@ async fn an_engines_environment_holds_no_secret_of_the_factory() {
     }
 }
 
+// [attack: hostile names]
 #[tokio::test]
 async fn a_title_never_reaches_a_shell_or_becomes_an_option() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,6 +132,7 @@ async fn a_title_never_reaches_a_shell_or_becomes_an_option() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+// [F1]
 #[tokio::test]
 async fn capabilities_are_what_the_machine_shows() {
     let base = tempfile::tempdir().unwrap();
@@ -203,6 +208,7 @@ async fn a_tool_is_offered_with_its_version() {
     assert!(has("has:node") && has("node:20"), "{detected:?}");
 }
 
+// [F1] [B9]
 #[tokio::test]
 async fn a_tool_that_hangs_or_fails_is_not_offered() {
     let (bin, environment) = tools(&[("go", "touch \"${0%/*}/up\"; exec sleep 600"), ("docker", "exit 1")]);

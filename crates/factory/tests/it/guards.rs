@@ -79,6 +79,7 @@ impl Victim {
     }
 }
 
+// [row 14]
 #[tokio::test]
 async fn an_engine_does_not_outlive_its_factory_killed_without_warning() {
     let mut victim = Victim::up(SHORT).await;
@@ -88,6 +89,7 @@ async fn an_engine_does_not_outlive_its_factory_killed_without_warning() {
     victim.wait_until_nothing_is_left().await;
 }
 
+// [I7]
 #[tokio::test]
 async fn row_35_an_engine_ends_with_its_inner_guard_while_the_factory_is_stopped() {
     let mut victim = Victim::up(SHORT).await;
@@ -99,6 +101,7 @@ async fn row_35_an_engine_ends_with_its_inner_guard_while_the_factory_is_stopped
     victim.kill_factory();
 }
 
+// [I7]
 #[tokio::test]
 async fn row_35_an_engine_ends_with_its_outer_guard_while_the_factory_is_stopped() {
     let mut victim = Victim::up(SHORT).await;
@@ -170,6 +173,7 @@ async fn without_guards() -> Victim {
     victim
 }
 
+// [F6] [row 14]
 #[tokio::test]
 async fn leftovers_whose_guard_died_as_well_are_killed_at_the_next_start() {
     const TRIES: usize = 5;

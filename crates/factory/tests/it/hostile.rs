@@ -46,6 +46,7 @@ pub(crate) fn no_canary(folder: &Path) {
     }
 }
 
+// [attack: hostile names]
 #[tokio::test]
 async fn hostile_file_names_and_messages_are_only_text() {
     let forge = Forge::new();
@@ -73,6 +74,7 @@ async fn hostile_file_names_and_messages_are_only_text() {
     no_canary(&forge.path(""));
 }
 
+// [attack: hostile names]
 #[tokio::test]
 async fn hostile_addresses_branches_and_repositories_never_reach_git() {
     let forge = Forge::new();
@@ -162,16 +164,19 @@ fn lose_the_tree(agent: &Path) {
     git(agent, &["update-ref", "HEAD", &sha]);
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_repository_with_traps_never_runs_its_canary() {
     spring_every_trap(Contents::Whole, Head::Sound).await;
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_repository_with_traps_never_runs_its_canary_beside_a_partial_mirror_either() {
     spring_every_trap(Contents::Partial, Head::Sound).await;
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn what_an_agents_commit_lacks_is_never_fetched_as_the_agent_says() {
     spring_every_trap(Contents::Whole, Head::WithoutTree).await;
@@ -262,6 +267,7 @@ async fn spring_every_trap(contents: Contents, head: Head) {
     no_canary(&forge.path(""));
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_submodule_is_never_looked_into() {
     let forge = Forge::new();
@@ -289,6 +295,7 @@ async fn a_submodule_is_never_looked_into() {
     no_canary(&forge.path(""));
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
     let forge = Forge::new();
@@ -304,6 +311,7 @@ async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
     assert!(forge.path("canary").exists());
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_git_that_lets_the_serving_side_fetch_does_run_what_the_agent_says() {
     let forge = Forge::new();
@@ -326,6 +334,7 @@ async fn a_git_that_lets_the_serving_side_fetch_does_run_what_the_agent_says() {
     fetching.wait().unwrap();
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_worktree_whose_git_file_points_elsewhere_is_read_as_a_stranger() {
     let forge = Forge::new();
@@ -352,6 +361,7 @@ async fn a_worktree_whose_git_file_points_elsewhere_is_read_as_a_stranger() {
     no_canary(&forge.path(""));
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_worktree_replaced_by_a_link_is_refused() {
     let forge = Forge::new();
@@ -409,6 +419,7 @@ fn made_tree(seed: &Path, listing: &str) -> String {
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_harmless() {
     let hook = "#!/bin/sh\ntouch canary\n";
@@ -444,6 +455,7 @@ async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_h
     }
 }
 
+// [attack: hostile names]
 #[tokio::test]
 async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
     let forge = Forge::new();
@@ -462,6 +474,7 @@ async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
     no_canary(&forge.path(""));
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs_nothing() {
     let forge = Forge::new();
@@ -488,6 +501,7 @@ async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs
     no_canary(&forge.path(""));
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn large_file_storage_that_is_switched_off_runs_nothing() {
     let forge = Forge::new();
@@ -512,6 +526,7 @@ async fn large_file_storage_that_is_switched_off_runs_nothing() {
     no_canary(&forge.path(""));
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn pipes_devices_and_files_beyond_all_measure_neither_hang_nor_fill_the_mirror() {
     let forge = Forge::new();

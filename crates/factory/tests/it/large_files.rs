@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use factory::{CommitOutcome, SandboxMode, SandboxSummary, SaveOutcome, WorktreeStart};
+use testkit::requirement::Requirement;
 
 use crate::stage::{Forge, git, main, run};
 
@@ -15,10 +16,7 @@ const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
 /// Whether the real program is installed; prints what is not tested when it is not.
 fn is_installed() -> bool {
     let found = Command::new("git-lfs").arg("version").output().is_ok_and(|ran| ran.status.success());
-    if !found {
-        eprintln!("SKIPPED: large file storage is not tested here: `git-lfs` is not installed");
-    }
-    found
+    Requirement::Lfs.is_met(found, "git-lfs is not installed")
 }
 
 /// A repository with one large file, and an `.lfsconfig` that names a forbidden server.
@@ -51,6 +49,7 @@ fn read(folder: &Path, name: &str) -> Vec<u8> {
     fs::read(folder.join(name)).unwrap()
 }
 
+// [F3]
 #[tokio::test]
 async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage() {
     if !is_installed() {
@@ -83,11 +82,11 @@ async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage(
     assert!(stranger.accept().is_err(), "somebody asked the server that the repository named");
 }
 
+// [T8] [attack: hostile repository]
 #[tokio::test]
 async fn large_files_are_taken_in_without_reaching_anything_but_the_work_and_the_mirror() {
     let confined = matches!(SandboxMode::Required.in_force(), SandboxSummary::Kernel(_));
-    if !is_installed() || !confined {
-        eprintln!("SKIPPED: it takes `git-lfs`, and a kernel that confines programs");
+    if !is_installed() || !Requirement::Landlock.is_met(confined, "the kernel has no sandbox") {
         return;
     }
     let forge = Forge::new();

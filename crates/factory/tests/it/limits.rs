@@ -125,6 +125,7 @@ fn failed(reason: FailureReason, again: Retryability, message: &str) -> RunVerdi
     RunVerdict::Failed { reason, again, message: message.to_owned() }
 }
 
+// [F2]
 #[tokio::test]
 async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_result() {
     let stream = golden::file("claude/real-ok.jsonl");
@@ -159,6 +160,7 @@ async fn an_engine_that_does_not_go_after_its_result_is_ended_and_judged_by_the_
     play.ended_politely();
 }
 
+// [T8]
 #[tokio::test]
 async fn tokens_over_the_jobs_budget_end_the_engine() {
     let stream = golden::file("claude/cut-off.jsonl");
@@ -175,6 +177,7 @@ async fn tokens_over_the_jobs_budget_end_the_engine() {
     play.ended_politely();
 }
 
+// [T2] [T8] [F2] [B8]
 #[tokio::test]
 async fn tokens_that_codex_has_written_down_but_not_told_end_it_while_it_runs() {
     let count =
@@ -207,6 +210,7 @@ async fn tokens_that_are_told_with_the_last_line_count_against_the_budget() {
     assert_eq!(end.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, &message));
 }
 
+// [T8] [F2] [B8]
 #[tokio::test]
 async fn money_over_the_jobs_budget_ends_the_engine() {
     let play = Play::of(&format!("echo 'spent $0.50'; echo 'spent $2.75'; {STAY}"));
@@ -220,6 +224,7 @@ async fn money_over_the_jobs_budget_ends_the_engine() {
     play.ended_politely();
 }
 
+// [J6]
 #[tokio::test]
 async fn an_impossible_figure_counts_as_unknown() {
     for cost in ["-1", "1e308", "1000001", "1e400"] {
@@ -239,6 +244,7 @@ async fn an_impossible_figure_counts_as_unknown() {
     assert_eq!((end.insights.turns, end.insights.cost_usd), (None, None));
 }
 
+// [T8]
 #[tokio::test]
 async fn too_many_turns_end_the_engine() {
     let play = Play::of(&format!("echo 'turn 1'; echo 'turn 2'; echo 'turn 3'; {STAY}"));
@@ -251,6 +257,7 @@ async fn too_many_turns_end_the_engine() {
     play.ended_politely();
 }
 
+// [F2]
 #[tokio::test]
 async fn too_many_answers_within_its_one_turn_end_codex() {
     let stream = golden::file("codex/real-ok.jsonl");
@@ -264,6 +271,7 @@ async fn too_many_answers_within_its_one_turn_end_codex() {
     play.ended_politely();
 }
 
+// [T8] [B10]
 #[tokio::test]
 async fn a_worktree_that_grows_too_much_ends_the_engine() {
     let play = Play::of(&format!("head -c 6000000 /dev/urandom > big; {STAY}"));
@@ -277,6 +285,7 @@ async fn a_worktree_that_grows_too_much_ends_the_engine() {
     assert!(message.ends_with("MiB, the limit `factory.limits.disk` is 4"), "{message}");
 }
 
+// [T8] [B10]
 #[tokio::test]
 async fn a_disk_that_gets_full_ends_the_engine() {
     let play = Play::of(STAY);
@@ -290,6 +299,7 @@ async fn a_disk_that_gets_full_ends_the_engine() {
     assert!(message.contains("the limit `factory.limits.disk_free` is 4398046511104"), "{message}");
 }
 
+// [T8]
 #[tokio::test]
 async fn a_wall_clock_is_the_hosts_limit_or_the_jobs_budget() {
     let wall = Duration::from_millis(700);
@@ -305,6 +315,7 @@ async fn a_wall_clock_is_the_hosts_limit_or_the_jobs_budget() {
     assert_eq!(of_job.judgement, failed(FailureReason::BudgetExceeded, Retryability::Pointless, message));
 }
 
+// [T2] [T8]
 #[test]
 fn a_job_gets_no_more_time_than_its_host_gives() {
     let limits = Limits { engine_wall_ms: 60_000, ..Limits::default() };
@@ -314,6 +325,7 @@ fn a_job_gets_no_more_time_than_its_host_gives() {
     assert_eq!([wall(None), wall(Some(7_200)), wall(Some(5))], [minute, minute, Duration::from_secs(5)]);
 }
 
+// [F2]
 #[tokio::test]
 async fn an_engine_that_says_too_much_is_still_heard_to_its_end() {
     let stream = golden::file("claude/real-ok.jsonl");
@@ -328,6 +340,7 @@ async fn an_engine_that_says_too_much_is_still_heard_to_its_end() {
     assert_eq!((end.insights.tokens_in, end.insights.cost_usd), (Some(200), Some(0.002)));
 }
 
+// [T8]
 #[tokio::test]
 async fn silence_ends_the_engine() {
     let play = Play::of(STAY);
@@ -339,6 +352,7 @@ async fn silence_ends_the_engine() {
     assert_eq!(end.judgement, failed(FailureReason::Timeout, Retryability::Worthwhile, message));
 }
 
+// [F2]
 #[tokio::test]
 async fn silence_during_a_tool_call_has_a_limit_of_its_own() {
     let call = |id: &str| {

@@ -102,6 +102,7 @@ async fn lock_files_of_a_killed_git_block_no_later_git() {
     assert_eq!(locks_in(mirror.path()), Vec::<PathBuf>::new());
 }
 
+// [F3]
 #[tokio::test]
 async fn a_refresh_leaves_the_lock_file_of_a_run_alone() {
     let forge = Forge::new();
@@ -114,6 +115,7 @@ async fn a_refresh_leaves_the_lock_file_of_a_run_alone() {
     assert_eq!(locks_in(mirror.path()), [mirror.path().join(of_run)], "that run may be writing it this moment");
 }
 
+// [F3]
 #[tokio::test]
 async fn a_fetch_that_was_killed_in_the_midst_is_followed_by_one_that_works() {
     let forge = Forge::new();
@@ -150,6 +152,7 @@ async fn an_abandoned_git_ends_with_its_child_processes() {
     eventually("the end of both", || !pids.iter().any(|pid| runs(*pid))).await;
 }
 
+// [F3]
 #[tokio::test]
 async fn a_git_that_outlives_its_factory_keeps_the_mirror_to_itself_until_it_ends() {
     let forge = Forge::new();

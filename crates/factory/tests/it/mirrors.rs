@@ -66,6 +66,7 @@ async fn many_refreshes_at_once_all_succeed() {
     assert_eq!(Some(mirror.head_of(&main()).await.unwrap()), forge.shows("refs/heads/main"));
 }
 
+// [F3]
 #[tokio::test]
 async fn a_mirrors_lock_excludes_other_processes_and_is_freed_by_death() {
     let forge = Forge::new();
@@ -98,6 +99,7 @@ fn plays_the_holder_of_a_lock() {
     }
 }
 
+// [F3]
 #[tokio::test]
 async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the_work() {
     let forge = Forge::new();
@@ -144,6 +146,7 @@ fn missing(mirror: &Mirror) -> usize {
     git(mirror.path(), &["rev-list", "--objects", "--all", "--missing=print"]).matches('?').count()
 }
 
+// [F3]
 #[tokio::test]
 async fn a_big_repository_is_mirrored_without_old_contents_and_a_small_one_whole() {
     const BIG: u64 = 2 * 1024 * 1024 * 1024;
@@ -177,6 +180,7 @@ async fn a_big_repository_is_mirrored_without_old_contents_and_a_small_one_whole
     assert_eq!(forge.file_at(&sha, "work.txt").as_deref(), Some("work\n"));
 }
 
+// [F3]
 #[tokio::test]
 async fn a_big_repository_whose_remote_cannot_leave_contents_out_is_mirrored_whole() {
     let forge = Forge::new();
@@ -189,6 +193,7 @@ async fn a_big_repository_whose_remote_cannot_leave_contents_out_is_mirrored_who
     assert_eq!(Some(mirror.head_of(&main()).await.unwrap()), forge.shows("refs/heads/main"));
 }
 
+// [F3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mirror_that_many_make_at_once_is_made() {
     let forge = Forge::new();

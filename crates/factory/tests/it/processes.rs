@@ -74,11 +74,13 @@ fn short_idle() -> Bounds {
     Bounds { idle: Some(SHORT), ..roomy() }
 }
 
+// [T8]
 #[tokio::test]
 async fn a_program_over_its_wall_clock_ends_with_all_its_descendants() {
     ends_with_all_its_descendants(Below::Us, short_wall(), End::TimedOut).await;
 }
 
+// [F2]
 #[tokio::test]
 async fn a_silent_program_ends_with_all_its_descendants() {
     ends_with_all_its_descendants(Below::Us, short_idle(), End::FellSilent).await;
@@ -124,6 +126,7 @@ async fn a_program_gets_time_to_end_politely() {
     }
 }
 
+// [row 14]
 #[tokio::test]
 async fn what_a_program_leaves_behind_ends_with_it() {
     for launcher in [Launcher::unguarded(clock()), guarded()] {
@@ -220,6 +223,7 @@ async fn a_program_that_is_not_there_is_an_error_or_an_exit_code() {
     assert_eq!(finished.end, End::Exited(i32::from(factory::guard::PROGRAM_NOT_FOUND)));
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn a_program_gets_no_descriptor_of_ours() {
     // Without a pipe, whose ends the shell itself would hold for a moment; `:` keeps it from becoming `ls`.

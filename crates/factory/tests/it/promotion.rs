@@ -32,6 +32,7 @@ async fn promote_over(mirror: &Mirror, sha: &CommitSha, known: &[CommitSha]) -> 
     mirror.promote(seen, sha, AcceptableBranch::OneOf(known)).await.unwrap()
 }
 
+// [F3] [row 13]
 #[tokio::test]
 async fn a_stale_promotion_after_a_re_grant_leaves_the_branch_unchanged() {
     let forge = Forge::new();
@@ -100,6 +101,7 @@ async fn of_many_promotions_at_once_one_wins_and_the_others_see_it() {
     }
 }
 
+// [F3]
 #[tokio::test]
 async fn a_branch_that_a_person_pushed_to_is_not_overwritten() {
     let forge = Forge::new();
@@ -114,6 +116,7 @@ async fn a_branch_that_a_person_pushed_to_is_not_overwritten() {
     assert_eq!(git(&forge.remote(), &["rev-parse", BRANCH]), by_hand.as_str());
 }
 
+// [I15] [F3] [F5] [row 13]
 #[tokio::test]
 async fn a_branch_that_was_shown_before_and_is_gone_is_not_made_again() {
     let forge = Forge::new();
@@ -130,6 +133,7 @@ async fn a_branch_that_was_shown_before_and_is_gone_is_not_made_again() {
     assert_eq!(forge.shows(BRANCH), None);
 }
 
+// [I11] [F3] [row 13]
 #[tokio::test]
 async fn a_branch_that_was_made_too_late_goes_only_while_it_shows_what_was_put_there() {
     let forge = Forge::new();

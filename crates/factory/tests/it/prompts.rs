@@ -148,6 +148,7 @@ fn situations() -> Vec<(&'static str, Prompt)> {
     ]
 }
 
+// [F2b]
 #[test]
 fn each_situation_has_its_prompt() {
     for (situation, prompt) in situations() {
@@ -161,6 +162,7 @@ fn each_situation_has_its_prompt() {
     }
 }
 
+// [F2b]
 #[test]
 fn no_prompt_claims_work_that_is_not_there() {
     for (situation, prompt) in situations() {
@@ -200,6 +202,7 @@ fn sent_to(engine: &dyn Engine, request: &EngineRequest) -> String {
 }
 
 /// The engines over ACP have the same test in `acp`, where an agent answers.
+// [F2b]
 #[test]
 fn each_engine_passes_exactly_this_prompt_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -16,6 +16,7 @@ async fn commit_of(
     (mirror, worktree, committed)
 }
 
+// [F4]
 #[tokio::test]
 async fn a_checkpoint_leaves_the_worktrees_index_and_files_untouched() {
     let forge = Forge::new();
@@ -124,6 +125,7 @@ async fn files_that_were_committed_although_ignored_stay() {
     assert_eq!(forge.files_at(&sha), [".gitignore", "model.bin", "more.txt", "readme.md"]);
 }
 
+// [F5]
 #[tokio::test]
 async fn the_request_text_is_never_committed() {
     let forge = Forge::new();

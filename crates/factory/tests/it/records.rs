@@ -57,6 +57,7 @@ fn a_torn_record_is_skipped_and_reported() {
     assert_eq!(listing, RunListing { records: vec![record(1, LocalStage::Running)], torn: vec![torn] });
 }
 
+// [F6]
 #[test]
 fn the_outbox_keeps_its_order_across_restarts() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,6 +77,7 @@ fn the_outbox_keeps_its_order_across_restarts() {
     assert_eq!(reopened.list().unwrap(), OutboxListing { entries, torn: Vec::new() });
 }
 
+// [F6]
 #[test]
 fn a_torn_report_is_skipped_and_its_neighbours_are_delivered() {
     let folder = tempfile::tempdir().unwrap();

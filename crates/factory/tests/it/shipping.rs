@@ -27,6 +27,7 @@ fn order(sha: &CommitSha) -> ShipOrder {
     ShipOrder { job: job(), sha: sha.clone(), base: main(), message, after: AfterShip::DeleteBranch }
 }
 
+// [F7]
 #[tokio::test]
 async fn a_ship_merges_onto_a_base_that_moved_and_deletes_the_branch() {
     let forge = Forge::new();
@@ -42,6 +43,7 @@ async fn a_ship_merges_onto_a_base_that_moved_and_deletes_the_branch() {
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), None);
 }
 
+// [I15] [row 13]
 #[tokio::test]
 async fn a_ship_merges_the_recorded_commit_although_the_branch_moved() {
     let forge = Forge::new();
@@ -56,6 +58,7 @@ async fn a_ship_merges_the_recorded_commit_although_the_branch_moved() {
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(unreviewed), "unmerged work is never deleted");
 }
 
+// [F5]
 #[tokio::test]
 async fn shipping_twice_is_shipping_once() {
     let forge = Forge::new();
@@ -91,6 +94,7 @@ async fn two_hosts_that_ship_at_once_merge_once() {
     assert_eq!(merge(there.unwrap()), merges);
 }
 
+// [F5]
 #[tokio::test]
 async fn a_conflicting_ship_is_an_outcome_that_names_the_files_and_changes_nothing() {
     let forge = Forge::new();
@@ -105,6 +109,7 @@ async fn a_conflicting_ship_is_an_outcome_that_names_the_files_and_changes_nothi
     assert_eq!(forge.shows(&format!("refs/heads/{BRANCH}")), Some(sha));
 }
 
+// [F7]
 #[tokio::test]
 async fn a_branch_is_kept_when_the_order_says_so() {
     let forge = Forge::new();
@@ -127,6 +132,7 @@ async fn a_base_that_was_moved_onto_the_commit_by_hand_counts_as_shipped() {
     assert_eq!(shipped, ShipOutcome::Merged { merge: sha, branch: BranchEnd::Gone });
 }
 
+// [I15] [F5]
 #[tokio::test]
 async fn row_28_a_merge_that_the_fleet_has_forgotten_is_found() {
     let forge = Forge::new();

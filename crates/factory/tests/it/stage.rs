@@ -238,6 +238,7 @@ pub(crate) async fn eventually(what: &str, holds: impl FnMut() -> bool) {
 }
 
 /// Whether a condition comes to hold in time.
+#[must_use]
 pub(crate) async fn becomes_so(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let clock = clock();
     while !holds() {

@@ -76,6 +76,7 @@ async fn end_in_time(hours: &mut Hours, cut_at: Duration, pids: [i32; 2]) {
     assert!(have_ended, "they run {:?} after the last renewal", hours.clock().monotonic() - cut_at);
 }
 
+// [I7]
 #[tokio::test]
 async fn row_14_a_station_that_cannot_renew_kills_its_engine_before_the_lease_can_expire() {
     let (forge, mut hours) = (Forge::new(), Hours::passing());
@@ -95,6 +96,7 @@ async fn row_14_a_station_that_cannot_renew_kills_its_engine_before_the_lease_ca
     assert_eq!(fleet.job(job).await.stage, StageName::Building, "nobody else may have started before");
 }
 
+// [I7] [row 14]
 #[tokio::test]
 async fn a_start_report_that_hangs_does_not_keep_the_engine_alive_beyond_its_lease() {
     let (forge, mut hours) = (Forge::new(), Hours::passing());
@@ -118,6 +120,7 @@ async fn a_start_report_that_hangs_does_not_keep_the_engine_alive_beyond_its_lea
     assert_eq!(fleet.job(job).await.stage, StageName::Assigned, "nobody else may have started before");
 }
 
+// [F6]
 #[tokio::test]
 async fn an_outage_during_the_start_report_still_ends_in_a_completed_job() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -144,6 +147,7 @@ async fn an_outage_during_the_start_report_still_ends_in_a_completed_job() {
     eventually("the clean-up", || plant.records().is_empty()).await;
 }
 
+// [J9]
 #[tokio::test]
 async fn lines_printed_during_an_outage_arrive_after_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -164,6 +168,7 @@ async fn lines_printed_during_an_outage_arrive_after_it() {
     assert_eq!(fleet.log(job).await, "through the storm\n");
 }
 
+// [I11] [F6]
 #[tokio::test]
 async fn a_late_report_clears_its_own_run_and_no_other_of_the_same_job() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -190,6 +195,7 @@ async fn a_late_report_clears_its_own_run_and_no_other_of_the_same_job() {
     assert_eq!(fleet.runs(job).await[1].outcome, Some(RunOutcome::Released));
 }
 
+// [J10]
 #[tokio::test]
 async fn cancelling_stops_the_engine_and_keeps_its_worktree_unpromoted() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -210,6 +216,7 @@ async fn cancelling_stops_the_engine_and_keeps_its_worktree_unpromoted() {
     assert_eq!(fleet.job(job).await.reason, Some(FailureReason::Cancelled));
 }
 
+// [F1]
 #[tokio::test]
 async fn a_repository_whose_folder_is_not_there_is_offered_as_soon_as_it_is() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -229,6 +236,7 @@ async fn a_repository_whose_folder_is_not_there_is_offered_as_soon_as_it_is() {
     assert_eq!((done.runs, done.attempts), (1, 0));
 }
 
+// [§12]
 #[tokio::test]
 async fn setup_runs_before_the_engine() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -245,6 +253,7 @@ async fn setup_runs_before_the_engine() {
     assert_eq!(forge.file_at(&sha, "both.md").as_deref(), Some("one\none\n"));
 }
 
+// [§12]
 #[tokio::test]
 async fn a_failing_setup_fails_the_run_with_its_output() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -261,6 +270,7 @@ async fn a_failing_setup_fails_the_run_with_its_output() {
     assert_eq!((run.outcome, run.started_at), (Some(RunOutcome::Failed(FailureReason::EngineError)), None));
 }
 
+// [I11] [F6] [row 13]
 #[tokio::test]
 async fn a_fenced_run_is_kept_for_a_person_and_leaves_the_pull_request_alone() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -290,6 +300,7 @@ async fn a_fenced_run_is_kept_for_a_person_and_leaves_the_pull_request_alone() {
     assert!(forge.shows(&format!("refs/heads/aq/run/{job}/e{held}")).is_some(), "its own ref is its own business");
 }
 
+// [F4]
 #[tokio::test]
 async fn a_station_told_to_stop_saves_its_work_for_the_next_one() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -311,6 +322,7 @@ async fn a_station_told_to_stop_saves_its_work_for_the_next_one() {
     assert_eq!(forge.file_at(&sha, "whole.md").as_deref(), Some("half\nhalf\n"));
 }
 
+// [I3] [row 14]
 #[tokio::test]
 async fn a_killed_station_ends_what_it_left_and_gives_the_work_back_before_it_registers() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -338,6 +350,7 @@ async fn a_killed_station_ends_what_it_left_and_gives_the_work_back_before_it_re
     assert!(!forge.path("phoenix").join("worktrees").join(run.to_string()).exists());
 }
 
+// [F5] [B4]
 #[tokio::test]
 async fn a_failed_verify_keeps_its_output_as_evidence() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -355,6 +368,7 @@ async fn a_failed_verify_keeps_its_output_as_evidence() {
     );
 }
 
+// [I11] [F6]
 #[tokio::test]
 async fn work_that_cannot_be_saved_on_the_way_out_stays_where_it_is() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -377,6 +391,7 @@ async fn work_that_cannot_be_saved_on_the_way_out_stays_where_it_is() {
     assert_eq!(fs::read_to_string(kept.worktree.unwrap().join("dear.md")).unwrap(), "dear\n");
 }
 
+// [F4]
 #[tokio::test]
 async fn work_in_progress_is_saved_on_a_timer_while_the_engine_runs() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

@@ -174,11 +174,13 @@ fn play_all(name: &str, engine: impl Fn(&Path) -> Box<dyn Engine>, streams: &[Pl
     golden::check(&format!("{name}.txt"), &told);
 }
 
+// [F2]
 #[test]
 fn claude_is_understood_and_judged() {
     play_all("claude", claude, &CLAUDE);
 }
 
+// [F2]
 #[test]
 fn codex_is_understood_and_judged() {
     play_all("codex", codex, &CODEX);
@@ -236,6 +238,7 @@ fn a_resumed_session_of_claude_pays_only_for_its_own_run() {
     assert_eq!(cost_of_resumed("real-resumed-own-total", "real-resumed-session-total"), 0.63);
 }
 
+// [F2]
 #[test]
 fn a_huge_line_and_endless_noise_leave_nothing_behind() {
     let sessions = tempfile::tempdir().unwrap();
@@ -256,6 +259,7 @@ fn a_huge_line_and_endless_noise_leave_nothing_behind() {
     assert_eq!(ended, factory::RunVerdict::EndedWell);
 }
 
+// [F2]
 #[test]
 fn no_prefix_of_a_stream_makes_a_session_panic() {
     for (name, engine) in [("claude", claude as fn(&Path) -> Box<dyn Engine>), ("codex", codex)] {
@@ -274,6 +278,7 @@ fn no_prefix_of_a_stream_makes_a_session_panic() {
     }
 }
 
+// [B6]
 #[test]
 fn a_question_is_an_event_as_well() {
     let sessions = tempfile::tempdir().unwrap();

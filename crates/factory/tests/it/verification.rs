@@ -25,6 +25,7 @@ fn shown(evidence: &[Evidence]) -> Vec<(&str, Option<i32>, &str)> {
     evidence.iter().map(|shown| (shown.command.as_str(), shown.exit, shown.output.as_str())).collect()
 }
 
+// [B4]
 #[tokio::test]
 async fn commands_that_pass_leave_their_output_as_evidence() {
     let (verdict, _folder) = verify(&["echo one > a", "cat a; echo two >&2"], &roomy()).await;
@@ -34,6 +35,7 @@ async fn commands_that_pass_leave_their_output_as_evidence() {
     assert_eq!((evidence[1].exit, evidence[1].output.len()), (Some(0), "one\ntwo\n".len()));
 }
 
+// [F5]
 #[tokio::test]
 async fn the_first_failure_ends_the_list() {
     let (verdict, folder) = verify(&["true", "echo broken; exit 4", "touch never"], &roomy()).await;
@@ -69,6 +71,7 @@ async fn all_commands_share_one_time_limit() {
     assert_eq!(shown(&evidence), [(commands[0], Some(0), ""), (commands[1], None, "here\n")]);
 }
 
+// [B4]
 #[tokio::test]
 async fn evidence_keeps_the_end_of_long_output_and_cannot_move_a_cursor() {
     let (verdict, _folder) = verify(&["seq 1 100000; printf 'a\\033[2Jb\\n'"], &roomy()).await;

@@ -21,6 +21,7 @@ async fn a_worktree_holds_the_base_branch_and_is_clean_for_its_agent() {
     assert_eq!(git(worktree.path(), &["config", "user.name"]), "Gigafactory");
 }
 
+// [F3]
 #[tokio::test]
 async fn two_epochs_of_one_job_have_their_own_worktrees() {
     let forge = Forge::new();
@@ -66,6 +67,7 @@ async fn a_worktree_that_a_crash_left_unfinished_is_made_again() {
     assert!(half.join("readme.md").exists());
 }
 
+// [I11]
 #[tokio::test]
 async fn removing_a_worktree_twice_is_removing_it_once() {
     let forge = Forge::new();
@@ -82,6 +84,7 @@ async fn removing_a_worktree_twice_is_removing_it_once() {
     assert_eq!(git(mirror.path(), &["for-each-ref", "--format=%(refname)"]), "refs/remotes/origin/main");
 }
 
+// [F4]
 #[tokio::test]
 async fn a_checkpoint_keeps_dirty_untracked_and_committed_work_and_resumes_on_another_host() {
     let forge = Forge::new();
@@ -131,6 +134,7 @@ async fn a_worktree_that_continues_an_earlier_commit_still_counts_from_the_base_
     assert_eq!(Some(worktree.fork().clone()), forge.shows("refs/heads/main"));
 }
 
+// [F4] [row 31]
 #[tokio::test]
 async fn work_that_was_saved_once_more_before_a_crash_is_found_under_its_ref() {
     let forge = Forge::new();
@@ -145,6 +149,7 @@ async fn work_that_was_saved_once_more_before_a_crash_is_found_under_its_ref() {
     assert_eq!(fs::read_to_string(resumed.path().join("work.txt")).unwrap(), "later");
 }
 
+// [F4]
 #[tokio::test]
 async fn saving_what_has_not_changed_pushes_nothing() {
     let forge = Forge::new();
@@ -179,6 +184,7 @@ async fn with_submodule(forge: &Forge, path: &str, url: &str) -> Mirror {
     mirror
 }
 
+// [F3]
 #[tokio::test]
 async fn submodules_are_checked_out_where_the_configuration_asks_for_them_and_never_committed() {
     let forge = Forge::new();
@@ -198,6 +204,7 @@ async fn submodules_are_checked_out_where_the_configuration_asks_for_them_and_ne
     assert_eq!(kept, "work.txt");
 }
 
+// [attack: hostile repository]
 #[tokio::test]
 async fn a_submodule_that_would_run_something_or_leave_its_place_is_refused() {
     for (path, url) in [

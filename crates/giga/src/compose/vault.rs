@@ -153,6 +153,7 @@ mod tests {
         vault.logs.evidence(job(), Epoch(1)).await.unwrap().is_none() && !vault.restart.is_cancelled()
     }
 
+    // [§12]
     #[tokio::test]
     async fn a_file_that_is_refused_has_changed_nothing() {
         let (_home, vault, backup) = with_backup().await;
@@ -174,6 +175,7 @@ mod tests {
         }
     }
 
+    // [§12]
     #[tokio::test]
     async fn a_restore_that_fails_in_its_last_step_has_changed_nothing_and_can_be_done_again() {
         let (_home, vault, backup) = with_backup().await;

@@ -20,6 +20,8 @@ const ELSEWHERE: [&str; 6] = ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_
 /// Where one setting may come from, and its name.
 pub(super) struct SettingSource<T> {
     key: &'static str,
+    #[cfg(test)]
+    flag_name: Option<&'static str>,
     flag: Option<(&'static str, T)>,
     variables: &'static [&'static str],
     file: Option<Spanned<T>>,
@@ -27,10 +29,21 @@ pub(super) struct SettingSource<T> {
 
 impl<T> SettingSource<T> {
     pub(super) fn new(key: &'static str) -> Self {
-        Self { key, flag: None, variables: &[], file: None }
+        Self {
+            key,
+            #[cfg(test)]
+            flag_name: None,
+            flag: None,
+            variables: &[],
+            file: None,
+        }
     }
 
     pub(super) fn flag(mut self, name: &'static str, value: Option<T>) -> Self {
+        #[cfg(test)]
+        {
+            self.flag_name = Some(name);
+        }
         self.flag = value.map(|value| (name, value));
         self
     }
@@ -47,6 +60,15 @@ impl<T> SettingSource<T> {
     }
 }
 
+/// Where a setting may come from, beside the file.
+#[cfg(test)]
+#[derive(Debug, Clone)]
+pub(super) struct Sources {
+    pub(super) key: &'static str,
+    pub(super) flag: Option<&'static str>,
+    pub(super) variables: &'static [&'static str],
+}
+
 /// A value that a variable can hold.
 pub(super) trait FromVariable: Sized {
     fn from_variable(text: &str) -> Result<Self, String>;
@@ -59,11 +81,21 @@ pub(super) struct Resolver {
     text: String,
     listing: Vec<ListedSetting>,
     variables: Vec<&'static str>,
+    #[cfg(test)]
+    sources: Vec<Sources>,
 }
 
 impl Resolver {
     pub(super) fn new(environment: Environment, path: Option<PathBuf>, text: String) -> Self {
-        Self { environment, path, text, listing: Vec::new(), variables: ELSEWHERE.to_vec() }
+        Self {
+            environment,
+            path,
+            text,
+            listing: Vec::new(),
+            variables: ELSEWHERE.to_vec(),
+            #[cfg(test)]
+            sources: Vec::new(),
+        }
     }
 
     pub(super) fn environment(&self) -> &Environment {
@@ -112,6 +144,10 @@ impl Resolver {
     /// The first place that has a value. Not listed yet.
     pub(super) fn find<T: FromVariable>(&mut self, ask: SettingSource<T>) -> Result<Option<Setting<T>>, Failure> {
         self.variables.extend(ask.variables);
+        #[cfg(test)]
+        if !self.sources.iter().any(|known| known.key == ask.key && known.variables == ask.variables) {
+            self.sources.push(Sources { key: ask.key, flag: ask.flag_name, variables: ask.variables });
+        }
         if let Some((name, value)) = ask.flag {
             return Ok(Some(Setting { value, origin: Origin::Flag(name) }));
         }
@@ -172,6 +208,12 @@ impl Resolver {
             (Ok(rest), Some(home)) => home.join(rest),
             _ => self.path.as_deref().and_then(Path::parent).map_or(path.to_owned(), |folder| folder.join(path)),
         }
+    }
+
+    /// Where each setting may come from.
+    #[cfg(test)]
+    pub(super) fn sources(&self) -> Vec<Sources> {
+        self.sources.clone()
     }
 
     /// The list of all settings, and the unknown variables.

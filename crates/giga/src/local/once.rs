@@ -261,6 +261,7 @@ mod tests {
         }
     }
 
+    // [F8]
     #[tokio::test]
     async fn a_job_that_cannot_be_read_is_never_taken_for_one_that_has_ended() {
         let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
@@ -276,6 +277,7 @@ mod tests {
         assert!(keeper.bear_blindness().is_err());
     }
 
+    // [F8]
     #[tokio::test]
     async fn a_store_that_never_answers_ends_it_with_what_the_store_says_before_anything_began() {
         let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
@@ -289,6 +291,7 @@ mod tests {
         assert!(failure.contains("does not answer") && failure.contains("the disk is full"), "{failure}");
     }
 
+    // [F8]
     #[tokio::test]
     async fn a_store_that_stops_answering_ends_it_and_what_was_seen_before_is_not_called_done() {
         let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));

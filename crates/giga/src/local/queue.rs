@@ -251,6 +251,7 @@ mod tests {
         assert_eq!(queue.read(Folder::Shipped, "a.md").unwrap().bytes, b"new");
     }
 
+    // [attack: hostile names]
     #[test]
     fn a_link_and_a_pipe_are_never_read() {
         let root = tempfile::tempdir().unwrap();

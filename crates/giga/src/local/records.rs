@@ -117,6 +117,7 @@ mod tests {
         serde_json::from_str(&text).unwrap()
     }
 
+    // [F8]
     #[test]
     fn a_record_that_is_cut_short_empty_or_anothers_is_known_by_its_name_and_what_is_unfinished_is_nothing() {
         let root = tempfile::tempdir().unwrap();

@@ -152,6 +152,7 @@ fn is_ours(queue: &Queue, folder: Folder, name: &str) -> bool {
 mod tests {
     use super::*;
 
+    // [F8]
     #[test]
     fn a_persons_file_is_never_overwritten_or_removed() {
         let root = tempfile::tempdir().unwrap();

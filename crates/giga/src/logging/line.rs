@@ -174,6 +174,7 @@ mod tests {
         assert_eq!(lines, ["  INFO request{http.path=/jobs}: Answered"]);
     }
 
+    // [attack: terminal escapes]
     #[test]
     fn no_value_forges_a_line_or_speaks_to_the_terminal() {
         let name = "east\n2026-01-31T12:00:00.000Z  INFO All is well\x1b[2J\u{202e}é";

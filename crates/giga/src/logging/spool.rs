@@ -131,6 +131,7 @@ mod tests {
         }
     }
 
+    // [P2]
     #[test]
     fn every_line_is_written_once_in_order_and_most_of_them_together() {
         let (spool, terminal) = (Spool::default(), Terminal::default());
@@ -163,6 +164,7 @@ mod tests {
         }
     }
 
+    // [P2]
     #[test]
     fn nobody_waits_for_a_terminal_that_stands_still_and_what_was_lost_is_said() {
         let (go, stopped) = std::sync::mpsc::channel();
@@ -183,6 +185,7 @@ mod tests {
         assert!(is_said && written.len() < 9 * 1024 * 1024, "{} bytes", written.len());
     }
 
+    // [P2]
     #[test]
     fn a_line_goes_out_although_nothing_follows_it() {
         let (spool, terminal) = (Spool::default(), Terminal::default());

@@ -113,6 +113,7 @@ fn complete_len(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
+    // [attack: terminal escapes]
     #[test]
     fn no_escape_reaches_the_terminal() {
         let hostile = [
@@ -144,6 +145,7 @@ mod tests {
         assert_eq!(clean_lines("10%\r20%\r\ndone"), "10%\n20%\ndone");
     }
 
+    // [attack: terminal escapes]
     #[test]
     fn a_stream_is_clean_wherever_it_is_cut() {
         let stream = "é\u{1b}[1m語\u{1b}]8;;x\u{7}🙂\u{9b}0m end\r\n".as_bytes();

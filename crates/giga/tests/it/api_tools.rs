@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use testkit::requirement::Requirement;
 
 use crate::fleet::Fleet;
 
@@ -14,7 +15,7 @@ use crate::fleet::Fleet;
 fn tools() -> Option<PathBuf> {
     let folder = std::env::var_os("GIGA_TEST_API_TOOLS").filter(|folder| folder != "skip");
     if folder.is_none() {
-        eprintln!("NOT TESTED: the API by its description: run scripts/with-api-tools");
+        Requirement::ApiTools.skip("schemathesis and openapi-typescript are not installed: run scripts/with-api-tools");
     }
     folder.map(PathBuf::from)
 }
@@ -141,6 +142,7 @@ fn succeeded(what: &str, output: &Output) {
     assert!(output.status.success(), "{what}: {}\n{said}\n{complained}", output.status);
 }
 
+// [§10]
 #[test]
 fn schemathesis_finds_nothing_as_an_admin() {
     examine(Coverage::Full, |served| served.admin.clone());
@@ -162,6 +164,7 @@ fn schemathesis_finds_nothing_as_a_factory() {
 }
 
 /// A client whose types come from the description compiles, joins, and works jobs off, one by one and many at once.
+// [§10] [U4]
 #[test]
 fn a_generated_client_works_jobs_off() {
     let Some(tools) = tools() else { return };

@@ -14,6 +14,7 @@ fn submit(fleet: &Fleet, key: &str) -> String {
     fleet.json(&["submit", "job.md", "--key", key])[0]["job"]["id"].as_str().unwrap().to_owned()
 }
 
+// [§12]
 #[test]
 fn a_fleet_is_restored_while_it_runs_and_goes_on() {
     let mut fleet = Fleet::up();
@@ -40,6 +41,7 @@ fn a_fleet_is_restored_while_it_runs_and_goes_on() {
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 
+// [row 28]
 #[test]
 fn a_run_of_a_job_that_a_restored_store_never_heard_of_is_stopped_before_its_next_renewal() {
     let mut fleet = Fleet::new();
@@ -59,6 +61,7 @@ fn a_run_of_a_job_that_a_restored_store_never_heard_of_is_stopped_before_its_nex
     fleet.end(Signal::TERM);
 }
 
+// [§12]
 #[test]
 fn without_a_coordinator_the_data_folder_is_backed_up_and_restored() {
     let mut fleet = Fleet::serve();
@@ -85,6 +88,7 @@ fn without_a_coordinator_the_data_folder_is_backed_up_and_restored() {
     fleet.end(Signal::TERM);
 }
 
+// [U3] [§12]
 #[test]
 fn a_backup_is_checked_and_never_written_over_anything() {
     let mut fleet = Fleet::serve();
@@ -113,6 +117,7 @@ fn a_backup_is_checked_and_never_written_over_anything() {
     fleet.end(Signal::TERM);
 }
 
+// [§12]
 #[test]
 fn a_fleet_moves_to_postgresql_is_restored_there_while_it_runs_and_moves_back() {
     let Some(server) = pgserver::for_test(pgserver::Flushes::Real).unwrap() else { return };
@@ -175,6 +180,7 @@ fn a_folder_on_the_command_line_is_the_one_that_is_meant_whatever_address_is_set
     fleet.end(Signal::TERM);
 }
 
+// [§12] [B4]
 #[test]
 fn what_backs_a_run_is_in_a_backup_and_comes_back_with_it() {
     let mut fleet = Fleet::up();
@@ -205,6 +211,7 @@ fn what_backs_a_run_is_in_a_backup_and_comes_back_with_it() {
     fleet.end(Signal::TERM);
 }
 
+// [§12] [B4]
 #[test]
 fn what_backs_a_run_is_in_a_backup_of_postgresql_and_comes_back_with_it() {
     let Some(server) = pgserver::for_test(pgserver::Flushes::Real).unwrap() else { return };

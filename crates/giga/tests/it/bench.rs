@@ -26,6 +26,7 @@ fn figure(found: &Value, name: &str) -> f64 {
     found[name].as_f64().unwrap_or_else(|| panic!("no `{name}` in {found}"))
 }
 
+// [P1]
 #[test]
 fn latency_is_measured_at_a_steady_rate() {
     let found = measured(&["latency", "--rate", "50", "--seconds", "1"]);
@@ -34,6 +35,7 @@ fn latency_is_measured_at_a_steady_rate() {
     assert!(figure(&found, "p50_ms") <= figure(&found, "p99_ms"), "{found}");
 }
 
+// [P2]
 #[test]
 fn throughput_is_measured_singly_and_in_batches() {
     let found = measured(&["throughput", "--lives", "200"]);
@@ -41,6 +43,7 @@ fn throughput_is_measured_singly_and_in_batches() {
     assert!(figure(&found, "single_lives_per_s") > 0.0 && figure(&found, "batched_lives_per_s") > 0.0, "{found}");
 }
 
+// [P3]
 #[test]
 fn depth_is_measured_as_ratios() {
     let found = measured(&["depth", "--stored", "2000"]);
@@ -50,6 +53,7 @@ fn depth_is_measured_as_ratios() {
     }
 }
 
+// [I14] [P4]
 #[test]
 fn idle_is_measured_in_every_mode_and_costs_no_store_operation_and_claims_only_when_polling() {
     let found = measured(&["idle", "--factories", "8", "--seconds", "6"]);
@@ -60,10 +64,12 @@ fn idle_is_measured_in_every_mode_and_costs_no_store_operation_and_claims_only_w
     for row in found["rows"].as_array().unwrap() {
         assert_eq!(figure(row, "store_ops_per_min"), 0.0, "{row}");
         assert_eq!(figure(row, "claims_per_min") > 0.0, row["mode"] == "poll", "{row}");
-        assert!(figure(row, "cpu_percent") >= 0.0, "{row}");
+        // A loop that never sleeps takes a whole core.
+        assert!((0.0..60.0).contains(&figure(row, "cpu_percent")), "{row}");
     }
 }
 
+// [P4]
 #[test]
 fn a_fleet_without_factories_is_measured_too_unless_told_otherwise() {
     let help = Machine::new().giga(&["bench", "idle", "--help"]);
@@ -76,6 +82,7 @@ fn a_fleet_without_factories_is_measured_too_unless_told_otherwise() {
     assert_eq!(figures.collect::<Vec<_>>(), [(0.0, 0.0); 3]);
 }
 
+// [P5]
 #[test]
 fn decisions_are_measured_for_small_and_large_fleets() {
     let found = measured(&["decide"]);
@@ -86,6 +93,7 @@ fn decisions_are_measured_for_small_and_large_fleets() {
     assert!(rows.iter().all(|row| figure(row, "us_per_decision") > 0.0), "{found}");
 }
 
+// [P6]
 #[test]
 fn memory_is_measured_with_stored_and_open_jobs() {
     let found = measured(&["memory", "--stored", "1000", "--open", "50", "--resident", "100"]);
@@ -96,6 +104,7 @@ fn memory_is_measured_with_stored_and_open_jobs() {
     assert!(figure(&found, "rss_mb") > 1.0 && figure(&found, "start_ms") > 1.0, "{found}");
 }
 
+// [P5] [P6]
 #[test]
 fn a_benchmark_refuses_what_it_must_not_touch() {
     let refused = [
@@ -138,6 +147,7 @@ fn ended(fleet: &Fleet, bench: &[&str], is_at_work: impl Fn() -> bool, ending: E
     child.wait().unwrap().code()
 }
 
+// [P4]
 #[test]
 fn a_coordinator_that_runs_already_is_measured_and_left_as_it_was() {
     let mut fleet = Fleet::serve();
@@ -161,6 +171,7 @@ fn a_coordinator_that_runs_already_is_measured_and_left_as_it_was() {
     assert_eq!(again, [factories, tokens, mode, products, open]);
 }
 
+// [P4]
 #[test]
 fn a_benchmark_that_is_interrupted_puts_the_mode_back_and_touches_no_product_of_somebody_else() {
     let mut fleet = Fleet::serve();
@@ -181,6 +192,7 @@ fn a_benchmark_that_is_interrupted_puts_the_mode_back_and_touches_no_product_of_
     assert_eq!(Value::from(theirs), products);
 }
 
+// [P4]
 #[test]
 fn a_benchmark_that_is_stopped_or_fails_takes_back_jobs_that_wait_factories_and_tokens() {
     let mut fleet = Fleet::serve();
@@ -208,6 +220,7 @@ fn a_benchmark_that_is_stopped_or_fails_takes_back_jobs_that_wait_factories_and_
     }
 }
 
+// [P4]
 #[test]
 fn of_two_benchmarks_at_once_each_takes_back_only_its_own_jobs() {
     let mut fleet = Fleet::serve();

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use crate::fleet::Fleet;
 
+// [F1] [§12]
 #[test]
 fn a_tool_a_repository_and_a_setting_that_come_while_the_factory_runs_let_a_waiting_job_go() {
     let mut fleet = Fleet::new();
@@ -38,6 +39,7 @@ fn a_tool_a_repository_and_a_setting_that_come_while_the_factory_runs_let_a_wait
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 
+// [F1] [§12]
 #[test]
 fn what_counts_from_the_next_start_and_what_cannot_be_read_is_said_and_the_factory_goes_on_as_it_is() {
     let mut fleet = Fleet::up();
@@ -57,6 +59,7 @@ fn what_counts_from_the_next_start_and_what_cannot_be_read_is_said_and_the_facto
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 
+// [F1]
 #[test]
 fn the_doctor_shows_what_a_factory_here_would_offer_by_looking_and_by_configuration() {
     let fleet = Fleet::new();

@@ -15,6 +15,7 @@ fn our_branches(fleet: &Fleet) -> usize {
     String::from_utf8(listed.stdout).unwrap().lines().count()
 }
 
+// [F7] [U3] [B10]
 #[test]
 fn a_clean_up_beside_a_working_factory_removes_what_a_shipped_job_left() {
     let fleet = Fleet::up();
@@ -44,6 +45,7 @@ fn a_clean_up_beside_a_working_factory_removes_what_a_shipped_job_left() {
     assert!(!listed.stderr.contains("DEBUG"), "{}", listed.stderr);
 }
 
+// [F7]
 #[test]
 fn a_machine_without_a_factory_has_nothing_to_clean_up() {
     let machine = Machine::new();
@@ -55,6 +57,7 @@ fn a_machine_without_a_factory_has_nothing_to_clean_up() {
 }
 
 /// The operator joined the machine with variables of one shell and has no token of their own there.
+// [F7]
 #[test]
 fn a_joined_machine_cleans_up_with_the_factorys_token() {
     let fleet = Fleet::serve();

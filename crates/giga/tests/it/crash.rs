@@ -11,3 +11,8 @@ mod paused;
 mod restoring;
 mod stale;
 mod steps;
+
+/// How often a test repeats something: `full` times in a soak, half of that otherwise.
+fn repetitions(full: usize) -> usize {
+    if std::env::var_os("GIGA_SOAK").is_some() { full } else { full / 2 }
+}

@@ -51,6 +51,7 @@ pub(crate) fn page(fleet: &Fleet, path: &str) -> (u16, String) {
     (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
 }
 
+// [row 37]
 #[test]
 fn a_truncated_log_stops_the_start_until_it_is_accepted() {
     let mut fleet = killed();
@@ -76,6 +77,7 @@ fn a_truncated_log_stops_the_start_until_it_is_accepted() {
     fleet.end(Signal::TERM);
 }
 
+// [row 37]
 #[test]
 fn a_whole_log_is_read_after_a_kill_without_a_word() {
     let mut fleet = killed();
@@ -88,6 +90,7 @@ fn a_whole_log_is_read_after_a_kill_without_a_word() {
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 
+// [row 37]
 #[test]
 fn a_missing_database_never_replaces_the_admin_token() {
     let mut fleet = killed();
@@ -111,6 +114,7 @@ fn a_missing_database_never_replaces_the_admin_token() {
     fleet.end(Signal::TERM);
 }
 
+// [row 37]
 #[test]
 fn a_zeroed_page_is_alerted_and_fails_readyz() {
     const PAGE: usize = 4096;
@@ -145,6 +149,7 @@ fn a_zeroed_page_is_alerted_and_fails_readyz() {
     fleet.end(Signal::TERM);
 }
 
+// [row 37]
 #[test]
 fn an_older_postgres_database_is_refused() {
     let Some(server) = pgserver::for_test(pgserver::Flushes::Real).unwrap() else { return };
@@ -171,6 +176,7 @@ fn an_older_postgres_database_is_refused() {
     assert!(health["generation"].as_u64().unwrap() > 0, "{health}");
 }
 
+// [row 37]
 #[test]
 fn an_unreadable_token_kills_neither_a_start_nor_a_restore() {
     let mut fleet = Fleet::serve();

@@ -216,6 +216,7 @@ impl Drop for Scratch {
     }
 }
 
+// [U3]
 #[test]
 fn every_shell_command_in_the_documentation_works() {
     let mut fleet = None;

@@ -23,6 +23,7 @@ fn an_empty_machine_is_well_and_is_told_what_is_missing() {
     assert!(ran.stdout.contains("[factory.engines.NAME]"), "{}", ran.stdout);
 }
 
+// [§12]
 #[test]
 fn a_healthy_fleet_passes_and_the_settings_are_shown_with_their_origin() {
     let coordinator = Coordinator::start();
@@ -69,6 +70,7 @@ fn what_cannot_work_fails_and_what_is_odd_warns() {
     assert!(ran.stdout.contains("renewing every"), "{}", ran.stdout);
 }
 
+// [F3]
 #[test]
 fn a_repository_or_an_opened_folder_that_is_not_there_is_pointed_out() {
     let machine = Machine::new();
@@ -86,6 +88,7 @@ fn a_repository_or_an_opened_folder_that_is_not_there_is_pointed_out() {
     assert!(!ran.stdout.contains(&format!("{top}/here is not there")), "{}", ran.stdout);
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn what_keeps_agents_from_secrets_is_told_and_so_is_what_does_not() {
     let machine = Machine::new();
@@ -118,6 +121,7 @@ fn a_coordinator_that_does_not_know_the_token_is_reported() {
     assert_eq!(ran.code, Some(1));
 }
 
+// [§12]
 #[test]
 fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     let old = [
@@ -157,6 +161,7 @@ fn logins_with((file, text): (&str, &str), variables: &[(&str, &str)]) -> (Value
     (verdict(&ran, "login"), ran.stdout)
 }
 
+// [B9]
 #[test]
 #[cfg(target_os = "linux")]
 fn doctor_tells_what_of_an_ordinary_folder_is_a_login() {
@@ -178,6 +183,7 @@ fn doctor_tells_what_of_an_ordinary_folder_is_a_login() {
     assert_eq!(verdict, "ok");
 }
 
+// [F2]
 #[test]
 fn a_login_that_agents_cannot_use_is_no_login_and_doctor_says_what_to_do() {
     let machine = Machine::new();
@@ -226,6 +232,7 @@ fn the_key_of_a_codex_provider_that_is_not_set_is_reported() {
     assert_eq!(verdict(&with, "login"), "ok", "{}", with.stdout);
 }
 
+// [U3]
 #[test]
 fn a_factorys_state_directory_is_examined() {
     let machine = Machine::new();
@@ -296,6 +303,7 @@ fn program(machine: &Machine, name: &str, script: &str) {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+// [F1]
 #[test]
 fn tools_are_probed_as_agents_would_run_them() {
     let machine = Machine::new();

@@ -124,6 +124,7 @@ impl Drop for Fleet {
     }
 }
 
+// [U3]
 #[test]
 fn a_job_goes_from_its_manifest_to_the_main_branch() {
     let mut fleet = Fleet::up();
@@ -150,6 +151,7 @@ fn a_job_goes_from_its_manifest_to_the_main_branch() {
     assert_eq!(code, Some(0), "{}", fleet.machine.read(LOG));
 }
 
+// [D3] [attack: secrets in logs, events, artifacts]
 #[test]
 fn a_fleet_on_postgresql_does_its_work_and_finds_it_again_after_a_restart() {
     let Some(server) = pgserver::for_test(pgserver::Flushes::Real).unwrap() else { return };
@@ -180,6 +182,7 @@ fn a_fleet_on_postgresql_does_its_work_and_finds_it_again_after_a_restart() {
     assert!(!(doctor.stdout + &fleet.machine.read(LOG)).contains("s3cret"));
 }
 
+// [U3]
 #[test]
 fn waiting_for_rest_sees_the_merge_of_a_product_that_ships_by_itself() {
     let mut fleet = Fleet::up();
@@ -191,6 +194,7 @@ fn waiting_for_rest_sees_the_merge_of_a_product_that_ships_by_itself() {
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 
+// [U3]
 #[test]
 fn a_job_that_nobody_can_run_is_named_and_can_be_stopped_and_sent_again() {
     let mut fleet = Fleet::up();
@@ -230,6 +234,7 @@ fn a_fleet_that_starts_again_leaves_no_join_token_behind() {
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 
+// [U3]
 #[test]
 fn an_admin_token_that_is_gone_or_worthless_is_made_again() {
     let mut fleet = Fleet::serve();
@@ -254,6 +259,7 @@ fn an_admin_token_that_is_gone_or_worthless_is_made_again() {
     fleet.end(Signal::TERM);
 }
 
+// [row 12]
 #[test]
 fn a_second_coordinator_on_the_same_folder_is_refused() {
     let mut fleet = Fleet::serve();
@@ -281,6 +287,7 @@ fn a_file_that_is_no_database_is_refused_and_left_alone() {
     assert_eq!(fleet.machine.read("data/fleet.db"), garbage);
 }
 
+// [U3]
 #[test]
 fn the_demo_ships_all_of_its_jobs_and_leaves_nothing_behind() {
     let mut fleet = Fleet::new();
@@ -313,6 +320,7 @@ fn the_demo_ships_all_of_its_jobs_and_leaves_nothing_behind() {
     assert_eq!(code, Some(0), "{told}");
 }
 
+// [I13] [U3]
 #[test]
 fn a_running_fleet_is_switched_from_the_command_line_and_works_on() {
     let mut fleet = Fleet::up();

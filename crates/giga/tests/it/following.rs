@@ -29,6 +29,7 @@ fn event(position: u32, kind: &str, stage: &str) -> String {
     format!("id: {position}\nevent: job\ndata: {event}\n\n")
 }
 
+// [J7]
 #[test]
 fn waiting_goes_on_where_a_cut_stream_ended() {
     let coordinator = Coordinator::start();
@@ -80,6 +81,7 @@ fn a_failed_job_fails_the_wait_and_says_why() {
     assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
 }
 
+// [B6]
 #[test]
 fn a_question_ends_the_wait_and_is_shown_with_how_to_answer_it() {
     let coordinator = Coordinator::start();
@@ -234,6 +236,7 @@ fn the_log_of_a_run_is_found_by_its_number() {
     assert_eq!((missing.code, missing.stderr), (Some(5), told));
 }
 
+// [J10]
 #[test]
 fn a_question_is_not_passed_over_by_mistake() {
     let coordinator = Coordinator::start();
@@ -250,6 +253,7 @@ fn a_question_is_not_passed_over_by_mistake() {
     assert_eq!((sent.code, sent.stdout), (Some(0), format!("{SHORT}  queued       Tidy up\n")), "{}", sent.stderr);
 }
 
+// [J10]
 #[test]
 fn shipping_what_is_merged_says_so() {
     let coordinator = Coordinator::start();
@@ -353,6 +357,7 @@ fn progress(doing: &str, tool_calls: u32) -> String {
     format!("event: progress\ndata: {event}\n\n")
 }
 
+// [U3]
 #[test]
 fn what_an_agent_does_is_told_while_waiting_and_a_stream_resumes_behind_the_last_event() {
     let coordinator = Coordinator::start();
@@ -393,6 +398,7 @@ fn waited_for(job: &Value) -> (Option<i32>, String) {
     (ran.code, ran.stderr)
 }
 
+// [I9]
 #[test]
 fn a_merge_that_was_given_up_fails_the_wait() {
     let failure = json!({"errand": "ship", "message": "it conflicts", "files": ["a.txt"], "base": "main",
@@ -407,6 +413,7 @@ fn a_merge_that_was_given_up_fails_the_wait() {
     assert!(told.contains(&expected), "{told}");
 }
 
+// [I9]
 #[test]
 fn a_failed_dependency_fails_the_wait() {
     let (code, told) =
@@ -417,6 +424,7 @@ fn a_failed_dependency_fails_the_wait() {
     assert!(told.contains(&expected) && told.contains("`giga requeue 4f1c689`"), "{told}");
 }
 
+// [I9]
 #[test]
 fn cancelled_is_told_from_failed_and_lists_give_the_reason() {
     let coordinator = Coordinator::start();

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use testkit::requirement::Requirement;
 
 use crate::fleet::Fleet;
 use crate::processes;
@@ -26,7 +27,7 @@ impl SmallDisk {
     fn start(is_full: bool) -> Option<Self> {
         let can_mount = Command::new("unshare").args(["-m", "true"]).stderr(Stdio::null()).status();
         if !rustix::process::geteuid().is_root() || !can_mount.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: a full disk needs root and `unshare -m`, and this machine has not both");
+            Requirement::Root.skip("a small disk needs root and `unshare -m`");
             return None;
         }
         let fleet = Fleet::new();
@@ -97,6 +98,7 @@ impl Drop for SmallDisk {
     }
 }
 
+// [row 37]
 #[test]
 fn a_full_disk_fails_readyz_and_submits_until_space_returns() {
     let Some(mut disk) = SmallDisk::start(false) else { return };
@@ -132,6 +134,7 @@ fn a_full_disk_fails_readyz_and_submits_until_space_returns() {
     assert_eq!(disk.end(), Some(0), "{}", disk.fleet.machine.read("full.log"));
 }
 
+// [row 37]
 #[test]
 fn a_coordinator_on_a_full_disk_waits_for_space() {
     let Some(mut disk) = SmallDisk::start(true) else { return };
@@ -153,6 +156,7 @@ fn a_coordinator_on_a_full_disk_waits_for_space() {
     assert_eq!(disk.end(), Some(0), "{log}");
 }
 
+// [row 37]
 #[test]
 fn waiting_for_space_ends_with_a_signal() {
     let Some(mut disk) = SmallDisk::start(true) else { return };

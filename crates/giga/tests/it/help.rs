@@ -28,6 +28,7 @@ const SCREENS: [(&str, &[&str]); 21] = [
     ("token-create", &["token", "create", "--help"]),
 ];
 
+// [U3]
 #[test]
 fn the_help_screens_are_as_agreed() {
     let machine = Machine::new();
@@ -72,6 +73,7 @@ fn a_word_from_another_program_is_translated() {
     assert!(ran.stderr.ends_with("hint: `giga jobs` lists jobs, `giga job ID` shows one\n"), "{}", ran.stderr);
 }
 
+// [U3]
 #[test]
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -25,6 +25,7 @@ fn assert_harmless(text: &str) {
     assert_eq!(found, Vec::<char>::new(), "{text:?}");
 }
 
+// [attack: terminal escapes]
 #[test]
 fn a_hostile_title_is_text_in_a_table_and_in_json() {
     let coordinator = Coordinator::start();
@@ -62,6 +63,7 @@ fn a_hostile_refusal_is_text() {
     assert_harmless(&ran.stderr);
 }
 
+// [attack: terminal escapes]
 #[test]
 fn a_hostile_log_is_text_unless_it_is_asked_for_raw() {
     let coordinator = Coordinator::start();
@@ -95,6 +97,7 @@ fn an_ending_that_several_ids_share_is_rejected_with_all_of_them() {
     assert_harmless(&ran.stderr);
 }
 
+// [U3]
 #[test]
 fn an_id_is_found_by_its_ending_on_a_later_page_and_not_by_its_beginning() {
     let coordinator = Coordinator::start();

@@ -2,6 +2,7 @@
 
 use crate::giga::Machine;
 
+// [U3]
 #[test]
 fn init_writes_once_and_never_over_what_is_there() {
     let machine = Machine::new();

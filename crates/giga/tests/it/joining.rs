@@ -74,6 +74,7 @@ fn pasted(machine: &Machine, line: &str) -> Child {
         .unwrap()
 }
 
+// [U3]
 #[test]
 fn the_printed_join_command_works_on_another_machine() {
     let coordinator = Coordinator::start();

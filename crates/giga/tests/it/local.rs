@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use crate::giga::Machine;
 use folder::{Folder, JOB};
 
+// [F8] [U3]
 #[test]
 fn a_file_in_the_inbox_becomes_work_on_its_own_branch_and_once_returns_when_it_is_there() {
     let folder = Folder::new();
@@ -28,6 +29,7 @@ fn a_file_in_the_inbox_becomes_work_on_its_own_branch_and_once_returns_when_it_i
     assert_eq!(folder.prompts(), ["Do it.\n"]);
 }
 
+// [F8]
 #[test]
 fn what_ships_by_itself_ends_in_shipped_and_on_main_and_every_line_of_json_says_where() {
     let folder = Folder::new();
@@ -49,6 +51,7 @@ fn what_ships_by_itself_ends_in_shipped_and_on_main_and_every_line_of_json_says_
     assert_eq!((folder.place_of("b.md"), folder.merged()), (vec!["testing"], 1), "nobody asked for another merge");
 }
 
+// [F8]
 #[test]
 fn a_broken_manifest_goes_to_failed_with_what_where_and_what_to_do_and_the_others_go_on() {
     let folder = Folder::new();
@@ -75,6 +78,7 @@ fn a_broken_manifest_goes_to_failed_with_what_where_and_what_to_do_and_the_other
     assert_eq!(folder.place_of("bad.md"), ["testing"]);
 }
 
+// [J4] [F8]
 #[test]
 fn one_file_waits_for_another_by_its_name() {
     let folder = Folder::new();
@@ -88,6 +92,7 @@ fn one_file_waits_for_another_by_its_name() {
     assert_eq!(folder.places(), [("shipped", "roof.md".to_owned()), ("shipped", "walls.md".to_owned())]);
 }
 
+// [I9]
 #[test]
 fn a_job_that_nobody_can_run_is_named_and_once_does_not_wait_for_it() {
     let folder = Folder::new();
@@ -115,6 +120,7 @@ fn an_engine_that_fails_leaves_its_file_in_failed_with_what_happened() {
     assert!(result.contains("failed (engine_error)") || result.contains("failed (crash)"), "{result}");
 }
 
+// [F8]
 #[test]
 fn two_hundred_files_dropped_at_once_all_get_through() {
     let folder = Folder::new();
@@ -132,6 +138,7 @@ fn two_hundred_files_dropped_at_once_all_get_through() {
     assert_eq!((prompts.len(), folder.runs()), (200, 200));
 }
 
+// [F8]
 #[test]
 fn a_second_keeper_of_the_same_folder_is_refused() {
     let mut folder = Folder::new();
@@ -144,6 +151,7 @@ fn a_second_keeper_of_the_same_folder_is_refused() {
     folder.end(Signal::TERM);
 }
 
+// [§12]
 #[test]
 fn the_names_of_older_scripts_are_honoured() {
     let folder = Folder::bare();
@@ -159,6 +167,7 @@ fn the_names_of_older_scripts_are_honoured() {
     assert!(listed.code == Some(4) || listed.code == Some(6), "nothing serves any more: {listed:?}");
 }
 
+// [F8]
 #[test]
 fn an_engine_on_the_path_is_named_at_the_start_and_only_where_there_is_none_it_is_said() {
     let machine = Machine::new();

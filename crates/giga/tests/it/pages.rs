@@ -35,6 +35,7 @@ fn the_list_of_jobs_is_as_agreed() {
     compare(&fleet, "jobs", &["jobs", "--limit", "2", "--stage", "building", "--stage", "queued"]);
 }
 
+// [U3]
 #[test]
 fn the_page_of_a_job_is_as_agreed() {
     let fleet = Coordinator::start();
@@ -57,6 +58,7 @@ fn the_page_of_a_job_is_as_agreed() {
     compare(&fleet, "job", &["job", ID]);
 }
 
+// [S4]
 #[test]
 fn an_explanation_is_as_agreed() {
     let fleet = Coordinator::start();
@@ -80,6 +82,7 @@ fn an_explanation_is_as_agreed() {
     compare(&fleet, "explain", &["explain", ID]);
 }
 
+// [U3] [B9]
 #[test]
 fn the_list_of_factories_is_as_agreed() {
     let fleet = Coordinator::start();
@@ -106,6 +109,7 @@ fn the_list_of_factories_is_as_agreed() {
     compare(&fleet, "factories", &["factories"]);
 }
 
+// [U3] [B4]
 #[test]
 fn what_backs_a_run_is_shown_as_agreed() {
     let fleet = Coordinator::start();
@@ -125,6 +129,7 @@ fn what_backs_a_run_is_shown_as_agreed() {
     compare(&fleet, "evidence", &["runs", ID, "1", "--diff"]);
 }
 
+// [J6] [U3]
 #[test]
 fn the_list_of_runs_is_as_agreed() {
     let fleet = Coordinator::start();

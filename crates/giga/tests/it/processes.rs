@@ -36,6 +36,7 @@ pub(crate) fn send(signal: Signal, child: &Child) {
 }
 
 /// Whether something becomes so in time. For tests without a runtime.
+#[must_use]
 pub(crate) fn becomes_so(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let clock = SystemClock::new();
     let deadline = clock.monotonic() + patience;

@@ -184,6 +184,7 @@ fn in_seconds(seconds: i64) -> i64 {
     SystemClock::new().now().as_millis() / 1000 + seconds
 }
 
+// [J6] [F2]
 #[test]
 fn claude_takes_a_prompt_to_a_verified_commit_on_its_branch() {
     let script = [Turn::write("out.txt", "made by an agent\n"), Turn::say("All done.")];
@@ -232,6 +233,7 @@ fn a_resumed_run_costs_its_own_share(programs: Option<Programs>, agent: Agent) {
     shop.close();
 }
 
+// [F2]
 #[test]
 fn a_resumed_run_of_claude_costs_its_own_share() {
     a_resumed_run_costs_its_own_share(Programs::for_test(), Agent::Claude);
@@ -270,11 +272,12 @@ fn a_stopped_run_of_claude_is_charged_for_its_output_tokens() {
     shop.close();
 }
 
+// [F4] [B1]
 #[test]
 fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_worktree() {
     let write = Turn::write("out.txt", "made before the limit\n");
     // Long enough for the slowest fleet to get there: a reset that lies behind us is as good as none.
-    let script = [write, Turn::usage_limit(in_seconds(40)), Turn::say("All done.")];
+    let script = [write, Turn::usage_limit(in_seconds(30)), Turn::say("All done.")];
     let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\n");
@@ -349,6 +352,7 @@ fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
     }
 }
 
+// [J6] [F2]
 #[test]
 fn codex_takes_a_prompt_to_a_verified_commit_and_its_tokens_are_priced() {
     let write = Turn::write("out.txt", "it's made by an agent\n");
@@ -372,6 +376,7 @@ fn codex_takes_a_prompt_to_a_verified_commit_and_its_tokens_are_priced() {
     shop.close();
 }
 
+// [B1]
 #[test]
 fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
     let reset = in_seconds(2 * 60 * 60);
@@ -387,6 +392,7 @@ fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
     shop.close();
 }
 
+// [J6] [F4]
 #[test]
 fn codex_goes_on_with_its_conversation_after_an_outage_and_pays_for_each_run_once() {
     let script = [Turn::write("out.txt", "made before the trouble\n"), Turn::trouble(), Turn::say("All done.")];
@@ -405,6 +411,7 @@ fn codex_goes_on_with_its_conversation_after_an_outage_and_pays_for_each_run_onc
     shop.close();
 }
 
+// [T8]
 #[test]
 fn a_login_that_codex_refreshes_comes_back_though_its_factory_is_killed_and_is_used_again() {
     let script = [Turn::run("sleep 600"), Turn::write("out.txt", "made"), Turn::say("All done.")];

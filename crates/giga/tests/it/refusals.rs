@@ -66,6 +66,7 @@ fn what_is_no_id_is_not_asked_for() {
     assert_eq!(coordinator.seen(), Vec::<String>::new());
 }
 
+// [attack: secrets in logs, events, artifacts]
 #[test]
 fn a_secret_given_for_an_id_is_not_repeated() {
     let ran = Machine::new().giga_with(&["token", "revoke", "giga_opr_secretsecret"], &TOKEN, "");

@@ -6,6 +6,7 @@ use std::process::Child;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::requirement::Requirement;
 
 use crate::fleet::Fleet;
 use crate::{processes, repository};
@@ -171,12 +172,13 @@ impl Drop for House {
     }
 }
 
+// [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_under_another_account_that_dumps_everything_it_can_read_finds_no_secret() {
     let is_root = rustix::process::geteuid().is_root();
     let has_nobody = std::fs::read_to_string("/etc/passwd").is_ok_and(|passwd| passwd.contains("\nnobody:"));
     if !is_root || !has_nobody {
-        eprintln!("SKIPPED: programs can only be run under another account by root, and where `{NOBODY}` is one");
+        Requirement::Root.skip(format_args!("another account needs root and an account `{NOBODY}`"));
         return;
     }
     let house = House::new(Some(NOBODY));
@@ -197,10 +199,11 @@ fn assert_nothing_was_found(house: &House, id: &str) {
     }
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secret() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let house = House::new(None);
@@ -214,6 +217,7 @@ fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secr
     assert_nothing_was_found(&house, &id);
 }
 
+// [attack: secrets in logs, events, artifacts]
 #[test]
 fn an_engine_that_says_the_secret_it_was_trusted_with_is_not_repeated_in_any_log() {
     let house = House::new(None);
@@ -241,10 +245,11 @@ fn everything_in(folder: &std::path::Path) -> String {
     text
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_verify_command_has_not_even_that() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let house = House::new(None);
@@ -257,10 +262,11 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
     assert!(!house.path("home/.claude/renewed").exists(), "what it writes stays in its job's own folder");
 }
 
+// [T8]
 #[test]
 fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let uid = rustix::process::geteuid().as_raw().to_string();
@@ -270,7 +276,7 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     let home = home.filter(|home| ["/root", "/home/"].iter().any(|place| home.starts_with(place)));
     let files = [".profile", ".bashrc", ".gitconfig"].map(|name| PathBuf::from(home.unwrap_or_default()).join(name));
     let Some(file) = files.into_iter().find(|file| file.is_absolute() && std::fs::read(file).is_ok()) else {
-        eprintln!("SKIPPED: this account has no home of its own with a file in it");
+        Requirement::Home.skip("the account that runs the tests has no home with a readable file");
         return;
     };
     let house = House::new(None);
@@ -278,10 +284,11 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
     house.run_verified("claude", &format!("test -e {0} && ! cat {0}", file.display()));
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let mut fleet = Fleet::new();

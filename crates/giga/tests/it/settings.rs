@@ -31,6 +31,7 @@ fn flags_win_over_variables_and_variables_over_the_file() {
     assert_eq!(setting(&by_flag, "client.api"), pair("http://127.0.0.1:3", "--api"));
 }
 
+// [§12]
 #[test]
 fn the_file_of_the_working_directory_comes_before_that_of_the_platform() {
     let machine = Machine::new();
@@ -51,6 +52,7 @@ fn the_file_of_the_working_directory_comes_before_that_of_the_platform() {
     assert_eq!(setting(&by_flag, "factory.seats"), pair("5", "other.toml:2"));
 }
 
+// [§12] [attack: secrets in logs, events, artifacts]
 #[test]
 fn the_forge_is_listed_by_its_kind_and_place_and_never_with_its_token() {
     let machine = Machine::new();
@@ -69,6 +71,7 @@ fn the_forge_is_listed_by_its_kind_and_place_and_never_with_its_token() {
     assert!(!ran.stdout.contains("ghp_canary"), "{ran:?}");
 }
 
+// [§12]
 #[test]
 fn a_branch_without_the_jobs_id_is_refused_with_its_line() {
     let machine = Machine::new();
@@ -79,6 +82,7 @@ fn a_branch_without_the_jobs_id_is_refused_with_its_line() {
     assert!(ran.stdout.contains("giga.toml:2") && ran.stdout.contains("ends in `{id}`"), "{ran:?}");
 }
 
+// [§12] [attack: secrets in logs, events, artifacts]
 #[test]
 fn what_a_factory_and_its_programs_are_told_is_listed_without_values() {
     let machine = Machine::new();
@@ -100,6 +104,7 @@ fn what_a_factory_and_its_programs_are_told_is_listed_without_values() {
     assert!(!ran.stdout.contains("hidden"), "{}", ran.stdout);
 }
 
+// [§12]
 #[test]
 fn a_cost_beyond_the_dearest_is_refused_with_its_place() {
     let machine = Machine::new();
@@ -111,6 +116,7 @@ fn a_cost_beyond_the_dearest_is_refused_with_its_place() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
 }
 
+// [§12]
 #[test]
 fn an_unknown_key_stops_every_command_with_the_place_and_a_suggestion() {
     let machine = Machine::new();

@@ -57,6 +57,7 @@ fn a_file_that_is_not_there_is_not_found() {
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(5), expected));
 }
 
+// [B2]
 #[test]
 fn the_id_is_the_data_and_the_forecast_a_word_beside_it() {
     let machine = Machine::new();

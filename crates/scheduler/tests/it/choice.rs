@@ -17,6 +17,7 @@ fn with_repo(mut state: FactoryState, repo: &str) -> FactoryState {
     state
 }
 
+// [S2]
 #[test]
 fn two_spellings_of_a_capability_are_equal() {
     let mac = factory("f1", &["os:darwin"]);
@@ -24,6 +25,7 @@ fn two_spellings_of_a_capability_are_equal() {
     assert_eq!(goes_to(vec![mac], job(1, &["os:macos"])).as_deref(), Some("f1"));
 }
 
+// [S7]
 #[test]
 fn rare_capabilities_are_kept_for_jobs_that_need_them() {
     let rare = || factory("a", &["os:linux", "gpu:l4"]);
@@ -34,6 +36,7 @@ fn rare_capabilities_are_kept_for_jobs_that_need_them() {
     assert_eq!(goes_to(vec![rare()], job(1, &["os:linux"])).as_deref(), Some("a"));
 }
 
+// [S3]
 #[test]
 fn a_factory_with_the_repository_is_preferred_to_cloning() {
     let wants = with_shape(job(1, &[]), |shape| shape.repo = Some(name("notes")));
@@ -48,6 +51,7 @@ fn a_factory_with_the_repository_is_preferred_to_cloning() {
     assert_eq!(goes_to(vec![factory("b", &[])], wants), None);
 }
 
+// [I7]
 #[test]
 fn an_avoided_factory_is_the_last_resort() {
     let wary = || WaitingJob { avoid: Some(name("a")), ..job(1, &[]) };
@@ -88,6 +92,7 @@ fn a_pinned_job_runs_only_on_its_factory() {
     assert_eq!(goes_to(vec![factory("a", &[])], pinned), None);
 }
 
+// [S3]
 #[test]
 fn jobs_spread_over_idle_factories() {
     let mut scenario =

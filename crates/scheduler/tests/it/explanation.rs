@@ -24,6 +24,7 @@ fn fleet() -> Scenario {
     Scenario { factories: vec![here, cheap, gpu, mac], seats: vec![(id(90), seat)], ..Scenario::default() }
 }
 
+// [S3]
 #[test]
 fn a_placement_explanation_matches_its_golden_file() {
     let world = fleet().world();
@@ -38,6 +39,7 @@ fn a_placement_explanation_matches_its_golden_file() {
     golden::check("placed.json", &(serde_json::to_string_pretty(&explanation).unwrap() + "\n"));
 }
 
+// [S4]
 #[test]
 fn a_wait_explanation_matches_its_golden_file() {
     let world = fleet().world();

@@ -12,6 +12,7 @@ fn served(jobs: Vec<WaitingJob>) -> Vec<JobId> {
     scenario.plan().placements.into_iter().map(|placement| placement.job).collect()
 }
 
+// [S1]
 #[test]
 fn jobs_are_ordered_by_priority_then_age_then_id() {
     let jobs = vec![
@@ -25,6 +26,7 @@ fn jobs_are_ordered_by_priority_then_age_then_id() {
     assert_eq!(served(jobs), [id(5), id(4), id(2), id(3), id(1)]);
 }
 
+// [S7]
 #[test]
 fn an_aged_low_job_precedes_a_new_normal_one() {
     let fresh = WaitingJob { priority: Priority::Normal, since: ago(1), ..job(2, &[]) };
@@ -47,6 +49,7 @@ fn ageing_ends_at_the_highest_class() {
     assert_eq!(served(vec![ancient, fresh]), [id(2), id(1)]);
 }
 
+// [S7]
 #[test]
 fn held_seats_count_against_their_product() {
     let mut scenario = Scenario { factories: vec![factory("f1", &[])], ..Scenario::default() };

@@ -13,6 +13,7 @@ use crate::scenario::{Scenario, World, ago, factory, id, job, name, scenarios, s
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
+    // [S8]
     #[test]
     fn the_indexes_change_no_decision(scenario in scenarios()) {
         let indexed = scenario.plan();
@@ -21,6 +22,7 @@ proptest! {
         prop_assert_eq!(essence(&indexed), expected);
     }
 
+    // [S6]
     #[test]
     fn no_seat_is_assigned_twice(scenario in scenarios()) {
         let mut world = scenario.world();
@@ -45,6 +47,7 @@ proptest! {
         }
     }
 
+    // [S2]
     #[test]
     fn a_job_is_placed_only_on_an_eligible_factory(scenario in scenarios()) {
         let mut naive = Naive::of(&scenario);
@@ -57,6 +60,7 @@ proptest! {
         }
     }
 
+    // [T2]
     #[test]
     fn a_paused_product_starts_nothing(scenario in scenarios()) {
         let world = scenario.world();
@@ -67,6 +71,7 @@ proptest! {
         }
     }
 
+    // [S1]
     #[test]
     fn the_order_of_insertion_does_not_matter(scenario in scenarios()) {
         let mut backwards = scenario.clone();
@@ -96,6 +101,7 @@ proptest! {
         prop_assert_eq!(left, world.queue.len());
     }
 
+    // [S7]
     #[test]
     fn an_unplaceable_shape_blocks_no_other(scenario in scenarios(), burden in 1_u8..40) {
         let mut burdened = scenario.clone();
@@ -107,6 +113,7 @@ proptest! {
         prop_assert_eq!(burdened.plan().placements, scenario.plan().placements);
     }
 
+    // [S7]
     #[test]
     fn products_get_seats_in_proportion_to_their_weights(alpha in 1_u32..6, beta in 1_u32..6, seats in 0_u32..40) {
         let mut scenario = Scenario { factories: vec![factory("f1", &[])], ..Scenario::default() };
@@ -129,6 +136,7 @@ proptest! {
         prop_assert!(apart <= 1.0 / f64::from(alpha.min(beta)) + 1e-9, "{first} and {second}");
     }
 
+    // [S4]
     #[test]
     fn an_explanation_agrees_with_the_plan(scenario in scenarios()) {
         let mut world = scenario.world();
@@ -153,6 +161,7 @@ proptest! {
         }
     }
 
+    // [S3]
     #[test]
     fn a_claim_gets_the_first_eligible_job(scenario in scenarios()) {
         let world = scenario.world();
@@ -175,6 +184,7 @@ proptest! {
         }
     }
 
+    // [S3]
     #[test]
     fn push_and_claim_agree_on_factory_and_score(scenario in scenarios()) {
         let mut world = scenario.world();

@@ -125,6 +125,7 @@ fn every_reason() -> Vec<Scenario> {
     ]
 }
 
+// [I9] [S4] [B2] [B10]
 #[test]
 fn every_reason_names_the_obstacle_and_the_remedy() {
     let mut text = String::new();
@@ -148,6 +149,7 @@ fn the_code_equals_the_one_in_json() {
     }
 }
 
+// [S6]
 #[test]
 fn a_fleet_wide_repository_limit_is_used_fully() {
     let mut product = Product::new(name("default"));
@@ -165,6 +167,7 @@ fn a_fleet_wide_repository_limit_is_used_fully() {
     assert_eq!((plan.unplaced[0].jobs, plan.unplaced[0].oldest), (1, id(2)));
 }
 
+// [S2]
 #[test]
 fn a_warming_factory_is_not_reported_missing() {
     let scenario = alone(|one| one.presence = Presence::Warming, job(1, &["os:mac"]));
@@ -172,6 +175,7 @@ fn a_warming_factory_is_not_reported_missing() {
     assert_eq!(why(&scenario), Unplaced::Warming);
 }
 
+// [I9] [S2]
 #[test]
 fn a_job_uses_the_available_engine_or_waits_for_the_first() {
     let mut scenario = alone(|one| rest(one, used_up(Some(300))), job(1, &[]));

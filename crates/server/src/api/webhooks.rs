@@ -90,6 +90,7 @@ mod tests {
         serde_json::from_str::<Message>(json).unwrap().hint()
     }
 
+    // [§10]
     #[test]
     fn every_kind_of_webhook_names_its_pull_requests() {
         let sha = "a".repeat(40);

@@ -13,6 +13,7 @@ fn refused(method: &Method, path: &str, body: &Value) -> Option<(String, String)
     Some((problem.code, problem.detail))
 }
 
+// [§10]
 #[test]
 fn an_unknown_key_of_a_person_is_rejected_with_a_suggestion() {
     let submit = json!({ "bodyMd": "# One\n", "idempotencykey": "k" });
@@ -55,6 +56,7 @@ fn known_keys_pass() {
     assert_eq!(schemas.ignored(), 0);
 }
 
+// [§10]
 #[test]
 fn numbers_texts_and_lists_have_bounds() {
     let too_many: Vec<_> = (0..1_001).map(|n| format!("repo{n}")).collect();

@@ -25,6 +25,7 @@ async fn a_nonce_repeats_its_answer_and_another_is_refused() {
     assert_eq!(code(factory.accept_as(&other).await), "already_granted");
 }
 
+// [I1]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_claims_of_one_dispatch_grant_it_once() {
     let fleet = Fleet::start().await;
@@ -58,6 +59,7 @@ async fn only_the_target_accepts_a_dispatch() {
     factory.accept(&offer).await.unwrap();
 }
 
+// [attack: forged broker message]
 #[tokio::test]
 async fn a_forged_message_has_no_authority() {
     let fleet = Fleet::start().await;
@@ -78,6 +80,7 @@ async fn a_forged_message_has_no_authority() {
     assert_eq!(fleet.state().await, before);
 }
 
+// [I6]
 #[tokio::test]
 async fn a_superseded_dispatch_is_refused() {
     let fleet = Fleet::start().await;
@@ -94,6 +97,7 @@ async fn a_superseded_dispatch_is_refused() {
     factory.accept(&second).await.unwrap();
 }
 
+// [row 16]
 #[tokio::test]
 async fn a_job_cancelled_after_its_offer_is_not_granted() {
     let fleet = Fleet::start().await;
@@ -111,6 +115,7 @@ async fn a_job_cancelled_after_its_offer_is_not_granted() {
     assert!(redelivered.is_err(), "the message is over: {redelivered:?}");
 }
 
+// [I10] [row 17]
 #[tokio::test]
 async fn a_product_paused_after_an_offer_starts_nothing() {
     let fleet = Fleet::start().await;

@@ -32,6 +32,7 @@ async fn restored(fleet: &Fleet) -> Fleet {
     Fleet::on(folder, Options::default()).await
 }
 
+// [§10]
 #[tokio::test]
 async fn a_backup_is_one_valid_file_and_leaves_nothing_behind() {
     let fleet = Fleet::start().await;
@@ -75,6 +76,7 @@ async fn a_backup_whose_client_disconnects_completes_and_cleans_up() {
     assert_eq!(fleet.files(), ["fleet.db", "fleet.db-shm", "fleet.db-wal", "fleet.db.lock", "fleet.db.record"]);
 }
 
+// [§12] [attack: slow or greedy clients]
 #[tokio::test]
 async fn a_restore_is_confirmed_validated_and_limited() {
     let fleet = Fleet::limited(Limits { restore_len_max: 4 * 1024 * 1024, ..Limits::default() }).await;
@@ -94,6 +96,7 @@ async fn a_restore_is_confirmed_validated_and_limited() {
     assert!(fleet.files().contains(&"fleet.db.restoring".to_owned()));
 }
 
+// [J7]
 #[tokio::test]
 async fn row_28_a_stream_from_before_the_restore_is_reset() {
     let lost = Fleet::start().await;

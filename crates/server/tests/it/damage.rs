@@ -7,6 +7,7 @@ use store::{OpenError, Options as StoreOptions, SqliteStore};
 use crate::fleet::{Fleet, code};
 use crate::raw::{Asking, ask};
 
+// [row 37]
 #[tokio::test]
 async fn accepting_a_loss_fences_the_old_holders() {
     let fleet = Fleet::start().await;
@@ -33,6 +34,7 @@ async fn accepting_a_loss_fences_the_old_holders() {
     assert_eq!(code(factory.complete(job, epoch, None).await), "fenced");
 }
 
+// [row 37]
 #[tokio::test]
 async fn a_damaged_store_fails_readyz_and_is_an_alert() {
     let fleet = Fleet::start().await;
@@ -51,6 +53,7 @@ async fn a_damaged_store_fails_readyz_and_is_an_alert() {
     assert_eq!(codes, [protocol::AlertCode::StoreDamaged]);
 }
 
+// [row 37]
 #[tokio::test]
 async fn unreadable_documents_prevent_no_start_and_are_listed() {
     let fleet = Fleet::start().await;

@@ -60,6 +60,7 @@ fn check<T: Serialize + serde::de::DeserializeOwned>(description: &Description, 
     serde_json::from_value::<T>(written).unwrap();
 }
 
+// [§10]
 #[tokio::test]
 async fn every_variant_matches_its_schema() {
     let fleet = Fleet::start().await;
@@ -288,6 +289,7 @@ impl Outsider<'_> {
 }
 
 /// A job from submit to ship, by requests written from the OpenAPI document alone.
+// [§10]
 #[tokio::test]
 async fn a_jobs_lifecycle_matches_the_openapi_document() {
     let fleet = Fleet::start().await;
@@ -364,6 +366,7 @@ async fn check_events(fleet: &Fleet, description: &Description, job: &str) {
 }
 
 /// Misspelled keys and numbers out of bounds, in the body and in the query.
+// [§10]
 #[tokio::test]
 async fn requests_outside_the_openapi_document_are_rejected() {
     let fleet = Fleet::start().await;
@@ -395,6 +398,7 @@ async fn requests_outside_the_openapi_document_are_rejected() {
 }
 
 /// Releases one apart work together: unknown keys of a newer worker are ignored, and counted in the metrics.
+// [§10]
 #[tokio::test]
 async fn unknown_keys_of_a_newer_worker_are_counted() {
     let fleet = Fleet::start().await;

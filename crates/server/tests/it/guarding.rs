@@ -13,6 +13,7 @@ use crate::raw::{Asking, Connection, ask};
 
 const JOBS: &str = "/api/fleet/jobs";
 
+// [attack: CSRF, DNS rebinding]
 #[tokio::test]
 async fn a_foreign_host_is_refused_everywhere() {
     let fleet = Fleet::start().await;
@@ -26,6 +27,7 @@ async fn a_foreign_host_is_refused_everywhere() {
     assert_eq!(ask(fleet.address, local).await.status, StatusCode::OK);
 }
 
+// [T4] [attack: CSRF, DNS rebinding]
 #[tokio::test]
 async fn pages_of_other_sites_change_nothing() {
     let fleet = Fleet::start().await;
@@ -42,6 +44,7 @@ async fn pages_of_other_sites_change_nothing() {
     assert_eq!(fleet.log().await.len(), 1);
 }
 
+// [attack: token guessing]
 #[tokio::test]
 async fn wrong_tokens_are_limited_while_good_ones_work() {
     let fleet = Fleet::limited(Limits { wrong_tokens_max: 20, ..Limits::default() }).await;
@@ -66,6 +69,7 @@ async fn wrong_tokens_are_limited_while_good_ones_work() {
     assert_eq!(enroll.code(), "rate_limited", "join tokens cannot be guessed either");
 }
 
+// [§10]
 #[tokio::test]
 async fn unknown_paths_and_methods_are_problems_too() {
     let fleet = Fleet::start().await;
@@ -91,6 +95,7 @@ async fn answers_are_neither_cached_nor_sniffed() {
     }
 }
 
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn a_client_that_sends_its_head_slowly_is_disconnected() {
     let fleet = Fleet::limited(Limits { header_time_max: Duration::from_millis(200), ..Limits::default() }).await;
@@ -103,6 +108,7 @@ async fn a_client_that_sends_its_head_slowly_is_disconnected() {
     assert_eq!(String::from_utf8_lossy(&rest), "");
 }
 
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn a_body_that_never_ends_times_out() {
     let fleet = Fleet::limited(Limits { body_time_max: Duration::from_millis(200), ..Limits::default() }).await;
@@ -122,6 +128,7 @@ async fn a_body_that_never_ends_times_out() {
     assert!(answer.contains("unfinished_body"), "{answer}");
 }
 
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn a_body_of_a_gigabyte_is_refused_before_it_arrives() {
     let fleet = Fleet::start().await;
@@ -141,6 +148,7 @@ async fn a_body_of_a_gigabyte_is_refused_before_it_arrives() {
 }
 
 /// Idle connections lock out no new client (SECURITY, slow or greedy clients).
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn idle_connections_are_closed_for_new_ones() {
     let fleet = Fleet::limited(Limits { connections_max: 4, ..Limits::default() }).await;
@@ -165,6 +173,7 @@ async fn idle_connections_are_closed_for_new_ones() {
     assert!(answer.starts_with("HTTP/1.1 200"), "the newest was not: {answer}");
 }
 
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn a_connection_waits_while_all_others_are_busy() {
     let fleet = Fleet::limited(Limits { connections_max: 1, ..Limits::default() }).await;
@@ -180,6 +189,7 @@ async fn a_connection_waits_while_all_others_are_busy() {
     assert_eq!(soon(waiting).await.status, StatusCode::OK);
 }
 
+// [I12] [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn secrets_never_appear_in_output() {
     let fleet = Fleet::start().await;

@@ -18,6 +18,7 @@ fn sha() -> CommitSha {
     "0123456789abcdef0123456789abcdef01234567".parse().unwrap()
 }
 
+// [D6] [§10]
 #[tokio::test]
 async fn a_job_goes_from_submit_to_shipped() {
     let fleet = Fleet::start().await;
@@ -58,6 +59,7 @@ async fn a_job_goes_from_submit_to_shipped() {
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "events are numbered without gaps");
 }
 
+// [J9]
 #[tokio::test]
 async fn a_log_is_followed_while_the_engine_prints() {
     let fleet = Fleet::start().await;
@@ -81,6 +83,7 @@ async fn a_log_is_followed_while_the_engine_prints() {
     assert_eq!(soon(log.next()).await.unwrap(), None, "the log ends with its run");
 }
 
+// [J9]
 #[tokio::test]
 async fn an_empty_log_can_be_followed() {
     let fleet = Fleet::start().await;
@@ -97,6 +100,7 @@ async fn an_empty_log_can_be_followed() {
     assert_eq!(soon(log.next()).await.unwrap(), Some(Bytes::from_static(b"hello\n")));
 }
 
+// [§10]
 #[tokio::test]
 async fn a_lease_is_shown_renewed_and_released() {
     let fleet = Fleet::start().await;
@@ -131,6 +135,7 @@ async fn a_lease_is_shown_renewed_and_released() {
     assert_eq!(offer.job_id, id, "a released job is offered again");
 }
 
+// [§10]
 #[tokio::test]
 async fn a_retryable_failure_waits_for_its_backoff() {
     let fleet = Fleet::start().await;
@@ -178,6 +183,7 @@ async fn a_cancelled_job_is_taken_from_its_holder_at_once() {
     assert_eq!(serde_json::to_value(Action::Cancel).unwrap(), "cancel");
 }
 
+// [§10]
 #[tokio::test]
 async fn a_factory_is_listed_drained_and_removed() {
     let fleet = Fleet::start().await;
@@ -194,6 +200,7 @@ async fn a_factory_is_listed_drained_and_removed() {
     assert_eq!(code(soon(factory.beat()).await), "unauthenticated", "its token went with it");
 }
 
+// [§10]
 #[tokio::test]
 async fn a_rotated_token_works_beside_the_old_one() {
     let fleet = Fleet::start().await;

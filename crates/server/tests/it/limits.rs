@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, code, next_offer, soon};
 
+// [§10]
 #[tokio::test]
 async fn an_exhausted_quota_is_reported_awaited_and_resumed() {
     let fleet = Fleet::start().await;
@@ -37,6 +38,7 @@ async fn an_exhausted_quota_is_reported_awaited_and_resumed() {
     assert_eq!(next_offer(&mut inbox).await.job_id, id);
 }
 
+// [§10]
 #[tokio::test]
 async fn a_quota_report_can_be_part_of_a_batch() {
     let fleet = Fleet::start().await;
@@ -57,6 +59,7 @@ async fn a_quota_report_can_be_part_of_a_batch() {
     assert!(matches!(told, WorkOutcome::Quota(QuotaResponse { stage: StageName::Queued, until: Some(_) })));
 }
 
+// [J7] [§10]
 #[tokio::test]
 async fn progress_is_streamed_without_a_position() {
     let fleet = Fleet::start().await;
@@ -87,6 +90,7 @@ async fn progress_is_streamed_without_a_position() {
     assert_eq!(fleet.job(id).await.progress, None);
 }
 
+// [§10] [B4]
 #[tokio::test]
 async fn evidence_is_kept_for_a_run_and_read_by_its_number() {
     let fleet = Fleet::start().await;

@@ -7,6 +7,7 @@ use protocol::{
 
 use crate::fleet::{Fleet, code, random};
 
+// [§10]
 #[tokio::test]
 async fn each_batch_operation_has_the_outcome_of_its_own_route() {
     let fleet = Fleet::start().await;

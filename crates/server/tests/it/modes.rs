@@ -25,6 +25,7 @@ fn product(name: &str) -> ProductId {
     name.parse().unwrap()
 }
 
+// [§10]
 #[tokio::test]
 async fn a_claim_answers_like_an_accept_and_a_dry_run_is_inert() {
     let fleet = Fleet::start().await;
@@ -50,6 +51,7 @@ async fn a_claim_answers_like_an_accept_and_a_dry_run_is_inert() {
     assert_eq!(code(mac.client.claim(&request).await), "already_granted");
 }
 
+// [D1]
 #[tokio::test]
 async fn an_unchanged_queue_gives_304_but_not_after_a_restart() {
     let fleet = Fleet::start().await;
@@ -83,6 +85,7 @@ async fn an_unchanged_queue_gives_304_but_not_after_a_restart() {
     assert!(version(&third) < version(&fourth), "{third:?} then {fourth:?}");
 }
 
+// [§10]
 #[tokio::test]
 async fn admins_switch_modes_operators_read_and_stale_writes_fail() {
     let fleet = Fleet::start().await;
@@ -125,6 +128,7 @@ async fn an_open_inbox_begins_with_the_modes() {
     assert_eq!(mac.beat().await.unwrap().modes, DispatchModes { mode: Mode::Gate, ..DispatchModes::default() });
 }
 
+// [I14]
 #[tokio::test]
 async fn idle_claims_cost_no_store_operation_in_any_mode() {
     let fleet = Fleet::start().await;
@@ -145,6 +149,7 @@ async fn idle_claims_cost_no_store_operation_in_any_mode() {
     }
 }
 
+// [§10]
 #[tokio::test]
 async fn a_claim_without_a_token_is_rejected() {
     let fleet = Fleet::start().await;

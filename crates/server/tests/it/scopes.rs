@@ -141,6 +141,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
     ]
 }
 
+// [I12] [T4] [§10] [attack: stolen factory token] [attack: factory A writes to B's job]
 #[tokio::test]
 async fn only_the_listed_cells_of_route_and_scope_succeed() {
     let fleet = Fleet::start().await;
@@ -218,6 +219,7 @@ async fn described(fleet: &Fleet) -> BTreeSet<String> {
     operations.collect()
 }
 
+// [§10]
 #[tokio::test]
 async fn a_revoked_token_is_refused_at_once() {
     let fleet = Fleet::start().await;

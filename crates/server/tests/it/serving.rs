@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use crate::fleet::{Fleet, eventually, soon};
 use crate::raw::{Asking, ask};
 
+// [§12]
 #[tokio::test]
 async fn a_certificate_of_its_own_encrypts_end_to_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -36,6 +37,7 @@ async fn a_certificate_of_its_own_encrypts_end_to_end() {
     assert!(doubting.is_err());
 }
 
+// [§12]
 #[tokio::test]
 async fn tokens_never_travel_in_the_clear_between_machines() {
     let anywhere: SocketAddr = "0.0.0.0:0".parse().unwrap();
@@ -67,6 +69,7 @@ async fn an_address_in_use_is_named() {
     assert_eq!(bound.unwrap_err().to_string(), format!("cannot listen on `{}`", fleet.address));
 }
 
+// [§10]
 #[tokio::test]
 async fn health_and_readiness_need_no_token() {
     let fleet = Fleet::start().await;
@@ -94,6 +97,7 @@ async fn a_store_failure_is_not_a_decision() {
     assert!(!error.is_final());
 }
 
+// [§10]
 #[tokio::test]
 async fn an_unchanged_job_is_not_sent_again() {
     let fleet = Fleet::start().await;
@@ -113,6 +117,7 @@ async fn an_unchanged_job_is_not_sent_again() {
 }
 
 /// Two operators open one job; only the one with the latest revision may change it.
+// [§10]
 #[tokio::test]
 async fn a_change_of_an_outdated_revision_is_rejected() {
     let fleet = Fleet::start().await;
@@ -137,6 +142,7 @@ async fn a_change_of_an_outdated_revision_is_rejected() {
     assert_eq!((any.status, any.json()["stage"].clone()), (StatusCode::OK, json!("failed")));
 }
 
+// [§10]
 #[tokio::test]
 async fn a_checkpoint_of_an_outdated_revision_is_rejected() {
     let fleet = Fleet::start().await;
@@ -159,6 +165,7 @@ async fn a_checkpoint_of_an_outdated_revision_is_rejected() {
     assert_eq!(late.code(), "precondition_failed");
 }
 
+// [§10]
 #[tokio::test]
 async fn unchanged_modes_are_not_sent_again() {
     let fleet = Fleet::start().await;
@@ -179,6 +186,7 @@ async fn a_product_that_does_not_exist_is_not_found() {
     assert_eq!((missing.status, missing.code()), (StatusCode::NOT_FOUND, "unknown_product".to_owned()));
 }
 
+// [§10]
 #[tokio::test]
 async fn a_delete_answers_without_content() {
     let fleet = Fleet::start().await;
@@ -195,6 +203,7 @@ async fn a_delete_answers_without_content() {
     }
 }
 
+// [D1] [§10]
 #[tokio::test]
 async fn an_unchanged_queue_is_not_sent_again() {
     let fleet = Fleet::start().await;
@@ -264,6 +273,7 @@ async fn begin_submit(fleet: &Fleet, len: usize) -> TcpStream {
     stream
 }
 
+// [D4] [§10]
 #[tokio::test]
 async fn prometheus_metrics_are_served() {
     let fleet = Fleet::start().await;
@@ -277,6 +287,7 @@ async fn prometheus_metrics_are_served() {
     assert!(text.contains("giga_submitted_total 1\n"), "{text}");
 }
 
+// [§10]
 #[tokio::test]
 async fn behind_a_proxy_the_metrics_need_a_token() {
     let fleet = Fleet::with(Options { behind_proxy: true, ..Options::default() }).await;
@@ -289,6 +300,7 @@ async fn behind_a_proxy_the_metrics_need_a_token() {
 }
 
 /// `UPDATE_GOLDEN=1` rewrites the file.
+// [§10]
 #[tokio::test]
 async fn the_openapi_document_matches_the_golden_file() {
     let fleet = Fleet::start().await;

@@ -14,6 +14,7 @@ fn keyed(body_md: &str, key: &str) -> SubmitRequest {
     SubmitRequest { body_md: body_md.to_owned(), idempotency_key: Some(key.to_owned()), ..SubmitRequest::default() }
 }
 
+// [J3]
 #[tokio::test]
 async fn a_key_returns_its_job_and_another_body_is_a_conflict() {
     let fleet = Fleet::start().await;
@@ -30,6 +31,7 @@ async fn a_key_returns_its_job_and_another_body_is_a_conflict() {
     assert_eq!(code(other), "idempotency_conflict");
 }
 
+// [§10]
 #[tokio::test]
 async fn a_manifest_can_be_the_body_itself() {
     let fleet = Fleet::start().await;
@@ -54,6 +56,7 @@ async fn a_manifest_can_be_the_body_itself() {
     assert_eq!((job.body_md.as_str(), job.job.product_id.as_str()), (manifest, "web"));
 }
 
+// [§10] [B2]
 #[tokio::test]
 async fn a_dry_run_reports_the_placement_and_writes_nothing() {
     let fleet = Fleet::start().await;
@@ -67,6 +70,7 @@ async fn a_dry_run_reports_the_placement_and_writes_nothing() {
     assert_eq!(fleet.state().await, before);
 }
 
+// [J3]
 #[tokio::test]
 async fn a_batch_has_an_outcome_for_each_of_its_jobs() {
     let fleet = Fleet::start().await;
@@ -95,6 +99,7 @@ async fn a_batch_has_an_outcome_for_each_of_its_jobs() {
     );
 }
 
+// [§10]
 #[tokio::test]
 async fn lists_are_filtered_and_paged() {
     let fleet = Fleet::start().await;
@@ -119,6 +124,7 @@ async fn lists_are_filtered_and_paged() {
 }
 
 /// Every invalid request is rejected with a stable code, and leaves the store unchanged.
+// [T1]
 #[tokio::test]
 async fn invalid_input_is_rejected_with_its_code() {
     let fleet = Fleet::start().await;
@@ -165,6 +171,7 @@ async fn invalid_input_is_rejected_with_its_code() {
     assert_eq!(fleet.state().await, before);
 }
 
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn unreadable_bodies_are_rejected_with_their_code() {
     let fleet = Fleet::start().await;
@@ -205,6 +212,7 @@ async fn the_client_learns_why_a_body_is_too_long() {
     assert_eq!(code(long), "body_too_large");
 }
 
+// [I12]
 #[tokio::test]
 async fn a_token_of_one_product_submits_to_that_product() {
     let fleet = Fleet::start().await;

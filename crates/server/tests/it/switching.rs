@@ -28,6 +28,7 @@ struct Done {
     is_over: AtomicBool,
 }
 
+// [I13] [D1]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn switching_modes_under_load_neither_loses_nor_repeats_jobs() {
     let fleet = Fleet::start().await;

@@ -197,6 +197,7 @@ async fn state_of(fleet: &Fleet, held: &Held) -> (Value, Value) {
     (job, factory)
 }
 
+// [I12] [T3] [attack: factory A writes to B's job]
 #[tokio::test]
 async fn row_34_no_call_of_one_factory_touches_anothers_job() {
     let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000));
@@ -237,6 +238,7 @@ async fn row_34_no_call_of_one_factory_touches_anothers_job() {
     assert_eq!(fleet.job(held.job).await.job.spent.cost_usd, None, "nobody else's figures are charged");
 }
 
+// [I12] [T3] [row 34]
 #[tokio::test]
 async fn a_job_of_another_product_answers_as_if_it_did_not_exist() {
     let fleet = Fleet::start().await;
@@ -256,6 +258,7 @@ async fn a_job_of_another_product_answers_as_if_it_did_not_exist() {
     }
 }
 
+// [T3]
 #[tokio::test]
 async fn a_dry_run_shows_no_jobs_of_other_products() {
     let fleet = Fleet::start().await;
@@ -276,6 +279,7 @@ async fn a_dry_run_shows_no_jobs_of_other_products() {
     assert!(!seats.to_string().contains(&waiting.to_string()));
 }
 
+// [J6] [row 34]
 #[tokio::test]
 async fn a_completion_is_repeated_by_its_own_holder_alone() {
     let fleet = Fleet::start().await;
@@ -296,6 +300,7 @@ async fn a_completion_is_repeated_by_its_own_holder_alone() {
     assert_eq!(crate::fleet::code(victim.complete(held.job, held.epoch, None).await), "fenced");
 }
 
+// [J6]
 #[tokio::test]
 async fn impossible_metrics_are_rejected_by_name() {
     let fleet = Fleet::start().await;
@@ -358,6 +363,7 @@ async fn impossible_metrics_are_rejected_by_name() {
     assert_eq!(fleet.job(*job).await.job.spent.cost_usd, Some(1e6));
 }
 
+// [T3]
 #[tokio::test]
 async fn a_token_that_would_never_end_is_refused_and_never_stored() {
     let fleet = Fleet::start().await;
@@ -378,6 +384,7 @@ async fn a_token_that_would_never_end_is_refused_and_never_stored() {
     assert!(tokens["items"].as_array().unwrap().iter().any(|token| token["name"] == "x"));
 }
 
+// [I12] [attack: factory A writes to B's job]
 #[tokio::test]
 async fn a_factory_cannot_pause_the_credential_of_another() {
     let fleet = Fleet::start().await;
@@ -397,6 +404,7 @@ async fn a_factory_cannot_pause_the_credential_of_another() {
     assert!(own.to_string().contains("a-login"), "{own}");
 }
 
+// [attack: factory A writes to B's job]
 #[tokio::test]
 async fn numbers_and_lists_of_a_worker_have_limits() {
     let fleet = Fleet::start().await;
@@ -436,6 +444,7 @@ async fn numbers_and_lists_of_a_worker_have_limits() {
     assert_eq!(shown["version"].as_str().unwrap().len(), 100);
 }
 
+// [attack: factory A writes to B's job]
 #[tokio::test]
 async fn a_named_credential_is_shared_within_one_scope() {
     let fleet = Fleet::start().await;
@@ -512,6 +521,7 @@ async fn metrics_count_the_products_of_the_token_only() {
     }
 }
 
+// [attack: factory A writes to B's job]
 #[tokio::test]
 async fn a_dependency_of_another_product_does_not_exist() {
     let fleet = Fleet::start().await;
@@ -529,6 +539,7 @@ async fn a_dependency_of_another_product_does_not_exist() {
     assert!(submitted.is_ok(), "{submitted:?}");
 }
 
+// [attack: factory A writes to B's job]
 #[tokio::test]
 async fn an_accept_and_release_loop_backs_off() {
     let fleet = Fleet::start().await;
@@ -565,6 +576,7 @@ async fn a_quota_report_loop_backs_off() {
     assert!(shown["notBefore"].is_string() || shown["job"]["notBefore"].is_string(), "{shown}");
 }
 
+// [I12]
 #[tokio::test]
 async fn a_scoped_token_sees_no_factories_of_other_products() {
     let fleet = Fleet::start().await;
@@ -603,6 +615,7 @@ async fn a_scoped_token_sees_no_factories_of_other_products() {
     assert!(shown.to_string().contains("beta-login"), "{shown}");
 }
 
+// [I12]
 #[tokio::test]
 async fn a_factory_does_not_end_its_own_drain() {
     let fleet = Fleet::start().await;

@@ -38,6 +38,7 @@ fn as_streamed(log: &[StoredEvent]) -> Vec<(String, String)> {
     log.iter().map(|event| (event.position.to_string(), event.json.as_ref().to_owned())).collect()
 }
 
+// [§10]
 #[tokio::test]
 async fn a_stream_has_every_event_after_its_start() {
     let fleet = Fleet::start().await;
@@ -55,6 +56,7 @@ async fn a_stream_has_every_event_after_its_start() {
     assert_eq!((event.id.unwrap(), event.data), as_streamed(&log)[begins]);
 }
 
+// [§10]
 #[tokio::test]
 async fn one_jobs_stream_is_about_that_job() {
     let fleet = Fleet::start().await;
@@ -70,6 +72,7 @@ async fn one_jobs_stream_is_about_that_job() {
 }
 
 /// Row 24: clients that are disconnected at random and resume see the whole log, without duplicates.
+// [J7]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_24_disconnected_clients_see_the_whole_log_once() {
     let fleet = Fleet::start().await;
@@ -124,6 +127,7 @@ async fn watch_with_cuts(client: Client, chance: &dyn Entropy, last_title: &str)
     }
 }
 
+// [J7] [row 24]
 #[tokio::test]
 async fn an_unknown_position_is_answered_with_a_reset() {
     let fleet = Fleet::start().await;
@@ -143,6 +147,7 @@ async fn an_unknown_position_is_answered_with_a_reset() {
     assert_eq!(ask(fleet.address, garbled).await.code(), "invalid");
 }
 
+// [attack: stolen factory token]
 #[tokio::test]
 async fn a_revoked_token_ends_its_streams() {
     let limits = Limits { token_check_every: Duration::from_millis(100), ..Limits::default() };
@@ -167,6 +172,7 @@ async fn a_revoked_token_ends_its_streams() {
     assert_eq!(next(&mut unaffected).await.unwrap().event, "job");
 }
 
+// [attack: stolen factory token]
 #[tokio::test]
 async fn an_expired_token_ends_its_streams() {
     let limits = Limits { token_check_every: Duration::from_millis(100), ..Limits::default() };
@@ -194,6 +200,7 @@ async fn an_expired_token_ends_its_streams() {
     assert_eq!(ended, None);
 }
 
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn a_token_has_a_bounded_number_of_streams() {
     let fleet = Fleet::limited(Limits { streams_per_token_max: 2, ..Limits::default() }).await;
@@ -244,6 +251,7 @@ async fn stopping_the_server_ends_its_streams_and_finishes() {
     assert_eq!(fleet.log().await.last().map(|last| last.position), None::<Position>);
 }
 
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn a_client_that_never_reads_is_disconnected() {
     let fleet = Fleet::limited(Limits { write_stall_max: Duration::from_millis(300), ..Limits::default() }).await;

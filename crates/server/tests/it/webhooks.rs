@@ -64,6 +64,7 @@ async fn next_look(inbox: &mut client::EventStream) -> PollPullRequest {
     }
 }
 
+// [§10]
 #[tokio::test]
 async fn a_signed_webhook_triggers_a_poll_whose_report_counts() {
     let fleet = fleet().await;
@@ -85,6 +86,7 @@ async fn a_signed_webhook_triggers_a_poll_whose_report_counts() {
     assert_eq!(answer.stage, StageName::Shipped);
 }
 
+// [§10] [attack: forged or repeated webhook]
 #[tokio::test]
 async fn a_webhook_with_a_wrong_or_missing_signature_is_rejected() {
     let fleet = fleet().await;
@@ -97,6 +99,7 @@ async fn a_webhook_with_a_wrong_or_missing_signature_is_rejected() {
     assert!(!format!("{forged:?}").contains(SECRET));
 }
 
+// [§10] [attack: forged or repeated webhook]
 #[tokio::test]
 async fn an_unrelated_webhook_is_accepted_without_effect() {
     let fleet = fleet().await;
@@ -123,6 +126,7 @@ async fn status(stream: &mut TcpStream) -> String {
 }
 
 /// An unauthenticated body uses no memory before its signature can be valid (SECURITY, slow or greedy clients).
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn an_unsigned_webhook_is_refused_before_its_body() {
     let fleet = fleet().await;
@@ -141,6 +145,7 @@ async fn an_unsigned_webhook_is_refused_before_its_body() {
 }
 
 /// All bodies in progress share one budget, and a network has only a few of them at one time.
+// [attack: slow or greedy clients]
 #[tokio::test]
 async fn unfinished_webhooks_do_not_accumulate() {
     let fleet = fleet().await;

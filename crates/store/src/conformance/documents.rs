@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::Harness;
 
+// [§9]
 /// The first write expects absence, each later one the revision that was read.
 pub async fn a_document_is_compared_and_set(bench: &mut dyn Harness) {
     let fleet = bench.open().await.fleet;

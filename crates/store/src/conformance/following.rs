@@ -15,6 +15,7 @@ const WRITERS: u32 = 32;
 const ROUNDS: u64 = 4;
 const EVENTS: u64 = WRITERS as u64 * (1 + 3 * ROUNDS);
 
+// [J7]
 /// Thirty-two concurrent writers: each event has its own position, and a job's events are in the order of its writes.
 pub async fn positions_grow_in_commit_order_without_gaps(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -31,6 +32,7 @@ pub async fn positions_grow_in_commit_order_without_gaps(bench: &mut dyn Harness
     assert_eq!(stores.jobs.changed(Position(0)).await.unwrap(), Position(EVENTS));
 }
 
+// [row 24]
 /// Waiting for a change and then reading on misses nothing and repeats nothing, while writers race.
 pub async fn a_follower_sees_every_event_exactly_once(bench: &mut dyn Harness) {
     let stores = bench.open().await;

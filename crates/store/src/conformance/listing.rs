@@ -8,6 +8,7 @@ use super::sample::{cancelled, create, dispatched, granted, id, job, replace, se
 use super::writing::{stored, written};
 use super::{Harness, Stores};
 
+// [§9]
 /// A page never repeats or skips a job that existed when the first page was read.
 pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -27,6 +28,7 @@ pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Harness) {
     assert_eq!(listed, (0..40).rev().map(id).collect::<Vec<_>>());
 }
 
+// [§9]
 /// Compares every combination of products, stages, priority and repository with a reference filter.
 pub async fn a_filter_returns_exactly_the_matching_jobs(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -53,6 +55,7 @@ pub async fn a_filter_returns_exactly_the_matching_jobs(bench: &mut dyn Harness)
     }
 }
 
+// [§9]
 /// A cursor is valid only for the list that issued it.
 pub async fn a_foreign_cursor_is_rejected(bench: &mut dyn Harness) {
     let stores = bench.open().await;

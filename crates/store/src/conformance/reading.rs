@@ -36,6 +36,7 @@ pub async fn a_job_is_read_as_it_was_written(bench: &mut dyn Harness) {
     }
 }
 
+// [J1]
 /// Line endings, unusual characters, an empty manifest: all are kept verbatim.
 pub async fn a_body_is_returned_byte_for_byte(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -52,6 +53,7 @@ pub async fn a_body_is_returned_byte_for_byte(bench: &mut dyn Harness) {
     }
 }
 
+// [J6]
 /// A run is stored once it has ended.
 pub async fn runs_are_listed_in_order(bench: &mut dyn Harness) {
     let stores = bench.open().await;

@@ -7,6 +7,7 @@ use super::sample::{cancelled, create, dispatched, granted, id, job, released, r
 use super::writing::{stored, written};
 use super::{Harness, Stores};
 
+// [I3]
 /// After a restart all reads return the same, and the log continues where it ended.
 pub async fn acknowledged_writes_survive_a_restart(bench: &mut dyn Harness) {
     let stores = bench.open().await;

@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
 use super::{Harness, Stores};
 
+// [I2]
 /// Two writers decide on the same revision; the loser has to read again and retry.
 pub async fn only_one_of_two_writers_wins(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -21,6 +22,7 @@ pub async fn only_one_of_two_writers_wins(bench: &mut dyn Harness) {
     assert_eq!(jobs.job(id(1)).await.unwrap().unwrap().value.stage(), cancelled(seen.value).stage());
 }
 
+// [§9]
 /// A stale unit and one that contradicts the log fail alone.
 pub async fn a_rejected_unit_does_not_fail_the_others(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -71,6 +73,7 @@ pub async fn creating_a_job_twice_is_stale_and_changes_nothing(bench: &mut dyn H
     assert_eq!(everything(&stores).await, before);
 }
 
+// [I2] [§9]
 /// Neither a conflict nor a contradiction leaves half of a unit behind.
 pub async fn a_job_and_its_events_are_written_together_or_not_at_all(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -89,6 +92,7 @@ pub async fn a_job_and_its_events_are_written_together_or_not_at_all(bench: &mut
     assert_eq!(seqs, [1, 2]);
 }
 
+// [§9]
 /// Units are applied in the order given.
 pub async fn units_of_one_job_in_one_commit_apply_in_order(bench: &mut dyn Harness) {
     let stores = bench.open().await;
@@ -109,6 +113,7 @@ pub async fn units_of_one_job_in_one_commit_apply_in_order(bench: &mut dyn Harne
     assert_eq!(stored(&stores, 1).await, end);
 }
 
+// [I2]
 /// Ten thousand pairs of conditional writes, each pair on one job: one of the two succeeds, completely.
 pub async fn of_two_racing_writes_exactly_one_succeeds(bench: &mut dyn Harness) {
     const BATCHES: u32 = 200;
@@ -146,6 +151,7 @@ pub async fn of_two_racing_writes_exactly_one_succeeds(bench: &mut dyn Harness) 
     assert_eq!(end, Position(u64::from(BATCHES * PAIRS) * 2));
 }
 
+// [§9]
 /// A caller that is cancelled takes back no write that it submitted, and affects no other caller.
 pub async fn an_abandoned_write_is_complete_or_absent(bench: &mut dyn Harness) {
     let stores = bench.open().await;

@@ -87,6 +87,7 @@ fn is_sorted_unbounded(above: &[&str]) -> bool {
     sort.is_some_and(|sort| !above[sort..].contains(&"Limit"))
 }
 
+// [S8]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_statement_scans_a_table_or_sorts_without_a_limit() {
     let Some(server) = for_test(Flushes::None).unwrap() else { return };

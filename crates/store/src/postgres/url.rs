@@ -130,6 +130,7 @@ impl PartialEq for Url {
 mod tests {
     use super::*;
 
+    // [attack: secrets in logs, events, artifacts]
     #[test]
     fn a_password_is_never_displayed() {
         let url = Url::parse("postgres://ada:s3cret@db.example:6432/fleet?application_name=x").unwrap();

@@ -62,6 +62,7 @@ fn scans(connection: &Connection, sql: &str) -> Vec<String> {
     plan(connection, sql).into_iter().filter(|step| step.starts_with("SCAN ") && step != "SCAN CONSTANT ROW").collect()
 }
 
+// [S8]
 #[test]
 fn no_statement_reads_a_whole_table() {
     let connection = fleet();
@@ -71,6 +72,7 @@ fn no_statement_reads_a_whole_table() {
     }
 }
 
+// [S8]
 #[test]
 fn no_page_needs_a_sort() {
     let connection = fleet();
@@ -91,6 +93,7 @@ fn full_scans_read_only_the_counts_table() {
     }
 }
 
+// [S8]
 #[test]
 fn the_ends_of_log_and_jobs_are_index_lookups() {
     assert_eq!(scans(&fleet(), writer::LAST), Vec::<String>::new());

@@ -46,6 +46,7 @@ mod tests {
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
     }
 
+    // [§9]
     #[test]
     fn an_older_schema_runs_only_the_missing_migrations() {
         let mut connection = Connection::open_in_memory().unwrap();

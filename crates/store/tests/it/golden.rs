@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::{DispatchSeq, Epoch, EventSeq, Job, Priority, StageName, Submission};
 
+// [§9]
 #[test]
 fn a_job_stored_at_version_one_loads() {
     let submission: Submission = serde_json::from_str(include_str!("golden/job_v1.submission.json")).unwrap();

@@ -19,6 +19,7 @@ async fn content(logs: &DirectoryLogs) -> String {
     String::from_utf8(logs.read(id(1), Epoch(1), 0, u32::MAX).await.unwrap()).unwrap()
 }
 
+// [J9]
 #[tokio::test]
 async fn a_repeated_chunk_is_ignored_and_a_gap_is_rejected() {
     let (_folder, logs) = logs(1000);
@@ -62,6 +63,7 @@ async fn the_epochs_of_a_job_are_listed_in_order() {
     assert_eq!(logs.logs(id(3)).await.unwrap(), []);
 }
 
+// [J9]
 #[tokio::test]
 async fn a_log_at_its_limit_is_truncated_once() {
     let (_folder, logs) = logs(10);
@@ -113,6 +115,7 @@ async fn only_the_owner_can_read_a_log() {
     assert_eq!([mode(&job), mode(&job.join("3.log"))], [0o700, 0o600]);
 }
 
+// [§9]
 #[tokio::test]
 async fn evidence_is_stored_beside_the_log_and_replaceable() {
     let (_folder, logs) = logs(1_000);

@@ -6,6 +6,7 @@ use crate::manifest::texts;
 /// Rows of `=== sentence`, a manifest, `>>>` and its findings. A sentence that starts with `strict` is parsed strictly.
 const GOLDEN: &str = "bad_manifests.txt";
 
+// [J1]
 #[test]
 fn a_bad_manifest_is_rejected_with_line_and_key() {
     let text = golden::read(GOLDEN);

@@ -47,6 +47,7 @@ fn parse(text: &str) -> Spec {
     manifest.spec
 }
 
+// [J1]
 #[test]
 fn every_supported_key_reaches_the_spec() {
     let spec = parse(FULL);
@@ -82,6 +83,7 @@ fn every_supported_key_reaches_the_spec() {
     );
 }
 
+// [J1]
 #[test]
 fn each_engine_gets_its_model() {
     let model_for = |front: &str, engine: &str| {
@@ -141,6 +143,7 @@ fn a_single_command_needs_no_list() {
     assert_eq!(parse("---\ntitle: t\nverify: make test\n---\n").verify, ["make test"]);
 }
 
+// [J1]
 #[test]
 fn unknown_keys_are_kept_with_a_warning() {
     let text = "---\ntitle: t\ncapabilites: [os:linux]\nbudget:\n  euro: 3\nowner:\n  team: \"7\"\n---\n";

@@ -114,6 +114,7 @@ fn check(text: &str) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // [J1]
     #[test]
     fn parsing_any_text_never_panics(text in "(?s).{0,200}") {
         check(&text)?;

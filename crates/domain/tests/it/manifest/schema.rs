@@ -80,6 +80,7 @@ fn every_example_of_the_schema_is_accepted() {
     }
 }
 
+// [J1]
 #[test]
 fn a_key_without_effect_is_rejected_by_schema_and_reader() {
     for key in ["profile", "review", "preemptible", "touches"] {
@@ -97,6 +98,7 @@ fn every_property_is_described() {
     }
 }
 
+// [J1]
 #[test]
 fn the_published_schema_is_up_to_date() {
     let schema = serde_json::to_string_pretty(&manifest_schema()).unwrap() + "\n";

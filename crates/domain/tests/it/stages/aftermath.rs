@@ -24,6 +24,7 @@ fn with_checkpoint(job: Job) -> Job {
     then(job, saved)
 }
 
+// [J5]
 #[test]
 fn only_a_retryable_failure_counts_as_an_attempt() {
     for reason in FailureReason::ALL {
@@ -36,6 +37,7 @@ fn only_a_retryable_failure_counts_as_an_attempt() {
     }
 }
 
+// [row 22]
 #[test]
 fn an_expired_lease_counts_as_lost_and_not_as_an_attempt() {
     let job = building(queued());
@@ -153,6 +155,7 @@ fn the_checkpoint_survives_every_lost_lease() {
     }
 }
 
+// [J6] [T2] [B8]
 #[test]
 fn spent_cost_counts_until_an_operator_starts_over() {
     let insights =
@@ -175,6 +178,7 @@ fn spent_cost_counts_until_an_operator_starts_over() {
     assert_eq!(shown(job.spent()), spent(1.0, 200), "the money is gone all the same");
 }
 
+// [J6] [T2] [row 18]
 #[test]
 fn interrupted_runs_of_unknown_cost_are_counted_apart() {
     let held = building(queued());
@@ -201,6 +205,7 @@ fn interrupted_runs_of_unknown_cost_are_counted_apart() {
     assert_eq!(unknown(StageEvent::AttemptFailed { holder, reason, account, verdict: RETRY }), ((1, 0), (1, 0)));
 }
 
+// [I8]
 #[test]
 fn a_final_failure_frees_the_lease_in_the_same_write() {
     let reason = FailureReason::BudgetExceeded;
@@ -215,6 +220,7 @@ fn a_final_failure_frees_the_lease_in_the_same_write() {
     assert_eq!(job.epoch(), before.next());
 }
 
+// [J6]
 #[test]
 fn a_run_ends_after_its_promotion() {
     let job = completed(queued());
@@ -275,6 +281,7 @@ fn a_failed_promotion_prefers_another_factory() {
     assert_eq!(then(job, failed).avoid(), Some(&mac()));
 }
 
+// [J6]
 #[test]
 fn a_failed_run_keeps_its_cost_and_evidence() {
     let job = building(queued());
@@ -301,6 +308,7 @@ fn a_failed_run_keeps_its_cost_and_evidence() {
     assert_eq!((run.outcome, run.message), (Some(RunOutcome::Failed(reason)), Some("it broke".to_owned())));
 }
 
+// [I15]
 #[test]
 fn a_ship_requested_during_promotion_follows_it() {
     let job = then(completed(queued()), StageEvent::ShipRequested);
@@ -312,6 +320,7 @@ fn a_ship_requested_during_promotion_follows_it() {
     assert_eq!((errand.kind, &errand.sha), (domain::ErrandKind::Ship, &sha(1)));
 }
 
+// [T5]
 #[test]
 fn requested_changes_keep_the_branch_and_counters() {
     let job = then(promoted(queued()), StageEvent::ChangesRequested { message: Some("smaller".to_owned()) });
@@ -335,6 +344,7 @@ fn promoted_commits_are_bounded_and_newest_last() {
     assert_eq!(job.heads(), expected);
 }
 
+// [J7]
 #[test]
 fn events_have_no_gaps_and_record_the_new_stage() {
     let job = promoted(queued());

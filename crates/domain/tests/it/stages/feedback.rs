@@ -8,6 +8,7 @@ fn request() -> PullRequest {
     PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() }
 }
 
+// [J5]
 #[test]
 fn a_rework_resumes_from_the_completed_commit() {
     let job = building(queued());
@@ -64,6 +65,7 @@ fn promotion_clears_the_pull_request_text() {
     assert_eq!((told.kind, &told.data["pullRequest"]["number"]), (EventKind::Promoted, &serde_json::json!(7)));
 }
 
+// [J10]
 #[test]
 fn a_requeue_resets_the_feedback_rounds() {
     let mut job = promoted(queued());
@@ -80,6 +82,7 @@ fn a_requeue_resets_the_feedback_rounds() {
     assert_eq!((job.feedback_rounds(), job.is_escalated(), job.has_answered("check:9")), (0, false, true));
 }
 
+// [J5]
 #[test]
 fn a_postponed_errand_counts_no_attempt() {
     let job = completed(queued());

@@ -21,6 +21,7 @@ fn with_holder(event: StageEvent, change: impl Fn(&mut Holder)) -> Option<StageE
     Some(event)
 }
 
+// [I1]
 #[test]
 fn a_stale_epoch_is_fenced_in_every_stage() {
     for (situation, job) in situations() {
@@ -36,6 +37,7 @@ fn a_stale_epoch_is_fenced_in_every_stage() {
     }
 }
 
+// [I1] [attack: factory A writes to B's job]
 #[test]
 fn another_factory_is_fenced_in_every_stage() {
     for (situation, job) in situations() {
@@ -65,6 +67,7 @@ fn a_job_is_released_once() {
     assert_eq!(refusal(&job, released), Refusal::StaleEpoch { shown: held, held: held.next() });
 }
 
+// [I1]
 #[test]
 fn a_new_lease_fences_the_old_holder() {
     let job = building(queued());
@@ -86,6 +89,7 @@ fn the_reaper_is_fenced() {
     assert_eq!(refusal(&job, reaped), Refusal::StaleEpoch { shown: Epoch(1), held: Epoch(2) });
 }
 
+// [I2]
 #[test]
 fn the_epoch_rises_only_when_the_holder_changes() {
     for (situation, job) in situations() {
@@ -149,6 +153,7 @@ fn a_reassigned_promotion_fences_its_first_holder() {
     assert_eq!(refusal(&job, late), Refusal::StaleEpoch { shown: first.epoch, held: job.epoch() });
 }
 
+// [J5]
 #[test]
 fn a_refusal_names_the_allowed_moves() {
     let refusal = refusal(&promoted(queued()), StageEvent::Approved);

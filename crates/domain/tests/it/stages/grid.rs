@@ -8,6 +8,7 @@ use domain::{Actor, ErrandState, Job, Stage, StageName};
 use super::sample::{NOW, fitting, situations};
 use crate::golden;
 
+// [J5]
 #[test]
 fn the_transition_table_matches_the_golden_grid() {
     let mut grid = String::from(
@@ -22,6 +23,7 @@ fn the_transition_table_matches_the_golden_grid() {
     golden::check("stage_grid.txt", &grid);
 }
 
+// [J5]
 #[test]
 fn moves_match_the_transition_table() {
     let mut allowed: Vec<(StageName, BTreeSet<StageName>)> =

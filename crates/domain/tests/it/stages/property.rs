@@ -171,6 +171,7 @@ fn live(mut job: Job, steps: &[(usize, Flaw)]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // [J5]
     #[test]
     fn any_sequence_of_events_keeps_the_invariants(
         steps in prop::collection::vec((0_usize..1_000, flaws()), 1..120),

@@ -120,6 +120,7 @@ fn a_resubmitted_job_starts_above_its_lost_epochs() {
     assert!(granted.dispatch_seq() > lost.dispatch_seq());
 }
 
+// [§9]
 #[test]
 fn a_document_without_a_generation_belongs_to_the_first() {
     let state = r#"{"v":1,"stage":{"name":"queued"},"priority":"normal","leaseEpoch":3,"dispatchSeq":2,"seq":9,"updatedAt":"2026-01-01T00:00:00.000Z"}"#;
@@ -167,6 +168,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // [I2]
     #[test]
     fn row_28_a_lost_epoch_is_never_granted_again(steps in steps()) {
         let mut given = Given::default();

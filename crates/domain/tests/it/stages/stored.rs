@@ -24,6 +24,7 @@ fn a_job_in_every_stage_round_trips_through_the_store() {
     }
 }
 
+// [§9]
 #[test]
 fn a_newer_document_version_is_refused_with_its_number() {
     let job = queued();

@@ -176,6 +176,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use testkit::requirement::Requirement;
+
     use super::*;
 
     /// A worktree, and beside it a secret.
@@ -228,7 +230,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let place = Place::new();
         if std::os::unix::fs::chown(place.path("tree"), Some(12_345), Some(12_345)).is_err() {
-            eprintln!("SKIPPED: only root can give files to somebody else");
+            Requirement::Root.skip("only root can change the owner of a file");
             return;
         }
 
@@ -238,6 +240,7 @@ mod tests {
         assert_eq!((owner("tree/new"), owner("tree/new/b.txt")), ((12_345, 12_345), (12_345, 12_345)));
     }
 
+    // [attack: a prompt-injected agent steals secrets]
     #[test]
     fn no_way_leads_out_of_the_worktree() {
         let place = Place::new();

@@ -106,6 +106,7 @@ mod tests {
         }
     }
 
+    // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]
     fn no_link_that_an_agent_left_leads_a_conversation_in_or_out() {
         let (outside, tree) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -142,6 +143,7 @@ mod tests {
         }
     }
 
+    // [T8]
     #[test]
     fn a_link_in_the_place_of_a_carried_conversation_is_replaced_and_not_written_through() {
         let (room, outside, tree) =

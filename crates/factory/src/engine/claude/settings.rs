@@ -77,6 +77,7 @@ mod tests {
 
     use super::*;
 
+    // [T8]
     #[test]
     fn what_names_programs_of_the_operators_machine_stays_there() {
         let settings = json!({

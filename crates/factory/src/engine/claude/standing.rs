@@ -47,6 +47,7 @@ impl Signs {
 mod tests {
     use super::*;
 
+    // [F2]
     #[test]
     fn only_what_an_agent_can_use_is_a_login() {
         let none = Signs { has_key: false, is_elsewhere: false, has_file: false, has_helper: false, os: "linux" };

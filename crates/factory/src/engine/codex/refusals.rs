@@ -91,6 +91,7 @@ mod tests {
     const RAN: &str = "Chunk ID: 69e7bb\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n";
     const NEVER: &str = "approval policy is Never; reject command \u{2014} you cannot ask for escalated permissions";
 
+    // [F2]
     #[test]
     fn a_refused_call_stands_until_it_was_made_after_all() {
         let by_rule =
@@ -103,6 +104,7 @@ mod tests {
         assert_eq!(standing(&[("curl x", NEVER), ("curl x", RAN)]), [""; 0]);
     }
 
+    // [F2]
     #[test]
     fn words_in_an_output_and_advice_are_no_refusals() {
         let output = format!("{RAN}{NEVER}");

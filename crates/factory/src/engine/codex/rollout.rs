@@ -149,6 +149,7 @@ mod tests {
 
     use super::*;
 
+    // [J6]
     #[test]
     fn the_last_figures_of_a_thread_count_and_a_link_in_its_place_tells_nothing() {
         let folder = tempfile::tempdir().unwrap();
@@ -196,6 +197,7 @@ mod tests {
         assert_eq!((resumed.answers(), resumed.refused().len()), (Some(3), 1));
     }
 
+    // [J6] [F2]
     #[test]
     fn a_record_is_followed_line_by_line_while_it_is_written() {
         let folder = tempfile::tempdir().unwrap();

@@ -235,6 +235,7 @@ mod tests {
         model_reasoning_effort = "xhigh"
     "#;
 
+    // [T8]
     #[test]
     fn secrets_of_other_services_and_programs_of_the_operators_machine_stay_there() {
         let fit = String::from_utf8(fit("config.toml", WRITTEN.as_bytes().to_vec()).unwrap()).unwrap();

@@ -108,6 +108,7 @@ pub(super) fn put(room: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    // [B9]
     #[test]
     fn only_what_is_not_there_or_not_taken_is_none_and_what_cannot_be_told_is_an_error_that_names_the_file() {
         let place = tempfile::tempdir().unwrap();

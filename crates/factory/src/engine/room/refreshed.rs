@@ -288,6 +288,7 @@ mod tests {
         assert_eq!(after(&codex("acme", 1), &planted, CODEX), Ok(codex("acme", 2)));
     }
 
+    // [T8]
     #[test]
     fn a_login_of_another_account_is_not_taken() {
         let old = codex("acme", 1);
@@ -345,6 +346,7 @@ mod tests {
         assert_eq!(after(&with_a_key, &codex("evil", 1), CODEX), Err("it has no tokens"), "a key is never refreshed");
     }
 
+    // [T8]
     #[test]
     fn a_login_that_is_good_for_long_is_refreshed_only_after_a_refusal() {
         let claude = |token: &str, expires_at: i64| json!({"claudeAiOauth": {"accessToken": token, "refreshToken": token, "expiresAt": expires_at}});

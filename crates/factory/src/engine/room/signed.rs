@@ -41,6 +41,7 @@ mod tests {
     use super::*;
     use crate::engine::{claude, codex};
 
+    // [B9]
     #[test]
     fn only_tokens_or_a_key_of_the_engine_itself_are_a_login() {
         let files = [

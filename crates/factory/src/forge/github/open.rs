@@ -124,6 +124,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
+    // [attack: hostile names]
     #[test]
     fn nothing_in_a_branch_can_begin_another_part_of_a_query() {
         assert_eq!(escaped("acme:aq/job/1"), "acme:aq/job/1");

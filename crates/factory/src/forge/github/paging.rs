@@ -65,6 +65,7 @@ pub(super) fn last_page(headers: &HeaderMap) -> Option<usize> {
 mod tests {
     use super::*;
 
+    // [F5]
     #[test]
     fn the_last_page_is_read_from_the_links() {
         let of = |links: &str| last_page(&[(header::LINK, links.parse().unwrap())].into_iter().collect());

@@ -243,6 +243,7 @@ mod tests {
         assert_eq!(gaps[1..], [None, None]);
     }
 
+    // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]
     fn a_kernel_that_lets_signals_through_is_told() {
         for abi in [ABI::V2, ABI::V3, ABI::V5] {

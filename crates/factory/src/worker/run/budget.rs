@@ -75,6 +75,7 @@ mod tests {
         budget_left(&assigned(budget, spent)).map_err(|trouble| trouble.to_string())
     }
 
+    // [T2] [B8]
     #[test]
     fn a_run_that_was_interrupted_leaves_what_is_known_to_be_left_and_says_so() {
         let assignment = assigned(
@@ -98,6 +99,7 @@ mod tests {
         assert_eq!(left_uncounted(&assigned(Budget::default(), assignment.spent)), None);
     }
 
+    // [T2] [B8]
     #[test]
     fn what_earlier_runs_took_of_each_part_is_gone() {
         let budget = Budget { usd: Some(5.0), wall_ms: Some(60_000), tokens: Some(1_000) };

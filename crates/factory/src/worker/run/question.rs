@@ -27,6 +27,7 @@ pub(super) fn question(dir: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
+    // [B6]
     #[test]
     fn only_an_ordinary_file_that_says_something_is_a_question() {
         let dir = tempfile::tempdir().unwrap();

@@ -109,6 +109,7 @@ mod tests {
 
     use super::*;
 
+    // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]
     fn tools_on_the_path_are_opened_with_what_belongs_to_them_and_not_with_their_neighbours() {
         let place = tempfile::tempdir().unwrap();
@@ -131,6 +132,7 @@ mod tests {
         assert!(opened.iter().all(|path| is_inside(&home, path)));
     }
 
+    // [T8]
     #[test]
     fn a_program_in_the_home_is_opened_with_its_packages() {
         let place = tempfile::tempdir().unwrap();

@@ -52,6 +52,7 @@ impl Town {
     }
 }
 
+// [J6] [F5]
 #[tokio::test]
 async fn a_job_goes_from_a_prompt_to_a_merged_pull_request() {
     let town = Town::new().await;
@@ -86,6 +87,7 @@ async fn a_job_goes_from_a_prompt_to_a_merged_pull_request() {
     assert!(comments[0].text.contains("**shipped**"), "{comments:?}");
 }
 
+// [B5]
 #[tokio::test]
 async fn a_failed_check_comes_back_to_the_same_branch_with_what_it_said_and_is_mended() {
     let town = Town::new().await;
@@ -141,6 +143,7 @@ async fn a_pull_request_that_a_person_closes_cancels_the_job_and_keeps_the_branc
     assert_eq!(town.remote.shows(&format!("refs/heads/{}", branch(job))), cancelled.promoted_sha);
 }
 
+// [F5]
 #[tokio::test]
 async fn a_pull_request_that_a_factory_made_and_did_not_live_to_report_is_found_by_the_next() {
     let town = Town::new().await;
@@ -157,6 +160,7 @@ async fn a_pull_request_that_a_factory_made_and_did_not_live_to_report_is_found_
     assert_eq!((found.pull_request.unwrap().number, town.github.pulls().len()), (1, 1));
 }
 
+// [F5]
 #[tokio::test]
 async fn a_forge_that_is_away_holds_the_pull_request_up_and_nothing_else() {
     let town = Town::new().await;
@@ -176,6 +180,7 @@ async fn a_forge_that_is_away_holds_the_pull_request_up_and_nothing_else() {
     assert_eq!(opened.promoted_sha, opened.completed_sha);
 }
 
+// [F5]
 #[tokio::test]
 async fn a_repository_names_its_branches_its_author_and_its_titles() {
     let town = Town::new().await;
@@ -204,6 +209,7 @@ async fn a_repository_names_its_branches_its_author_and_its_titles() {
     assert_eq!(town.remote.shows(&format!("refs/heads/agents/{job}")), Some(sha), "the branch stays, as asked");
 }
 
+// [F5]
 #[tokio::test]
 async fn a_merge_that_is_left_to_the_forge_ships_once_the_checks_have_passed() {
     let town = Town::new().await;
@@ -229,6 +235,7 @@ async fn a_merge_that_is_left_to_the_forge_ships_once_the_checks_have_passed() {
     eventually("the end of the branch", || town.remote.shows(&format!("refs/heads/{}", branch(job))).is_none()).await;
 }
 
+// [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_engine_that_looks_everywhere_does_not_find_the_forges_token() {
     let town = Town::new().await;
@@ -257,6 +264,7 @@ fn grep(folder: &std::path::Path) -> String {
     if found.is_empty() { found } else { format!("{TOKEN} in {found}") }
 }
 
+// [F3]
 #[tokio::test]
 async fn a_repository_that_its_forge_says_is_big_is_mirrored_without_old_contents_and_worked_on_all_the_same() {
     let town = Town::new().await;

@@ -28,6 +28,7 @@ async fn opened(text: &str) -> (Scene, CommitSha) {
     (scene, sha)
 }
 
+// [I15]
 #[tokio::test]
 async fn the_expected_commit_is_merged_with_our_words() {
     let (scene, sha) = opened("one").await;
@@ -51,6 +52,7 @@ async fn a_squash_leaves_one_commit_with_one_parent() {
     assert_eq!(scene.remote.file_at(&scene.main(), "done.md").as_deref(), Some("one"));
 }
 
+// [I15]
 #[tokio::test]
 async fn a_branch_that_was_moved_is_not_merged() {
     let (scene, sha) = opened("one").await;
@@ -63,6 +65,7 @@ async fn a_branch_that_was_moved_is_not_merged() {
     assert_eq!((merging, scene.main()), (Ok(MergeOutcome::Refused { message }), before));
 }
 
+// [I15] [row 13]
 #[tokio::test]
 async fn a_branch_that_moves_under_our_hands_is_not_merged_either() {
     let (scene, sha) = opened("one").await;
@@ -79,6 +82,7 @@ async fn a_branch_that_moves_under_our_hands_is_not_merged_either() {
     assert_eq!(scene.main(), before);
 }
 
+// [I15] [row 13]
 #[tokio::test]
 async fn a_merge_whose_answer_was_cut_off_is_not_made_again() {
     let (scene, sha) = opened("one").await;
@@ -106,6 +110,7 @@ async fn failed_checks_are_named() {
     assert_eq!(merging, Ok(MergeOutcome::Refused { message: "checks failed: test".to_owned() }));
 }
 
+// [F5]
 #[tokio::test]
 async fn running_checks_are_waited_for_and_named() {
     let (scene, sha) = opened("one").await;
@@ -121,6 +126,7 @@ async fn running_checks_are_waited_for_and_named() {
     assert_eq!(scene.github.pulls()[0].auto_merge, None);
 }
 
+// [I15]
 #[tokio::test]
 async fn a_merge_that_is_left_to_the_forge_is_of_the_recorded_commit() {
     let (scene, sha) = opened("one").await;

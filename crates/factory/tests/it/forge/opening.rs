@@ -15,6 +15,7 @@ fn first() -> PullRequest {
     PullRequest { number: 1, url: "https://github.example/acme/notes/pull/1".to_owned() }
 }
 
+// [F5] [row 13]
 #[tokio::test]
 async fn a_pull_request_is_opened_once_however_often_it_is_asked_for() {
     let scene = Scene::new().await;
@@ -29,6 +30,7 @@ async fn a_pull_request_is_opened_once_however_often_it_is_asked_for() {
     assert_eq!((pulls[0].title.as_str(), pulls[0].base.as_str()), ("Write it down", "main"));
 }
 
+// [F5]
 #[tokio::test]
 async fn one_that_was_made_although_the_line_was_cut_is_found_and_not_made_again() {
     let scene = Scene::new().await;
@@ -41,6 +43,7 @@ async fn one_that_was_made_although_the_line_was_cut_is_found_and_not_made_again
     assert_eq!(scene.github.heard(&Method::POST, "/pulls").len(), 1);
 }
 
+// [row 13]
 #[tokio::test]
 async fn one_that_another_factory_opened_meanwhile_is_taken_over() {
     let scene = Scene::new().await;
@@ -85,6 +88,7 @@ async fn a_server_that_stays_in_trouble_is_left_alone_after_a_few_tries() {
     assert_eq!((error, scene.github.count()), (expected, 4));
 }
 
+// [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn a_token_that_is_refused_is_never_shown_even_if_the_forge_repeats_it() {
     let scene = Scene::new().await;
@@ -174,6 +178,7 @@ async fn what_people_write_around_our_text_stays() {
     assert_eq!(scene.github.pulls()[0].body, expected);
 }
 
+// [F5]
 #[tokio::test]
 async fn a_job_has_one_comment_which_is_edited_whatever_happens_to_the_line() {
     let scene = Scene::new().await;

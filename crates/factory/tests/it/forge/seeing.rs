@@ -24,6 +24,7 @@ fn remark(id: &str, kind: ReviewCommentKind, from: &str, place: Option<&str>, te
     }
 }
 
+// [B5]
 #[tokio::test]
 async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
     let (scene, sha) = opened().await;
@@ -47,6 +48,7 @@ async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
     assert_eq!(late, seen(vec![remark("check:101", ReviewCommentKind::Check, "test", None, text)]));
 }
 
+// [attack: SSRF]
 #[tokio::test]
 async fn a_check_that_says_nothing_itself_is_quoted_from_its_log_and_no_token_is_shown_where_that_is_kept() {
     let (scene, sha) = opened().await;
@@ -67,6 +69,7 @@ async fn a_check_that_says_nothing_itself_is_quoted_from_its_log_and_no_token_is
     assert!(!followed.headers.contains_key("authorization"), "{followed:?}");
 }
 
+// [B5] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_ask_for_something() {
     let (scene, _) = opened().await;
@@ -90,6 +93,7 @@ async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_as
     assert_eq!(seen.comments[1].place.as_deref(), Some("done.md:1"));
 }
 
+// [F5] [B5]
 #[tokio::test]
 async fn every_comment_is_heard_and_of_too_many_the_newest() {
     let (scene, _) = opened().await;
@@ -110,6 +114,7 @@ async fn every_comment_is_heard_and_of_too_many_the_newest() {
     assert_eq!(heard(&too_many), (200, "comment 50".to_owned(), "comment 249".to_owned()));
 }
 
+// [B5]
 #[tokio::test]
 async fn of_a_conversation_without_end_the_beginning_and_the_end_are_read() {
     let (scene, _) = opened().await;
@@ -124,6 +129,7 @@ async fn of_a_conversation_without_end_the_beginning_and_the_end_are_read() {
     assert_eq!(scene.github.heard(&Method::GET, "/issues/1/comments").len(), 20);
 }
 
+// [F5] [B5]
 #[tokio::test]
 async fn a_check_on_a_later_page_counts_too() {
     let (scene, sha) = opened().await;
@@ -139,6 +145,7 @@ async fn a_check_on_a_later_page_counts_too() {
     assert_eq!(seen.comments.iter().map(|remark| remark.from.as_str()).collect::<Vec<_>>(), ["fails"]);
 }
 
+// [attack: SSRF]
 #[tokio::test]
 async fn a_log_that_is_kept_at_an_address_inside_is_not_fetched() {
     let (scene, sha) = opened().await;
@@ -165,6 +172,7 @@ async fn a_log_that_is_kept_at_an_address_inside_is_not_fetched() {
     assert!(called.is_err(), "somebody called: {called:?}");
 }
 
+// [B5]
 #[tokio::test]
 async fn a_look_at_what_has_not_changed_costs_nothing() {
     let (scene, sha) = opened().await;

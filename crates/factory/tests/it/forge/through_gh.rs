@@ -37,6 +37,7 @@ fn config(gh: GhConfig) -> ForgeConfig {
     }
 }
 
+// [F5]
 #[tokio::test]
 async fn a_pull_request_is_opened_spoken_on_looked_at_and_merged_through_gh() {
     let scene = Scene::new().await;

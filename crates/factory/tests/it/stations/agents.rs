@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, WorkerSettings};
 use protocol::Progress;
+use testkit::requirement::Requirement;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
@@ -58,6 +59,7 @@ pub(super) fn stream(name: &str) -> String {
     format!("cat '{}'", golden::file(&format!("claude/{name}.jsonl")).display())
 }
 
+// [B1]
 #[tokio::test]
 async fn a_used_up_window_gives_the_job_back_and_counts_no_attempt() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -78,6 +80,7 @@ async fn a_used_up_window_gives_the_job_back_and_counts_no_attempt() {
     assert!(view.checkpoint.is_some(), "what was done is kept");
 }
 
+// [J9]
 #[tokio::test]
 async fn people_see_what_the_agent_is_doing_and_read_its_work_instead_of_json() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -117,6 +120,7 @@ async fn what_people_see_of_an_agent_at_work_holds_no_secret() {
     assert_eq!(progress.files, ["ghp_[secret]"]);
 }
 
+// [F2]
 #[tokio::test]
 async fn of_a_plain_command_people_see_the_last_line_and_the_files_and_no_secret() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -142,7 +146,7 @@ async fn of_a_plain_command_people_see_the_last_line_and_the_files_and_no_secret
 async fn a_file_that_was_only_given_to_the_account_of_a_command_is_not_shown_as_changed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     if let Err(error) = Account::named("nobody") {
-        eprintln!("SKIPPED: a command under another account is not tested here: {error}");
+        Requirement::Root.skip(error);
         return;
     }
     fs::set_permissions(forge.path(""), fs::Permissions::from_mode(0o755)).unwrap();
@@ -167,6 +171,7 @@ const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's
     echo \"$prompt\" | grep -E '^(Please|You worked|An earlier run)' >> history.txt\n\
     echo \"{\\\"type\\\":\\\"system\\\",\\\"subtype\\\":\\\"init\\\",\\\"session_id\\\":\\\"$id\\\"}\"";
 
+// [F4]
 #[tokio::test]
 async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on_another() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -204,6 +209,7 @@ async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on
     assert_eq!(history.lines().collect::<Vec<_>>(), expected);
 }
 
+// [F4]
 #[tokio::test]
 async fn a_conversation_goes_on_with_the_engine_that_began_it_where_the_job_names_none() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -271,6 +277,7 @@ async fn a_prompt_lists_commands_without_their_secrets() {
     assert!(prompt.contains("  ```sh\n  test -n ghp_[secret]\n  ```\n"), "{prompt}");
 }
 
+// [T2] [B8]
 #[tokio::test]
 async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -291,7 +298,7 @@ async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
 async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     if let Err(error) = Account::named("nobody") {
-        eprintln!("SKIPPED: an engine under another account is not tested here: {error}");
+        Requirement::Root.skip(error);
         return;
     }
     fs::set_permissions(forge.path(""), fs::Permissions::from_mode(0o755)).unwrap();

@@ -53,6 +53,7 @@ async fn ship(fleet: &Fleet, job: JobId) {
     fleet.until_stage(job, StageName::Shipped).await;
 }
 
+// [F7]
 #[tokio::test]
 async fn what_a_shipped_job_left_goes_and_what_others_need_stays() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -102,6 +103,7 @@ async fn a_completed_run_that_was_superseded_is_kept_for_that_reason() {
     assert!(why.ends_with("its run completed, and its job shipped the commit of another run"), "{report:#?}");
 }
 
+// [I11]
 #[tokio::test]
 async fn a_shipped_job_whose_commit_is_not_in_the_base_branch_keeps_its_refs() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -121,6 +123,7 @@ async fn a_shipped_job_whose_commit_is_not_in_the_base_branch_keeps_its_refs() {
     assert_eq!((our_refs(&forge), report.removed), (before, vec![]));
 }
 
+// [I11] [F7]
 #[tokio::test]
 async fn a_squashed_merge_counts_and_a_branch_that_shows_more_stays() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -147,6 +150,7 @@ async fn a_squashed_merge_counts_and_a_branch_that_shows_more_stays() {
     assert_eq!((forge.shows(&run_ref(job, epoch)), forge.shows(&pr_branch(job))), (None, Some(more)));
 }
 
+// [I11] [F7]
 #[tokio::test]
 async fn refs_of_a_failed_job_stay_for_the_retention_and_a_running_worktree_always() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -177,6 +181,7 @@ async fn refs_of_a_failed_job_stay_for_the_retention_and_a_running_worktree_alwa
     drop(plant);
 }
 
+// [I11]
 #[tokio::test]
 async fn a_job_that_woke_up_between_the_proof_and_the_deletion_keeps_everything() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -198,6 +203,7 @@ async fn a_job_that_woke_up_between_the_proof_and_the_deletion_keeps_everything(
     assert_eq!(told(&report, GcKind::Ref).1.into_values().collect::<Vec<_>>(), ["its job is queued"]);
 }
 
+// [I11] [row 13]
 #[tokio::test]
 async fn a_ref_whose_job_woke_up_during_the_deletion_is_put_back() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -232,6 +238,7 @@ async fn a_ref_whose_job_woke_up_during_the_deletion_is_put_back() {
     assert_eq!(why, ["its job changed meanwhile: it was put back"]);
 }
 
+// [I11]
 #[tokio::test]
 async fn a_branch_that_moved_between_the_proof_and_the_deletion_stays() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -255,6 +262,7 @@ async fn a_branch_that_moved_between_the_proof_and_the_deletion_stays() {
     assert_eq!(told(&report, GcKind::Ref).0.len(), 1, "its neighbour goes all the same");
 }
 
+// [I11] [F7]
 #[tokio::test]
 async fn a_base_branch_that_was_moved_back_between_the_proof_and_the_deletion_costs_nothing() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -277,6 +285,7 @@ async fn a_base_branch_that_was_moved_back_between_the_proof_and_the_deletion_co
     assert_eq!(why, ["its job shipped, but the commit is not in its base branch".to_owned()].into());
 }
 
+// [F7]
 #[tokio::test]
 async fn a_branch_with_a_name_of_its_own_goes_by_the_same_proof_and_one_that_shows_more_stays() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -301,6 +310,7 @@ async fn a_branch_with_a_name_of_its_own_goes_by_the_same_proof_and_one_that_sho
     assert_eq!(forge.shows("refs/heads/agents/notes-by-hand"), Some(tip), "that is somebody else's");
 }
 
+// [I11] [F7]
 #[tokio::test]
 async fn work_that_was_rebased_in_part_stays_and_goes_once_all_of_it_is_there() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -327,6 +337,7 @@ async fn work_that_was_rebased_in_part_stays_and_goes_once_all_of_it_is_there() 
     assert_eq!(our_refs(&forge), Vec::<String>::new(), "{whole:#?}");
 }
 
+// [F6]
 #[tokio::test]
 async fn a_quarantined_run_stays_for_the_retention_and_its_work_is_saved_before_it_goes() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -357,6 +368,7 @@ async fn a_quarantined_run_stays_for_the_retention_and_its_work_is_saved_before_
     assert!(old.freed_bytes > 0, "{old:#?}");
 }
 
+// [F7] [attack: hostile repository]
 #[tokio::test]
 async fn cleaning_up_after_an_agent_that_planted_traps_sets_none_of_them_off() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -389,6 +401,7 @@ async fn cleaning_up_after_an_agent_that_planted_traps_sets_none_of_them_off() {
     no_canary(&forge.path(""));
 }
 
+// [I11]
 #[tokio::test]
 async fn nothing_goes_while_the_coordinator_cannot_be_asked_or_does_not_know_the_job() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -449,6 +462,7 @@ async fn idle_mirrors_and_caches_of_unconfigured_repositories_go() {
     assert!(state.join("runs/torn.json.unfinished").exists(), "it may still be being written");
 }
 
+// [F7]
 #[tokio::test]
 async fn a_station_cleans_up_by_itself_on_schedule() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -467,6 +481,7 @@ async fn a_station_cleans_up_by_itself_on_schedule() {
     eventually("a clean remote", || our_refs(&forge).is_empty()).await;
 }
 
+// [B10]
 #[tokio::test]
 async fn a_station_whose_disk_is_too_full_cleans_up_first_and_takes_nothing_new() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -498,6 +513,7 @@ fn kept_secret(forge: &Forge) -> (std::path::PathBuf, String) {
     (secret.join(".git/objects"), git(&secret, &["rev-parse", "HEAD^{tree}"]))
 }
 
+// [I11] [T8] [F7] [attack: hostile repository]
 #[tokio::test]
 async fn a_clean_up_reads_what_an_agent_left_from_inside_of_the_enclosure_too() {
     if !can_be_confined() {

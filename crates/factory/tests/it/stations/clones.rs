@@ -30,6 +30,7 @@ fn at(mut settings: WorkerSettings, url: &Path) -> WorkerSettings {
     settings
 }
 
+// [F3]
 #[tokio::test]
 async fn clones_on_two_machines_share_checkpoints_and_ship_to_their_origin() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -59,6 +60,7 @@ async fn clones_on_two_machines_share_checkpoints_and_ship_to_their_origin() {
     assert_eq!(git(&clones[0], &["for-each-ref", "refs/heads/aq"]), "");
 }
 
+// [F3]
 #[tokio::test]
 async fn saved_work_waits_for_the_repository_that_it_was_saved_in() {
     let (forge, other, fleet) = (Forge::new(), Forge::new(), Fleet::start(LONG).await);
@@ -95,6 +97,7 @@ async fn saved_work_waits_for_the_repository_that_it_was_saved_in() {
     assert_eq!(forge.file_at(&forge.shows(&pr_branch(job)).unwrap(), "whole.md").as_deref(), Some("half\n"));
 }
 
+// [F3]
 #[tokio::test]
 async fn a_branch_that_is_checked_out_is_left_to_its_operator() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clock::SystemEntropy;
 use factory::{ForgeConfig, RepoConfig, Repository, SandboxMode, SandboxSummary, Worker, WorkerError, WorkerSettings};
+use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -19,7 +20,7 @@ pub(super) fn can_be_confined() -> bool {
     match SandboxMode::Required.in_force() {
         SandboxSummary::Kernel(_) => true,
         SandboxSummary::None(why) => {
-            eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+            Requirement::Landlock.skip(why);
             false
         }
     }
@@ -136,6 +137,7 @@ async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
     plant.stop().await;
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_agent_of_the_same_account_reads_and_changes_nothing_of_the_factorys_own() {
     if can_be_confined() {
@@ -143,6 +145,7 @@ async fn an_agent_of_the_same_account_reads_and_changes_nothing_of_the_factorys_
     }
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_agent_below_a_guard_reads_and_changes_nothing_of_the_factorys_own_either() {
     if can_be_confined() {
@@ -150,6 +153,7 @@ async fn an_agent_below_a_guard_reads_and_changes_nothing_of_the_factorys_own_ei
     }
 }
 
+// [T8] [attack: hostile repository]
 #[tokio::test]
 async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
     if !can_be_confined() {
@@ -183,6 +187,7 @@ async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
     assert_eq!(forge.file_at(&tree.parse().unwrap(), "secret.txt"), None);
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn a_factory_that_must_confine_its_agents_does_not_share_an_ssh_agent_with_them() {
     // From this ABI on the kernel blocks its socket.

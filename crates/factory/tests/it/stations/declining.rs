@@ -9,6 +9,7 @@ use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
 use crate::stage::Forge;
 
+// [row 33]
 #[tokio::test(flavor = "multi_thread")]
 async fn offers_are_declined_until_run_records_can_be_written() {
     let (fleet, forge) = (Fleet::start(LONG).await, Forge::new());

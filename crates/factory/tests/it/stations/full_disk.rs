@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use protocol::AlertCode;
+use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -27,7 +28,7 @@ impl SmallDisk {
         if mounted.is_ok_and(|mounted| mounted.status.success()) {
             return Some(Self(place));
         }
-        eprintln!("SKIPPED: this user cannot mount a tmpfs, so that a full state disk is not tested");
+        Requirement::Root.skip("this account cannot mount a tmpfs");
         None
     }
 
@@ -54,6 +55,7 @@ impl Drop for SmallDisk {
     }
 }
 
+// [B10] [row 33]
 #[tokio::test]
 async fn a_full_state_disk_is_reported_and_recovers() {
     let Some(disk) = SmallDisk::mount() else { return };

@@ -11,6 +11,7 @@ use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
 use crate::stage::{Forge, eventually, finish, guarded, myself_as, roomy, shell};
+use testkit::requirement::Requirement;
 use tokio_util::sync::CancellationToken;
 
 /// An account that exists on every machine and is unused.
@@ -26,7 +27,7 @@ fn stranger() -> Option<Account> {
     match Account::named(STRANGER) {
         Ok(account) => Some(account),
         Err(error) => {
-            eprintln!("SKIPPED: running programs under another account is not tested here: {error}");
+            Requirement::Root.skip(error);
             None
         }
     }
@@ -93,6 +94,7 @@ async fn the_factorys_secrets_are_scrubbed_from_engine_output() {
     assert_eq!(run.evidence[0].output, "[secret]\n");
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn what_one_run_leaves_in_its_home_is_not_there_for_the_next() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -114,6 +116,7 @@ async fn what_one_run_leaves_in_its_home_is_not_there_for_the_next() {
     assert_eq!((left("homes"), left("worktrees")), (0, 0));
 }
 
+// [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn a_setup_that_prints_a_secret_fails_without_telling_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -133,6 +136,7 @@ async fn a_setup_that_prints_a_secret_fails_without_telling_it() {
     );
 }
 
+// [T8] [row 14]
 #[tokio::test]
 async fn a_guarded_program_runs_under_the_other_account_and_ends_with_its_guard() {
     let Some(account) = stranger() else { return };
@@ -148,6 +152,7 @@ async fn a_guarded_program_runs_under_the_other_account_and_ends_with_its_guard(
     drop(forge);
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_engine_under_another_account_does_its_work_and_finds_no_secret() {
     if stranger().is_none() {
@@ -177,6 +182,7 @@ async fn an_engine_under_another_account_does_its_work_and_finds_no_secret() {
     assert_eq!(fs::metadata(state.join("factory.token")).unwrap().mode() & 0o777, 0o600);
 }
 
+// [T8]
 #[tokio::test]
 async fn work_under_another_account_is_saved_and_taken_up_on_another_host() {
     if stranger().is_none() {
@@ -207,6 +213,7 @@ async fn work_under_another_account_is_saved_and_taken_up_on_another_host() {
     assert_eq!(forge.file_at(&sha, "shadow").as_deref(), Some("/etc/shadow"), "a link is a link, not what it leads to");
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn a_file_that_only_the_factory_can_read_is_not_taken_for_the_agents_work() {
     let Some(account) = stranger() else { return };

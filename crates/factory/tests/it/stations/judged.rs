@@ -57,6 +57,7 @@ fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> WorkerSettings {
     settings
 }
 
+// [F2] [B9]
 #[tokio::test]
 async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_at_once() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -83,6 +84,7 @@ async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_a
     assert_eq!((fleet.job(job).await.runs, fleet.job(other).await.runs), (2, 1), "nobody tried the bad login again");
 }
 
+// [F2]
 #[tokio::test]
 async fn an_outage_counts_no_attempt_and_another_factory_takes_the_job() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -109,6 +111,7 @@ async fn an_outage_counts_no_attempt_and_another_factory_takes_the_job() {
     assert!(forge.file_at(&sha, "half.txt").is_some(), "the work before the outage was saved");
 }
 
+// [F2]
 #[tokio::test]
 async fn an_account_without_credit_is_suspended_until_its_login_changes() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -147,6 +150,7 @@ async fn a_missing_base_branch_fails_the_job_at_once() {
     assert!(message.contains("has no branch `release/9`: create it, or name another one by `base`"), "{message}");
 }
 
+// [F3]
 #[tokio::test]
 async fn commits_on_other_branches_are_kept_and_reported() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -178,6 +182,7 @@ async fn commits_on_other_branches_are_kept_and_reported() {
     );
 }
 
+// [F6]
 #[tokio::test]
 async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_engine_without_signing_it_out() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -230,6 +235,7 @@ async fn an_agent_that_breaks_its_home_fails_only_its_own_job() {
     assert_eq!(fleet.engine("spoilt").await.unwrap().problem, None);
 }
 
+// [B9]
 #[tokio::test]
 async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -247,6 +253,7 @@ async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
     until_signed_in(&fleet, "fresh", true).await;
 }
 
+// [F1] [B9]
 #[tokio::test]
 async fn a_sign_in_while_the_factory_waits_for_its_coordinator_is_not_missed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -263,6 +270,7 @@ async fn a_sign_in_while_the_factory_waits_for_its_coordinator_is_not_missed() {
     until_signed_in(&fleet, "early", true).await;
 }
 
+// [F2]
 #[tokio::test]
 async fn a_refused_tool_that_leaves_no_change_fails_the_job_at_once() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -278,6 +286,7 @@ async fn a_refused_tool_that_leaves_no_change_fails_the_job_at_once() {
     assert!(message.contains("the agent was not allowed to use"), "{message}");
 }
 
+// [F2]
 #[tokio::test]
 async fn a_change_after_a_refused_tool_is_done_and_the_refusal_is_evidence() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -293,6 +302,7 @@ async fn a_change_after_a_refused_tool_is_done_and_the_refusal_is_evidence() {
     assert!(refused.len() == 1 && refused[0].starts_with("Bash ("), "{refused:?}");
 }
 
+// [F2]
 #[tokio::test]
 async fn an_exit_code_that_is_not_listed_fails_the_job_at_once_and_a_listed_one_is_tried_again() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -334,6 +344,7 @@ async fn a_question_parks_the_job_until_it_is_answered() {
     assert!(forge.file_at(&sha, "half.txt").is_some(), "what was done before the question is kept");
 }
 
+// [J5] [F2] [B6]
 #[tokio::test]
 async fn a_question_in_a_file_parks_the_job_of_any_engine_whatever_it_ended_with_and_is_never_committed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -358,6 +369,7 @@ async fn a_question_in_a_file_parks_the_job_of_any_engine_whatever_it_ended_with
     assert_eq!(told, "");
 }
 
+// [J9] [F2]
 #[tokio::test]
 async fn an_engine_that_says_more_than_its_log_takes_is_judged_by_its_end() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -377,6 +389,7 @@ async fn an_engine_that_says_more_than_its_log_takes_is_judged_by_its_end() {
     assert_eq!(log.lines().last(), Some("[the rest is not shown: the limit `factory.limits.output` is reached]"));
 }
 
+// [J6] [F6]
 #[tokio::test]
 async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next_process() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

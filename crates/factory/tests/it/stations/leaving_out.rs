@@ -33,6 +33,7 @@ async fn says(fleet: &Fleet, job: JobId, words: &str) -> bool {
     fleet.log(job).await.contains(words)
 }
 
+// [I11] [F7]
 #[tokio::test]
 async fn a_file_too_large_for_git_goes_to_a_person_at_once_and_outlives_every_clean_up() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -60,6 +61,7 @@ async fn a_file_too_large_for_git_goes_to_a_person_at_once_and_outlives_every_cl
     assert_eq!((whys(&report), worktree.exists()), (vec![], false));
 }
 
+// [I11] [F7]
 #[tokio::test]
 async fn a_repository_inside_of_completed_work_is_said_to_be_left_out_and_outlives_every_clean_up() {
     for (name, more) in [("apart", ""), ("linked", LINK)] {
@@ -83,6 +85,7 @@ async fn a_repository_inside_of_completed_work_is_said_to_be_left_out_and_outliv
     }
 }
 
+// [I11]
 #[tokio::test]
 async fn work_in_nothing_but_a_repository_of_its_own_goes_to_a_person_at_once() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -113,6 +116,7 @@ async fn work_that_may_change_nothing_is_done_though_it_looked_into_another_repo
     assert!(plant.quarantined().await.worktree.unwrap().join("web/page.html").exists());
 }
 
+// [F6]
 #[tokio::test]
 async fn a_killed_station_that_comes_back_keeps_what_cannot_be_saved() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

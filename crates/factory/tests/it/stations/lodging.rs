@@ -43,6 +43,7 @@ fn files_below(folder: &Path) -> Vec<String> {
     String::from_utf8(listed.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settings() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -80,6 +81,7 @@ async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settin
     assert_eq!(fs::read_to_string(operators.join("settings.json")).unwrap(), settings);
 }
 
+// [T8]
 #[tokio::test]
 async fn a_link_in_a_login_folder_that_agents_can_write_to_is_not_followed_though_a_variable_names_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -103,6 +105,7 @@ async fn a_link_in_a_login_folder_that_agents_can_write_to_is_not_followed_thoug
     assert_eq!(forge.file_at(&sha, "found.txt").as_deref(), Some(".credentials.json\n"));
 }
 
+// [T8]
 #[tokio::test]
 async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_the_next_clean_up() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -152,6 +155,7 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
     }
 }
 
+// [T8]
 #[tokio::test]
 async fn a_program_that_does_not_start_leaves_no_login_behind() {
     let forge = Forge::new();

@@ -50,6 +50,7 @@ fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     settings
 }
 
+// [J6] [F6] [B8]
 #[tokio::test]
 async fn what_codex_had_written_down_when_its_factory_was_killed_is_charged_and_the_job_goes_on() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -78,6 +79,7 @@ async fn what_codex_had_written_down_when_its_factory_was_killed_is_charged_and_
     assert_eq!(fleet.job(job).await.spent.runs_without_cost, 0);
 }
 
+// [T2] [B8]
 #[tokio::test]
 async fn a_job_with_a_budget_goes_on_after_an_interruption_of_unknown_cost_and_says_so() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -105,6 +107,7 @@ async fn a_job_with_a_budget_goes_on_after_an_interruption_of_unknown_cost_and_s
     assert!(log.lines().any(|line| line == said), "{log}");
 }
 
+// [B8]
 #[tokio::test]
 async fn a_usage_limit_on_an_engine_of_unknown_cost_is_waited_out_and_the_job_goes_on() {
     let forge = Forge::new();

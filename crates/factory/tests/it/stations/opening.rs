@@ -66,6 +66,7 @@ async fn written(name: &str, open: impl FnOnce(&mut WorkerSettings, &Path)) -> S
 /// All toolchains and nothing that must not change.
 const TOOLCHAINS: &str = "go/pkg/mod/x\n.rustup/toolchains/x\n.local/lib/x\n.local/share/pnpm/x\n";
 
+// [T8]
 #[tokio::test]
 async fn toolchains_in_a_home_that_is_opened_for_writing_can_be_written_to_and_programs_on_the_path_cannot() {
     if can_be_confined() {
@@ -88,6 +89,7 @@ async fn toolchains_in_an_engines_own_home_can_be_written_to_and_programs_on_the
     }
 }
 
+// [T8]
 #[tokio::test]
 async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
     if !can_be_confined() {
@@ -135,6 +137,7 @@ async fn seen(own: WorkerSettings, forge: &Forge, fleet: &Fleet, line: &Line) ->
     forge.file_at(&sha, "seen.txt")
 }
 
+// [T8]
 #[tokio::test]
 async fn a_link_that_an_agent_left_in_its_home_hides_nothing_from_the_others() {
     if !can_be_confined() {
@@ -186,6 +189,7 @@ async fn a_link_in_an_engines_home_does_not_open_the_factorys_state() {
     assert_eq!(seen(own, &forge, &fleet, &line).await.as_deref(), Some("to be read"));
 }
 
+// [T8]
 #[tokio::test]
 async fn a_link_that_an_agent_left_in_the_place_of_a_home_opens_nothing() {
     if !can_be_confined() {
@@ -215,6 +219,7 @@ async fn a_link_that_an_agent_left_in_the_place_of_a_home_opens_nothing() {
     }
 }
 
+// [F3]
 #[tokio::test]
 async fn a_setup_command_that_may_not_write_somewhere_fails_with_the_setting_to_change() {
     if !can_be_confined() {

@@ -40,6 +40,7 @@ impl HttpTransport for Late {
     }
 }
 
+// [F6]
 #[tokio::test]
 async fn what_is_granted_in_the_instant_of_a_farewell_is_given_back_before_the_end() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

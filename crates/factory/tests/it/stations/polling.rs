@@ -39,16 +39,19 @@ async fn works_after_a_switch_to(mode: Mode) {
     plant.stop().await;
 }
 
+// [D1]
 #[tokio::test]
 async fn a_station_that_is_told_to_poll_claims_its_work() {
     works_after_a_switch_to(Mode::Poll).await;
 }
 
+// [D1]
 #[tokio::test]
 async fn a_station_that_is_told_to_gate_claims_its_work_when_there_is_some() {
     works_after_a_switch_to(Mode::Gate).await;
 }
 
+// [D1] [§12]
 #[tokio::test]
 async fn a_station_with_the_fallback_asks_whatever_the_mode_is() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -64,6 +67,7 @@ async fn a_station_with_the_fallback_asks_whatever_the_mode_is() {
     plant.stop().await;
 }
 
+// [F6]
 #[tokio::test]
 async fn a_claimed_run_is_given_back_by_the_next_process_of_a_station_that_was_killed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

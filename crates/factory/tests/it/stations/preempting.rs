@@ -42,6 +42,7 @@ impl HttpTransport for Adding {
     }
 }
 
+// [F4]
 #[tokio::test]
 async fn a_preempted_run_saves_its_work_and_another_host_goes_on_with_it() {
     let (forge, fleet, network) = (Forge::new(), Fleet::start(LONG).await, Adding::new());

@@ -34,6 +34,7 @@ async fn send_round_again(fleet: &Fleet, job: JobId) {
     fleet.until(job, "a new beginning", |view| !view.stage.is_terminal()).await;
 }
 
+// [I15] [F3] [F5] [row 13]
 #[tokio::test]
 async fn a_branch_that_is_made_after_its_job_was_sent_round_again_goes_again() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -61,6 +62,7 @@ async fn a_branch_that_is_made_after_its_job_was_sent_round_again_goes_again() {
     assert_eq!(forge.shows(&pr_branch(job)), None);
 }
 
+// [F3] [F6] [row 13]
 #[tokio::test]
 async fn a_branch_that_was_made_by_a_process_that_died_over_it_goes_when_the_next_one_comes() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -85,6 +87,7 @@ async fn a_branch_that_was_made_by_a_process_that_died_over_it_goes_when_the_nex
     fleet.until_stage(job, StageName::Building).await;
 }
 
+// [I11] [F3] [row 13]
 #[tokio::test]
 async fn a_branch_that_is_wanted_outlives_the_process_that_died_over_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

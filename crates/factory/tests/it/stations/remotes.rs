@@ -31,6 +31,7 @@ fn waiting_engine(forge: &Forge) -> (String, PathBuf, PathBuf) {
     (format!("echo dear > dear.md; touch '{}'; {}", begun.display(), wait_for(&gate)), begun, gate)
 }
 
+// [F5]
 #[tokio::test]
 async fn a_remote_that_is_away_when_the_work_is_done_has_it_once_it_is_back() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -60,6 +61,7 @@ async fn a_remote_that_is_away_when_the_work_is_done_has_it_once_it_is_back() {
     eventually("the clean-up", || plant.records().is_empty()).await;
 }
 
+// [F3]
 #[tokio::test]
 async fn a_remote_that_is_away_when_a_run_begins_is_waited_for() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -78,6 +80,7 @@ async fn a_remote_that_is_away_when_a_run_begins_is_waited_for() {
     assert_eq!((done.attempts, fleet.runs(job).await.len()), (0, 1));
 }
 
+// [F3]
 #[tokio::test]
 async fn a_folder_that_never_was_a_repository_is_not_waited_for() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -125,6 +128,7 @@ async fn a_remote_that_is_renamed_away_counts_no_attempt() {
     fleet.until_alert(AlertCode::RemoteUnavailable, false).await;
 }
 
+// [I9]
 #[tokio::test]
 async fn a_factory_that_reaches_the_remote_takes_the_job_over() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -143,6 +147,7 @@ async fn a_factory_that_reaches_the_remote_takes_the_job_over() {
     assert_eq!((done.attempts, fleet.runs(job).await.len()), (0, 2));
 }
 
+// [I9]
 #[tokio::test]
 async fn a_merge_whose_remote_is_away_is_put_off() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -210,6 +215,7 @@ async fn a_merge_that_conflicts_with_a_shipped_job_names_that_job() {
     assert_eq!((failure.files, failure.given_up), (vec!["done.md".to_owned()], true));
 }
 
+// [F5]
 #[tokio::test]
 async fn a_push_that_is_refused_is_not_tried_again() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -227,6 +233,7 @@ async fn a_push_that_is_refused_is_not_tried_again() {
     assert!(run.message.as_deref().is_some_and(|message| message.contains("pre-receive hook declined")), "{run:?}");
 }
 
+// [F5]
 #[tokio::test]
 async fn a_farewell_does_not_wait_for_a_remote_that_is_away() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -251,6 +258,7 @@ async fn a_farewell_does_not_wait_for_a_remote_that_is_away() {
     assert_eq!(worktrees, [(LocalStage::Quarantined, true)], "its worktree is the only copy");
 }
 
+// [F5]
 #[tokio::test]
 async fn a_cancelled_run_does_not_wait_for_a_remote_that_is_away() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -269,6 +277,7 @@ async fn a_cancelled_run_does_not_wait_for_a_remote_that_is_away() {
     assert_eq!(fs::read_to_string(kept.worktree.unwrap().join("dear.md")).unwrap(), "dear\n");
 }
 
+// [B4]
 #[tokio::test]
 async fn what_backs_a_run_that_ends_during_an_outage_arrives_after_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -290,6 +299,7 @@ async fn what_backs_a_run_that_ends_during_an_outage_arrives_after_it() {
     assert_eq!(shown.commits.len(), 1);
 }
 
+// [B4]
 #[tokio::test]
 async fn a_change_that_is_too_large_to_be_read_is_shown_by_its_beginning() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

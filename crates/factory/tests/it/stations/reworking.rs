@@ -22,6 +22,7 @@ fn prompt(forge: &Forge, n: u32) -> String {
     fs::read_to_string(forge.path("prompts").join(format!("prompt-{n}"))).unwrap_or_default()
 }
 
+// [F2b]
 #[tokio::test]
 async fn a_retry_is_told_which_verify_command_failed_and_how() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -47,6 +48,7 @@ async fn a_retry_is_told_which_verify_command_failed_and_how() {
     );
 }
 
+// [J10] [F2b]
 #[tokio::test]
 async fn a_dead_lettered_job_passes_the_operators_message_on_with_the_failure() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -65,6 +67,7 @@ async fn a_dead_lettered_job_passes_the_operators_message_on_with_the_failure() 
     }
 }
 
+// [F5]
 #[tokio::test]
 async fn files_that_verify_writes_are_not_committed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -81,6 +84,7 @@ async fn files_that_verify_writes_are_not_committed() {
     assert_eq!(fleet.first_run(job).await.insights.files, Some(1));
 }
 
+// [F5]
 #[tokio::test]
 async fn an_idle_agent_has_no_changes_whatever_verify_writes() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -97,6 +101,7 @@ async fn an_idle_agent_has_no_changes_whatever_verify_writes() {
     assert!(prompt(&forge, 2).contains("no file differs from the base branch"), "{}", prompt(&forge, 2));
 }
 
+// [F5]
 #[tokio::test]
 async fn what_prepare_changes_is_part_of_the_work_and_verified() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -112,6 +117,7 @@ async fn what_prepare_changes_is_part_of_the_work_and_verified() {
     assert_eq!(steps, [(CommandStep::Prepare, Some(0)), (CommandStep::Verify, Some(0))]);
 }
 
+// [J1]
 #[tokio::test]
 async fn a_failed_prepare_command_fails_the_run_and_is_named() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -163,6 +169,7 @@ async fn work_saved_after_a_crash_during_verify_is_without_its_by_products() {
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
 }
 
+// [F2b]
 #[tokio::test]
 async fn a_resumed_run_merges_the_base_branch_as_it_is_now() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -197,6 +204,7 @@ async fn conflicting(forge: &Forge, fleet: &Fleet) -> domain::JobId {
     job
 }
 
+// [F5]
 #[tokio::test]
 async fn a_merge_conflict_starts_one_rework_round_and_then_escalates() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -220,6 +228,7 @@ async fn a_merge_conflict_starts_one_rework_round_and_then_escalates() {
     assert!(told.contains("contains the completed work of an earlier run"), "{told}");
 }
 
+// [F5]
 #[tokio::test]
 async fn a_rework_that_resolves_the_conflict_is_merged() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

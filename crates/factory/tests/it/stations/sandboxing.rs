@@ -32,6 +32,7 @@ fn playing_codex(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     WorkerSettings { engines, confine: SandboxMode::Required, ..settings(name, forge, "exit 1") }
 }
 
+// [T8]
 #[tokio::test]
 async fn codex_gives_up_its_own_sandbox_only_for_one_that_keeps_it_from_writing_elsewhere() {
     if !can_be_confined() {

@@ -28,6 +28,7 @@ async fn until_without_engine(fleet: &Fleet, factory: &str) {
     }
 }
 
+// [J5] [F6]
 #[tokio::test]
 async fn an_engine_that_is_uninstalled_before_it_starts_is_no_engine() {
     for is_noticed in [true, false] {
@@ -57,6 +58,7 @@ async fn an_engine_that_is_uninstalled_before_it_starts_is_no_engine() {
     }
 }
 
+// [F3] [F6]
 #[tokio::test]
 async fn a_repository_that_is_taken_away_before_the_work_begins_is_a_capability_that_is_missing() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -78,6 +80,7 @@ async fn a_repository_that_is_taken_away_before_the_work_begins_is_a_capability_
     assert_eq!(run.message.as_deref(), Some("this factory does not have repository `notes`"));
 }
 
+// [B4]
 #[tokio::test]
 async fn work_that_may_change_nothing_ships_without_a_branch_and_opens_what_waits_for_it() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -101,6 +104,7 @@ fn refs_of(forge: &Forge, job: JobId) -> String {
     git(&forge.remote(), &["for-each-ref", "--format=%(refname)", &pr_branch(job), &format!("refs/heads/aq/run/{job}")])
 }
 
+// [J5] [B4]
 #[tokio::test]
 async fn work_that_changed_nothing_is_tried_once_more_and_then_left_to_a_person() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -115,6 +119,7 @@ async fn work_that_changed_nothing_is_tried_once_more_and_then_left_to_a_person(
     assert!(message.contains("without changing any file") && message.contains("`allowEmpty: true`"), "{message}");
 }
 
+// [F2]
 #[tokio::test]
 async fn people_see_which_command_proves_the_work_and_what_it_prints_while_it_runs() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

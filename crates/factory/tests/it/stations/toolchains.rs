@@ -2,6 +2,7 @@
 
 use domain::StageName;
 use factory::SandboxMode;
+use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::confining::can_be_confined;
@@ -14,7 +15,7 @@ fn has_rustup() -> bool {
     let answer = std::process::Command::new("rustup").arg("--version").output();
     let is_there = answer.is_ok_and(|answer| answer.status.success());
     if !is_there {
-        eprintln!("SKIPPED: rustup is not installed here, so that it is not tested in the sandbox");
+        Requirement::Rustup.skip("rustup is not installed");
     }
     is_there
 }
@@ -30,6 +31,7 @@ const VERIFY: &str = r#"verify:
   - touch "$CARGO_HOME/used" && ! touch "$RUSTUP_HOME/planted"
 "#;
 
+// [F1]
 #[tokio::test]
 async fn the_operators_cargo_builds_in_the_sandbox() {
     if !can_be_confined() || !has_rustup() {

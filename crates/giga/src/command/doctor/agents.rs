@@ -79,6 +79,7 @@ mod tests {
         SandboxSummary::Kernel(SandboxBackend { name: "landlock, ABI 2".to_owned(), gap: gap.map(str::to_owned) })
     }
 
+    // [T8]
     #[test]
     fn root_without_another_account_is_pointed_out_and_most_of_all_where_nothing_confines_it() {
         let off = || SandboxSummary::None("`confine` is off".to_owned());

@@ -70,6 +70,7 @@ mod tests {
         GcItem { kind, name: name.to_owned(), bytes, why: why.to_owned() }
     }
 
+    // [F7]
     #[test]
     fn what_has_one_reason_is_said_once_with_its_first_names() {
         let mut items: Vec<GcItem> =

@@ -153,6 +153,7 @@ fn is_of(key: &str, base: &str) -> bool {
 mod tests {
     use super::*;
 
+    // [F8]
     #[test]
     fn a_key_belongs_to_the_name_that_it_was_made_of() {
         let base = |name: &str| keys(name).next().unwrap();

@@ -58,6 +58,7 @@ fn assert_resumed(fleet: &Fleet, Inheritance { job, saved, shipped }: &Inheritan
     assert!(is_resumed, "{runs} runs, saved {saved:?}, shipped {shipped:?}\n{}", fleet.logs());
 }
 
+// [I3] [F4]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn either_of_two_hosts_can_die_in_the_middle_of_a_run_and_the_other_resumes_from_the_checkpoint() {
     let mut fleet = Fleet::new(2);

@@ -1,4 +1,4 @@
-//! Two hundred deaths at random moments, from a printed seed.
+//! Deaths at random moments, from a printed seed: a hundred of them, two hundred with `GIGA_SOAK` (`make soak`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,18 +7,20 @@ use clock::SeededEntropy;
 use domain::Entropy;
 
 use super::fleet::Fleet;
+use super::repetitions;
 
-const JOBS: usize = 200;
-const KILLS: usize = 200;
 const FACTORIES: usize = 3;
 
 /// Fixed, so that a failure can be reproduced; `GIGA_CRASH_SEED` sets another.
 const SEED: u64 = 20_261;
 
+// [I3] [F4]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_jobs_survive_two_hundred_kills() {
+async fn jobs_survive_random_kills() {
     let seed = std::env::var("GIGA_CRASH_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED);
-    println!("seed {seed}");
+    // As many jobs as kills.
+    let kills = repetitions(200);
+    println!("seed {seed}, {kills} kills");
     let chance: Box<dyn Entropy> = Box::new(SeededEntropy::new(seed));
     let mut fleet = Fleet::new(FACTORIES);
     fleet.start_coordinator(None);
@@ -28,10 +30,8 @@ async fn two_hundred_jobs_survive_two_hundred_kills() {
     }
 
     let mut jobs = BTreeSet::new();
-    for round in 0..KILLS {
-        if round < JOBS {
-            jobs.insert(fleet.submit(round, "do some work").await);
-        }
+    for round in 0..kills {
+        jobs.insert(fleet.submit(round, "do some work").await);
         fleet.pause(Duration::from_millis(50 + (chance.fraction() * 350.0) as u64)).await;
         let roll = chance.fraction();
         let victim = (chance.fraction() * FACTORIES as f64) as usize;
@@ -53,9 +53,9 @@ async fn two_hundred_jobs_survive_two_hundred_kills() {
     }
     fleet.until_all_shipped(&jobs).await;
 
-    assert_eq!(jobs.len(), JOBS);
+    assert_eq!(jobs.len(), kills);
     fleet.assert_nothing_lost_or_doubled(&jobs);
     let resumed = fleet.resumed();
-    println!("{} runs of {JOBS} jobs, {resumed} resumed from a checkpoint", fleet.journal().len());
+    println!("{} runs of {kills} jobs, {resumed} resumed from a checkpoint", fleet.journal().len());
     assert!(resumed > 0, "no run was ever resumed from a checkpoint");
 }

@@ -60,6 +60,7 @@ async fn at_most_one_program_runs(what: Where) {
     fleet.end();
 }
 
+// [I7]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_35_a_stopped_factorys_engine_ends_with_its_lease() {
     at_most_one_program_runs(Where::Engine).await;

@@ -5,6 +5,7 @@ use domain::StageName;
 use super::fleet::{Fleet, KillAt};
 use crate::repository;
 
+// [I1]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_13_a_factory_that_wakes_after_its_job_was_granted_again_changes_nothing_that_counts() {
     let mut fleet = Fleet::new(2);
@@ -72,11 +73,13 @@ async fn wakes_after_the_merge_at(step: &'static str) {
     fleet.end();
 }
 
+// [I15]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_13_a_promotion_that_was_put_off_until_after_the_merge_is_not_made() {
     wakes_after_the_merge_at("~factory::before_promotion").await;
 }
 
+// [I15]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn row_13_a_promotion_that_slept_between_its_last_question_and_its_push_leaves_no_branch() {
     wakes_after_the_merge_at("~factory::promotion_confirmed").await;

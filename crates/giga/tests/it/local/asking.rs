@@ -30,6 +30,7 @@ fn with_agent(lines: &[&str], code: i32) -> Folder {
 
 const BEGINS: &str = r#"{"type":"system","subtype":"init","session_id":"s-1","model":"claude-opus-4-8"}"#;
 
+// [F8] [B6]
 #[test]
 fn a_job_that_asks_waits_in_the_inbox_and_once_says_what_it_wants_to_know() {
     let asks = r#"{"type":"assistant","message":{"id":"m","content":[{"type":"tool_use","name":"AskUserQuestion","input":{"question":"Which gate?"}}]}}"#;
@@ -47,6 +48,7 @@ fn a_job_that_asks_waits_in_the_inbox_and_once_says_what_it_wants_to_know() {
     assert!(again.code == Some(1) && again.stderr.contains("still waits: Which gate?"), "{}", again.stderr);
 }
 
+// [F8]
 #[test]
 fn once_makes_no_folder_of_a_name_that_is_not_there() {
     let machine = Machine::new();
@@ -57,6 +59,7 @@ fn once_makes_no_folder_of_a_name_that_is_not_there() {
     assert!(ran.stderr.contains("error: there is no folder quue\n"), "{}", ran.stderr);
 }
 
+// [F8] [B9]
 #[test]
 fn a_login_that_is_refused_leaves_the_job_in_the_inbox_and_once_says_why() {
     let ends = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"total_cost_usd":0,"result":"Invalid API key"}"#;

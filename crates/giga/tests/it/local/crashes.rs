@@ -14,6 +14,7 @@ const KILLS: usize = 20;
 /// Fixed, so that a failure can be reproduced; `GIGA_CRASH_SEED` sets another.
 const SEED: u64 = 8_117;
 
+// [I3] [F8]
 #[test]
 fn files_survive_kills_at_random_moments_and_each_is_one_job() {
     let seed = std::env::var("GIGA_CRASH_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(SEED);
@@ -55,6 +56,7 @@ fn dies_at(step: &str, prepare: impl FnOnce(&mut Folder)) -> Folder {
     folder
 }
 
+// [F8]
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_death_at_any_step_between_two_effects_leaves_each_file_one_job_in_one_folder() {
@@ -79,6 +81,7 @@ fn a_death_at_any_step_between_two_effects_leaves_each_file_one_job_in_one_folde
     }
 }
 
+// [F8]
 #[cfg(feature = "failpoints")]
 #[test]
 fn a_death_after_a_persons_wish_was_done_and_before_that_was_written_down_does_it_once() {

@@ -6,6 +6,7 @@ use super::folder::Folder;
 
 const SLOW: &str = "---\ntitle: Slow\nrepo: work\n---\nwait\n";
 
+// [F8]
 #[test]
 fn folders_that_cannot_be_read_are_an_error_and_never_everything_done() {
     let mut folder = Folder::new();
@@ -22,6 +23,7 @@ fn folders_that_cannot_be_read_are_an_error_and_never_everything_done() {
     assert!(log.contains("error: cannot read the folders") && !log.contains("got through"), "{log}");
 }
 
+// [F8]
 #[test]
 fn once_that_was_stopped_says_so_and_names_what_is_not_over() {
     let mut folder = Folder::new();
@@ -36,6 +38,7 @@ fn once_that_was_stopped_says_so_and_names_what_is_not_over() {
     assert_eq!(folder.places(), [("inbox", "a.md".to_owned())]);
 }
 
+// [F8]
 #[test]
 fn the_summary_names_each_file_that_failed_and_why() {
     let folder = Folder::new();
@@ -53,6 +56,7 @@ fn the_summary_names_each_file_that_failed_and_why() {
     assert!(!ran.stdout.contains("not a job: -"), "{}", ran.stdout);
 }
 
+// [F8]
 #[test]
 fn a_refused_file_that_cannot_be_moved_away_did_not_get_through_either() {
     let mut folder = Folder::new();
@@ -77,6 +81,7 @@ fn a_refused_file_that_cannot_be_moved_away_did_not_get_through_either() {
     assert_eq!(log.matches("lost.md is not a job, and cannot be moved").count(), 1, "{log}");
 }
 
+// [F8]
 #[test]
 fn once_gives_up_when_it_cannot_write_down_what_it_took() {
     let mut folder = Folder::new();

@@ -2,6 +2,8 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use testkit::requirement::Requirement;
+
 use super::folder::{Folder, JOB};
 use crate::repository;
 
@@ -20,6 +22,7 @@ const NAMES: [&str; 12] = [
     "a|b>c.md",
 ];
 
+// [attack: hostile names] [attack: terminal escapes]
 #[test]
 fn no_name_runs_anything_or_speaks_to_the_terminal_and_each_job_gets_through() {
     let folder = Folder::new();
@@ -43,6 +46,7 @@ fn no_name_runs_anything_or_speaks_to_the_terminal_and_each_job_gets_through() {
     }
 }
 
+// [F8]
 #[test]
 fn links_folders_pipes_scratch_files_and_unreadable_names_are_left_alone_and_named() {
     let folder = Folder::new();
@@ -84,10 +88,11 @@ fn a_file_that_is_no_text_or_too_long_is_refused_without_harm() {
     assert!(folder.read("failed/huge.error.md").contains("at most 1048576 are allowed"));
 }
 
+// [T8] [F8]
 #[test]
 fn an_agent_neither_approves_work_nor_orders_more_by_moving_files() {
     if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
-        eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
+        Requirement::Landlock.skip(why);
         return;
     }
     let folder = Folder::new();

@@ -16,6 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(900);
 
 const FAILS: &str = "---\ntitle: Doomed\nrepo: work\nretry: {max: 1}\n---\nfail\n";
 
+// [F8]
 #[test]
 fn a_file_moved_from_failed_to_inbox_is_tried_again_as_the_same_job() {
     let mut folder = Folder::new();
@@ -48,6 +49,7 @@ fn a_file_that_was_mended_before_it_was_moved_back_is_another_job() {
     folder.end(Signal::TERM);
 }
 
+// [F8]
 #[test]
 fn a_file_deleted_from_the_inbox_is_a_cancelled_job() {
     let mut folder = Folder::new();
@@ -81,6 +83,7 @@ fn a_file_deleted_while_nobody_looked_is_cancelled_before_anything_runs() {
     folder.end(Signal::TERM);
 }
 
+// [F8]
 #[test]
 fn a_file_changed_while_it_waits_is_submitted_anew_and_the_old_job_ends() {
     let mut folder = Folder::new();
@@ -99,6 +102,7 @@ fn a_file_changed_while_it_waits_is_submitted_anew_and_the_old_job_ends() {
     folder.end(Signal::TERM);
 }
 
+// [F8]
 #[test]
 fn a_file_moved_from_testing_to_shipped_is_merged_and_one_moved_to_failed_is_rejected() {
     let mut folder = Folder::new();
@@ -118,6 +122,7 @@ fn a_file_moved_from_testing_to_shipped_is_merged_and_one_moved_to_failed_is_rej
     folder.end(Signal::TERM);
 }
 
+// [F8]
 #[test]
 fn a_move_that_means_nothing_is_undone() {
     let mut folder = Folder::new();
@@ -164,6 +169,7 @@ fn write_in_pieces(folder: &Folder, place: &str, text: &str) -> bool {
     true
 }
 
+// [F8]
 #[test]
 fn a_file_written_in_pieces_is_taken_when_it_is_whole() {
     let mut folder = Folder::new();
@@ -180,6 +186,7 @@ fn a_file_written_in_pieces_is_taken_when_it_is_whole() {
     folder.end(Signal::TERM);
 }
 
+// [F8]
 #[test]
 fn a_keeper_that_is_stopped_puts_what_ran_back_into_the_inbox() {
     let mut folder = Folder::new();

@@ -32,6 +32,7 @@ fn lose(record: &std::path::Path) {
     std::fs::remove_file(record).unwrap();
 }
 
+// [F8]
 #[test]
 fn a_file_whose_record_is_torn_empty_or_lost_stays_the_one_job_that_it_was() {
     for treat in [tear, |record: &std::path::Path| std::fs::write(record, "").unwrap(), lose] {
@@ -48,6 +49,7 @@ fn a_file_whose_record_is_torn_empty_or_lost_stays_the_one_job_that_it_was() {
     }
 }
 
+// [F8]
 #[test]
 fn a_file_that_was_changed_while_its_record_was_torn_or_lost_is_another_job_and_the_old_one_ends() {
     for treat in [tear, lose] {
@@ -65,6 +67,7 @@ fn a_file_that_was_changed_while_its_record_was_torn_or_lost_is_another_job_and_
     }
 }
 
+// [F8]
 #[test]
 fn a_file_that_was_moved_while_its_record_was_torn_or_lost_still_moves_as_its_job_does() {
     for treat in [tear, lose] {
@@ -84,6 +87,7 @@ fn a_file_that_was_moved_while_its_record_was_torn_or_lost_still_moves_as_its_jo
     }
 }
 
+// [F8]
 #[test]
 fn a_second_job_of_a_name_whose_first_is_done_is_a_job_of_its_own_although_no_record_is_left() {
     let mut folder = Folder::new();
@@ -102,6 +106,7 @@ fn a_second_job_of_a_name_whose_first_is_done_is_a_job_of_its_own_although_no_re
     folder.end(Signal::TERM);
 }
 
+// [F8]
 #[test]
 fn a_new_file_is_not_taken_for_one_whose_job_is_done_and_whose_record_is_torn() {
     let mut folder = Folder::new();

@@ -69,6 +69,7 @@ fn sqlite(path: &Path) -> SqliteStore {
     SqliteStore::open(path, Options::default()).unwrap()
 }
 
+// [D3] [§12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_fleet_moves_from_sqlite_to_postgresql_and_back() {
     let Some(database) = Database::new() else { return };
@@ -148,6 +149,7 @@ async fn row_28_a_restore_raises_the_generation_and_keeps_the_old_data() {
     assert_eq!(lineage(&postgres).await.generation, again.generation);
 }
 
+// [§12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_backup_during_writes_is_one_snapshot() {
     const WRITERS: u32 = 4;
@@ -195,6 +197,7 @@ async fn a_backup_during_writes_is_one_snapshot() {
     }
 }
 
+// [§12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_failed_restore_changes_nothing_and_can_be_retried() {
     let Some(database) = Database::new() else { return };
@@ -218,6 +221,7 @@ async fn a_failed_restore_changes_nothing_and_can_be_retried() {
     assert!(postgres.restore(&copy, now).await.is_ok());
 }
 
+// [§12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn row_32_a_restore_whose_commit_response_is_lost_is_found() {
     let Some(database) = Database::new() else { return };
@@ -247,6 +251,7 @@ async fn row_32_a_restore_whose_commit_response_is_lost_is_found() {
     assert_eq!(everything(&again).await, before);
 }
 
+// [§12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn row_32_a_restore_disconnected_before_commit_is_rolled_back() {
     let Some(database) = Database::new() else { return };

@@ -86,6 +86,7 @@ async fn an_unreachable_server_is_unavailable() {
     assert!(postgres.commit(vec![create(job(2))]).await.remove(0).is_ok());
 }
 
+// [D3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn closed_connections_are_replaced() {
     let Some(database) = Database::new() else { return };

@@ -17,6 +17,7 @@ const KEEPERS: &str = "\
     SELECT pid FROM pg_locks JOIN pg_database d ON d.oid = database
     WHERE locktype = 'advisory' AND granted AND d.datname = current_database()";
 
+// [D3] [row 12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_second_coordinator_is_refused_and_told_the_holder() {
     let Some(database) = Database::new() else { return };
@@ -62,6 +63,7 @@ async fn a_lost_lock_is_taken_again_if_it_is_free() {
     assert!(postgres.commit(vec![create(job(2))]).await.remove(0).is_ok());
 }
 
+// [D3] [row 12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_deposed_leader_cannot_write_jobs() {
     let Some(database) = Database::new() else { return };
@@ -83,6 +85,7 @@ async fn a_deposed_leader_cannot_write_jobs() {
     assert!(second.commit(vec![create(job(2))]).await.remove(0).is_ok());
 }
 
+// [D3] [row 12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_deposed_leader_cannot_write_documents() {
     let Some(database) = Database::new() else { return };
@@ -110,6 +113,7 @@ async fn a_deposed_leader_cannot_write_documents() {
 }
 
 /// Two shared stores repeatedly have different cache entries for one job.
+// [§9]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn shared_stores_never_write_from_an_outdated_cache() {
     let Some(database) = Database::new() else { return };

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 
 use super::Database;
 
+// [D4]
 #[tokio::test]
 async fn each_operation_is_counted_by_its_kind() {
     let Some(database) = Database::new() else { return };
@@ -45,6 +46,7 @@ async fn each_operation_is_counted_by_its_kind() {
     assert_eq!(postgres.operations(), expected);
 }
 
+// [I14]
 #[tokio::test]
 async fn waiting_for_a_change_counts_no_operation() {
     let Some(database) = Database::new() else { return };

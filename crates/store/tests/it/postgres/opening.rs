@@ -17,6 +17,7 @@ async fn refusal(url: &str) -> String {
     refused.expect_err("it is refused").to_string()
 }
 
+// [D3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ten_coordinators_start_at_once_on_an_empty_database() {
     let Some(database) = Database::new() else { return };
@@ -37,6 +38,7 @@ async fn ten_coordinators_start_at_once_on_an_empty_database() {
     assert_eq!(versions.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
 }
 
+// [§9]
 #[tokio::test]
 async fn a_newer_schema_is_refused_and_not_changed() {
     let Some(database) = Database::new() else { return };
@@ -51,6 +53,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     assert_eq!(version.get::<_, i32>(0), 7);
 }
 
+// [D3]
 #[tokio::test]
 async fn fsync_off_is_refused_unless_accepted() {
     let Some(database) = Database::new() else { return };
@@ -61,6 +64,7 @@ async fn fsync_off_is_refused_unless_accepted() {
     database.postgres().await.close().await.unwrap();
 }
 
+// [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn an_unreachable_server_is_named_without_the_password() {
     let told = refusal("postgres://ada:s3cret@127.0.0.1:1/fleet").await;
@@ -69,6 +73,7 @@ async fn an_unreachable_server_is_named_without_the_password() {
     assert!(!told.contains("s3cret"), "{told}");
 }
 
+// [D3]
 #[tokio::test]
 async fn a_role_with_synchronous_commit_off_is_overridden() {
     let Some(database) = Database::new() else { return };
@@ -94,6 +99,7 @@ async fn a_role_with_synchronous_commit_off_is_overridden() {
     assert_eq!(seen.get::<_, String>(0), "on");
 }
 
+// [D3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_tls_connection_verifies_the_server() {
     let Some(mut database) = Database::new() else { return };
@@ -122,6 +128,7 @@ async fn a_tls_connection_verifies_the_server() {
     assert_eq!(psql(&database).await.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
 
+// [D3]
 #[tokio::test]
 async fn a_silent_server_times_out() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -134,6 +141,7 @@ async fn a_silent_server_times_out() {
     assert!(refused.is_err());
 }
 
+// [D3] [row 12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_schema_in_use_is_not_migrated() {
     let Some(database) = Database::new() else { return };
@@ -169,6 +177,7 @@ async fn a_guest_creates_and_migrates_nothing() {
     assert!(seen.is_some());
 }
 
+// [D3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_scratch_schema_is_isolated_and_stale_ones_are_removed() {
     let Some(database) = Database::new() else { return };

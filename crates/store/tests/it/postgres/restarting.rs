@@ -58,6 +58,7 @@ impl Promises {
     }
 }
 
+// [I3] [D3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_killed_server_keeps_acknowledged_writes_and_reconnects() {
     let Some(mut server) = for_test(Flushes::Real).unwrap() else { return };

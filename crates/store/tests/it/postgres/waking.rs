@@ -15,6 +15,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 /// Minimum interval between notifications.
 const TELL_EVERY: Duration = Duration::from_millis(20);
 
+// [D3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_commits_are_notified_in_few_messages() {
     const COMMITS: u32 = 300;
@@ -42,6 +43,7 @@ async fn many_commits_are_notified_in_few_messages() {
     assert_eq!(other.notifications(), 0);
 }
 
+// [D3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn events_during_a_disconnect_are_reported_on_reconnect() {
     let Some(database) = Database::new() else { return };
@@ -65,6 +67,7 @@ async fn events_during_a_disconnect_are_reported_on_reconnect() {
     assert_eq!(heard.unwrap(), Position(1));
 }
 
+// [row 25]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_change_without_a_notification_is_found_by_polling() {
     let Some(database) = Database::new() else { return };

@@ -30,6 +30,7 @@ async fn feed(cloud: &Cloud) -> Vec<(String, String)> {
     shown
 }
 
+// [§9]
 #[tokio::test]
 async fn a_batch_is_atomic() {
     let cloud = Cloud::new(Faults::default(), 0);
@@ -50,6 +51,7 @@ async fn a_batch_is_atomic() {
     assert_eq!(texts, [("e:1", "1"), ("job", "1")]);
 }
 
+// [row 26]
 #[tokio::test]
 async fn the_feed_returns_latest_versions_and_empty_pages() {
     let chaos = Faults { empty_pages: 0.7, ..Faults::default() };

@@ -86,6 +86,7 @@ async fn a_write_after_a_stale_read_conflicts() {
     assert_eq!(store.job(id(1)).await.unwrap().unwrap().value, offered.job);
 }
 
+// [§9] [row 26]
 #[tokio::test]
 async fn a_removed_document_keeps_its_revision_count() {
     let cloud = Cloud::new(Faults::default(), 11);

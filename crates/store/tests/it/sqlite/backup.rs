@@ -57,6 +57,7 @@ async fn assert_consistent(sqlite: &SqliteStore) -> u64 {
     events.len() as u64
 }
 
+// [§12]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backup_during_writes_is_consistent() {
     let database = Database::new();
@@ -92,6 +93,7 @@ async fn a_backup_during_writes_is_consistent() {
     }
 }
 
+// [§12] [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn a_backup_has_a_summary_and_is_private() {
     let database = Database::new();
@@ -144,6 +146,7 @@ async fn only_a_closed_database_can_be_backed_up_offline() {
     assert_eq!((summary.jobs, summary), (1, inspect_backup(&copy).unwrap()));
 }
 
+// [§12]
 #[tokio::test]
 async fn a_foreign_or_damaged_backup_is_detected() {
     let database = Database::new();

@@ -48,6 +48,7 @@ async fn live(sqlite: &SqliteStore, job: Job) {
     }
 }
 
+// [I3]
 #[tokio::test]
 async fn a_killed_process_keeps_acknowledged_writes() {
     let database = Database::new();

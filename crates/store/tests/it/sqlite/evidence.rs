@@ -28,6 +28,7 @@ async fn kept(logs: &DirectoryLogs, n: u32) -> Option<String> {
     found.map(|document| String::from_utf8_lossy(&document).into_owned())
 }
 
+// [§12] [B4]
 #[tokio::test]
 async fn torn_evidence_is_not_packed_and_is_replaced() {
     let database = Database::new();
@@ -48,6 +49,7 @@ async fn torn_evidence_is_not_packed_and_is_replaced() {
     assert_eq!(kept(&logs, 2).await.as_deref(), Some("{\"n\":3}"), "what is there stays");
 }
 
+// [§12]
 #[tokio::test]
 async fn take_back_removes_only_the_imported_evidence() {
     let database = Database::new();
@@ -66,6 +68,7 @@ async fn take_back_removes_only_the_imported_evidence() {
     assert_eq!((kept(&elsewhere, 1).await, kept(&elsewhere, 2).await.as_deref()), (None, Some("{\"n\":3}")));
 }
 
+// [§12]
 #[tokio::test]
 async fn a_damaged_document_fails_the_whole_import() {
     let database = Database::new();

@@ -6,6 +6,7 @@ use store::{Options, SqliteStore};
 
 use super::Database;
 
+// [row 37]
 #[tokio::test]
 async fn a_full_disk_rejects_the_write_and_loses_nothing() {
     let database = Database::new();
@@ -28,6 +29,7 @@ async fn a_full_disk_rejects_the_write_and_loses_nothing() {
     assert_eq!(roomy.commit(vec![big(2)]).await.remove(0).unwrap(), Revision(1));
 }
 
+// [row 9]
 #[tokio::test]
 async fn an_unreadable_row_fails_alone() {
     let database = Database::new();
@@ -62,6 +64,7 @@ async fn unreadable_jobs_are_skipped_among_open_jobs() {
     assert_eq!((ids(&first), ids(&second), ids(&end)), (vec![id(3)], vec![id(5)], vec![]));
 }
 
+// [row 37]
 #[tokio::test]
 async fn an_unreadable_job_is_skipped_in_lists_and_reported() {
     let database = Database::new();

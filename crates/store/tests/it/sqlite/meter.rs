@@ -9,6 +9,7 @@ use store::conformance::sample::{create, id, job};
 
 use super::Database;
 
+// [D4]
 #[tokio::test]
 async fn each_operation_is_counted_by_its_kind() {
     let database = Database::new();
@@ -44,6 +45,7 @@ async fn each_operation_is_counted_by_its_kind() {
     assert_eq!(expected.total(), 11);
 }
 
+// [I14]
 #[tokio::test]
 async fn waiting_for_a_change_counts_no_operation() {
     let database = Database::new();

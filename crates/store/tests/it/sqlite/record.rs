@@ -47,6 +47,7 @@ async fn fill(sqlite: &SqliteStore, jobs: std::ops::Range<u16>) {
     }
 }
 
+// [row 37]
 #[tokio::test]
 async fn every_acknowledged_commit_is_in_the_record() {
     let database = Database::new();
@@ -63,6 +64,7 @@ async fn every_acknowledged_commit_is_in_the_record() {
     assert_eq!(closed.clean.map(|stamp| stamp.len), Some(fs::metadata(database.path()).unwrap().len()));
 }
 
+// [row 37]
 #[tokio::test]
 async fn a_truncated_log_is_refused_until_it_is_accepted() {
     let database = Database::new();
@@ -89,6 +91,7 @@ async fn a_truncated_log_is_refused_until_it_is_accepted() {
     drop(once_more);
 }
 
+// [row 37]
 #[tokio::test]
 async fn a_missing_or_empty_database_is_refused() {
     for is_emptied in [false, true] {
@@ -113,6 +116,7 @@ async fn a_missing_or_empty_database_is_refused() {
     }
 }
 
+// [row 37]
 #[tokio::test]
 async fn another_stores_database_is_refused() {
     let (ours, theirs) = (Database::new(), Database::new());
@@ -130,6 +134,7 @@ async fn another_stores_database_is_refused() {
     assert!(generation > Generation(0));
 }
 
+// [row 37]
 #[tokio::test]
 async fn an_older_copy_is_refused_and_a_restored_one_is_not() {
     let database = Database::new();
@@ -158,6 +163,7 @@ async fn an_older_copy_is_refused_and_a_restored_one_is_not() {
     assert!(refused.what.contains("before the last restore"), "{refused}");
 }
 
+// [row 37]
 #[tokio::test]
 async fn a_store_without_a_record_gets_one() {
     let database = Database::new();
@@ -177,6 +183,7 @@ async fn a_store_without_a_record_gets_one() {
     assert_eq!((record.position, record.generation, record.store_id.len()), (Position(2), Generation(0), 32));
 }
 
+// [row 37]
 #[tokio::test]
 async fn a_zeroed_page_is_found_by_the_check() {
     const PAGE: usize = 4096;

@@ -61,6 +61,7 @@ fn another_programs_database_is_refused_unchanged() {
     }
 }
 
+// [§9]
 #[tokio::test]
 async fn a_newer_schema_is_refused_unchanged() {
     let database = Database::new();

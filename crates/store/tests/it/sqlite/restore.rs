@@ -32,6 +32,7 @@ async fn lineage(sqlite: &SqliteStore) -> StoreGeneration {
     serde_json::from_value(document.value).unwrap()
 }
 
+// [§12]
 #[tokio::test]
 async fn a_restore_returns_the_backup_and_keeps_the_old_database() {
     let database = Database::new();
@@ -106,6 +107,7 @@ async fn a_database_in_use_is_not_replaced() {
 }
 
 /// A crash after each step, simulated by its files; the store was killed too, so its log still exists.
+// [§12]
 #[tokio::test]
 async fn a_crash_at_any_step_leaves_the_old_store_or_the_new_one() {
     for steps_done in 0..5 {

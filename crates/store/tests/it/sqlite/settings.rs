@@ -8,6 +8,7 @@ use store::conformance::sample::{create, job};
 
 use super::Database;
 
+// [D3]
 #[test]
 fn every_connection_uses_wal_and_full_synchronous() {
     let database = Database::new();

@@ -106,6 +106,7 @@ impl Carried {
     }
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn a_job_finds_the_login_and_the_settings_and_nothing_else_of_the_operators() {
     let scene = Scene::new();
@@ -134,6 +135,7 @@ fn tokens_of_other_services_stay_with_the_operator() {
     assert_eq!(scene.outside(), with(NEW));
 }
 
+// [T8]
 #[test]
 fn a_refreshed_login_goes_back_and_the_agents_settings_do_not() {
     let scene = Scene::new();
@@ -151,6 +153,7 @@ fn a_refreshed_login_goes_back_and_the_agents_settings_do_not() {
     assert_eq!(scene.outside(), NEWER, "and the next one as well");
 }
 
+// [T8] [B9]
 #[test]
 fn a_login_that_somebody_else_refreshed_reaches_a_job_that_runs() {
     let scene = Scene::new();
@@ -190,6 +193,7 @@ fn an_agent_that_puts_an_old_login_back_harms_nobody() {
     assert_eq!((scene.outside().as_str(), fs::read_to_string(scene.inside()).unwrap().as_str()), (NEW, NEW));
 }
 
+// [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn what_cannot_be_a_refreshed_login_is_kept_for_a_person_and_out_of_the_room() {
     for text in ["", "not json", "[]", r#"{"claudeAiOauth":{"accessToken":"a2"}}"#] {
@@ -240,6 +244,7 @@ fn a_link_in_a_folder_of_the_agents_leads_nowhere() {
     assert!(scene.begin_in(Whose::Agents).is_none() && scene.is_clear());
 }
 
+// [T8]
 #[test]
 fn a_link_on_the_way_to_a_login_leads_nowhere_also_after_a_crash() {
     let scene = Scene::new();
@@ -327,6 +332,7 @@ fn nobody_settles_a_room_in_which_a_run_goes_on() {
     assert!(scene.is_clear(), "a run that nobody follows to its end leaves nothing");
 }
 
+// [T8]
 #[test]
 fn the_next_run_of_a_job_finds_what_the_killed_one_refreshed_and_an_earlier_one_takes_nothing_from_it() {
     let scene = Scene::new();
@@ -341,6 +347,7 @@ fn the_next_run_of_a_job_finds_what_the_killed_one_refreshed_and_an_earlier_one_
     assert!(scene.is_clear());
 }
 
+// [T8]
 #[test]
 fn a_login_that_cannot_be_given_back_stays_however_often_it_is_tried_and_goes_back_as_soon_as_it_can() {
     let scene = Scene::new();
@@ -381,6 +388,7 @@ fn a_run_that_cannot_begin_its_note_takes_nothing_from_the_one_before() {
     assert!(scene.is_clear());
 }
 
+// [T8]
 #[test]
 fn a_refreshed_login_survives_that_something_else_of_the_operators_file_is_changed() {
     let scene = Scene::new();
@@ -537,6 +545,7 @@ fn a_login_that_lies_in_a_room_without_a_note_is_kept_for_a_person() {
     drop(carried);
 }
 
+// [T8]
 #[test]
 fn a_sign_in_between_the_look_and_the_write_is_not_overwritten() {
     let scene = Scene::new();
@@ -604,6 +613,7 @@ fn a_look_waits_for_nobody_and_comes_to_it_the_next_time() {
     assert_eq!(scene.outside(), NEW);
 }
 
+// [T8]
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_run_that_waits_for_its_turn_keeps_no_other_task_waiting() {
     let scene = Scene::new();
@@ -623,6 +633,7 @@ async fn a_run_that_waits_for_its_turn_keeps_no_other_task_waiting() {
     assert!(scene.is_clear());
 }
 
+// [T8]
 #[test]
 fn a_refreshed_login_that_a_kill_kept_from_its_place_is_kept_for_a_person() {
     let scene = Scene::new();
@@ -699,6 +710,7 @@ fn a_clean_up_at_any_moment_takes_nothing_from_a_run_that_begins() {
     });
 }
 
+// [T8]
 #[test]
 fn jobs_that_refresh_at_once_leave_one_whole_login() {
     let scene = Scene::new();

@@ -1,0 +1,140 @@
+//! What each alert means, and what an operator does: one table, from which docs/reference/alerts.md is generated.
+
+use crate::AlertCode;
+
+impl AlertCode {
+    /// Every code, in the order of a list of alerts.
+    pub const ALL: [Self; 21] = [
+        Self::QueueStarvation,
+        Self::NoLiveFactory,
+        Self::Unplaceable,
+        Self::StaleFactory,
+        Self::UnresponsiveFactory,
+        Self::DeadLetter,
+        Self::JobsFailed,
+        Self::DispatchLag,
+        Self::DuplicateDispatch,
+        Self::ChangesExhausted,
+        Self::Question,
+        Self::RemoteUnavailable,
+        Self::MergeFailed,
+        Self::DependencyFailed,
+        Self::DiskFull,
+        Self::EnginePaused,
+        Self::CredentialExhausted,
+        Self::BudgetWarning,
+        Self::BudgetPaused,
+        Self::StoreDamaged,
+        Self::UnreadableDocument,
+    ];
+
+    /// What has happened, and what to do about it.
+    #[must_use]
+    pub fn help(self) -> (&'static str, &'static str) {
+        match self {
+            Self::QueueStarvation => (
+                "A job has waited too long for a seat (`starving_after`).",
+                "Add seats or a factory, or cancel other jobs; `giga explain ID` shows what it waits for.",
+            ),
+            Self::NoLiveFactory => (
+                "Jobs wait, and no factory is connected.",
+                "Start a factory with `giga factory run`, or check the connection of those that run.",
+            ),
+            Self::Unplaceable => (
+                "No live factory is eligible for a job, a promotion or a merge.",
+                "Add the named capability or repository to a factory, or drop it from the job.",
+            ),
+            Self::StaleFactory => {
+                ("A factory sent no heartbeat for too long.", "Start it, or remove it with `giga factory remove NAME`.")
+            }
+            Self::UnresponsiveFactory => (
+                "A connected factory leaves offers unanswered, or declines them repeatedly.",
+                "Read its log, check its disk, or restart it.",
+            ),
+            Self::DeadLetter => (
+                "Jobs are dead-lettered: retries exhausted, too many lost leases, or undeliverable.",
+                "List them with `giga dead-letters`; `giga requeue ID`, or `giga dead-letters dismiss ID`.",
+            ),
+            Self::JobsFailed => (
+                "Jobs of a product failed in the last 24 hours. Cancelled ones do not count.",
+                "`giga job ID` shows why; `giga requeue ID` tries again.",
+            ),
+            Self::DispatchLag => (
+                "Jobs wait although seats are free.",
+                "Check that the store is writable; in the modes `poll` and `gate`, that factories poll.",
+            ),
+            Self::DuplicateDispatch => (
+                "The broker dropped a new dispatch as a duplicate.",
+                "The sweep dispatches the job again. Report it: the broker's deduplication is at fault.",
+            ),
+            Self::ChangesExhausted => (
+                "A pull request used up its feedback rounds (`feedback_rounds_max`).",
+                "Review it; `giga requeue ID` or a maintainer's request for changes resets the rounds.",
+            ),
+            Self::Question => ("An agent asks a question, and its job is blocked.", "`giga answer ID -m \"…\"`"),
+            Self::RemoteUnavailable => (
+                "A factory cannot use the remote of a repository.",
+                "Check the remote and git's credentials on that factory. It probes the remote every minute at most.",
+            ),
+            Self::MergeFailed => (
+                "A job is done, and the coordinator stopped retrying its promotion or merge.",
+                "`giga ship ID` tries again, `giga requeue ID` starts a rework round, `giga cancel ID` ends it.",
+            ),
+            Self::DependencyFailed => (
+                "A job is blocked on a dependency that failed, was cancelled or dead-lettered.",
+                "`giga requeue` the dependency, or `giga cancel` the blocked job.",
+            ),
+            Self::DiskFull => (
+                "The state disk of a factory has too little free space for work (`disk_free_min_mib`), or the coordinator's disk is full.",
+                "Free space. On a factory, `giga gc` removes what is no longer needed.",
+            ),
+            Self::EnginePaused => (
+                "Jobs wait for an engine whose provider has an outage.",
+                "The factory tries it again at the shown time. Offer another engine if the jobs cannot wait.",
+            ),
+            Self::CredentialExhausted => {
+                ("The account of a credential has no credit left.", "Add credit, then `giga credential resume NAME`.")
+            }
+            Self::BudgetWarning => ("A budget is nearly exhausted. Reserved: not raised yet.", "–"),
+            Self::BudgetPaused => ("A product is paused by its budget. Reserved: not raised yet.", "–"),
+            Self::StoreDamaged => (
+                "An integrity check found the store damaged. `/readyz` fails.",
+                "Restore a backup with `giga backup restore FILE`.",
+            ),
+            Self::UnreadableDocument => (
+                "A stored document cannot be read and is skipped.",
+                "Repair or remove it: [troubleshooting](../how-to/troubleshooting.md#the-alert-unreadable_document).",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::page;
+
+    use super::*;
+
+    const HEAD: &str = "\
+# Alerts
+
+`giga alerts` and `GET /api/fleet/alerts` list what needs an operator. Alerts are computed from the current state: one ends when its cause does.
+
+";
+
+    #[test]
+    fn the_page_of_alerts_is_current() {
+        let rows = AlertCode::ALL.into_iter().map(|code| {
+            let name = serde_json::to_string(&code).expect("a code is a string");
+            let (meaning, remedy) = code.help();
+            [format!("`{}`", name.trim_matches('"')), meaning.to_owned(), remedy.to_owned()]
+        });
+
+        page::matches("reference/alerts.md", &format!("{HEAD}{}", page::table(["code", "meaning", "remedy"], rows)));
+    }
+
+    #[test]
+    fn every_alert_is_listed_once_and_in_order() {
+        assert!(AlertCode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}
