@@ -101,7 +101,7 @@ impl Coordinator {
                 Ok(written) => return Ok(AmendOutcome::Written(written)),
                 Err(CommitError::Stale) => {}
                 Err(CommitError::Unknown) => {
-                    warn!(job.id = %id, "Outcome of a commit of job {} is unknown, reading again", before.value.label());
+                    warn!(job.id = %id, "The outcome of a commit of job {} is unknown, reading the job again", before.value.label());
                 }
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }

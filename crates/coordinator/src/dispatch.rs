@@ -76,7 +76,7 @@ impl Coordinator {
                     self.look_again_soon(id);
                 }
                 Err(CommitError::Store(error)) => {
-                    warn!(job.id = %id, %error, "Could not stamp a dispatch of job {}, trying again soon", self.label(id));
+                    warn!(job.id = %id, %error, "Could not record a dispatch of job {}, retrying", self.label(id));
                     self.mark_suspect();
                     self.look_again_soon(id);
                 }
@@ -154,7 +154,7 @@ impl Coordinator {
         match self.offered(current, target, score) {
             Ok(stamped) => Some(stamped.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
-                debug!(job.id = %id, %refusal, "Job {} cannot be dispatched any more", job.value.label());
+                debug!(job.id = %id, %refusal, "Job {} can no longer be dispatched", job.value.label());
                 None
             }
         }
@@ -177,14 +177,14 @@ impl Coordinator {
                 info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job {} to factory `{target}`", job.label());
             }
             Ok(PublishOutcome::Duplicate) if time == Publish::Again => {
-                debug!(job.id = %id, dispatch.seq = %seq, "The broker still has dispatch {seq} of job {}", job.label());
+                debug!(job.id = %id, dispatch.seq = %seq, "The broker already has dispatch {seq} of job {}", job.label());
             }
             Ok(PublishOutcome::Duplicate) => {
                 self.counters.duplicate_dispatch(id, self.now());
-                error!(job.id = %id, dispatch.seq = %seq, "The broker calls new dispatch {seq} of job {} a duplicate", job.label());
+                error!(job.id = %id, dispatch.seq = %seq, "The broker rejected new dispatch {seq} of job {} as a duplicate", job.label());
             }
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job {}, the sweep will take it back", job.label());
+                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job {}, the sweep requeues it", job.label());
             }
         }
     }
@@ -194,7 +194,7 @@ impl Coordinator {
         match self.read(id).await {
             Ok(job) => self.announce(std::iter::once(&job)),
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not read job {} again, the sweep will", self.label(id));
+                warn!(job.id = %id, %error, "Could not read job {} again, the sweep retries", self.label(id));
                 self.mark_suspect();
             }
         }

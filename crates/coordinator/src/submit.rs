@@ -164,7 +164,7 @@ impl Coordinator {
 
     async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<SubmitOutcome, Error> {
         let job = self.read(wanted.id).await.map_err(|error| match error {
-            Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("it did not write the job".to_owned())),
+            Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("the job was not written".to_owned())),
             error => error,
         })?;
         self.announce(std::iter::once(&job));

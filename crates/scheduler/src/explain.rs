@@ -77,8 +77,10 @@ impl Explanation {
 
     fn of(shape: Shape, answer: ExplainedOutcome, weights: &Weights, factories: Vec<FactoryFit>) -> Self {
         let text = match &answer {
-            ExplainedOutcome::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
-            ExplainedOutcome::Goes { factory, engine: None } => format!("goes to `{factory}`"),
+            ExplainedOutcome::Goes { factory, engine: Some(engine) } => {
+                format!("will run on {factory} with engine {engine}")
+            }
+            ExplainedOutcome::Goes { factory, engine: None } => format!("will run on {factory}"),
             ExplainedOutcome::Waits { why, .. } => why.to_string(),
         };
         Self { shape, answer, text, weights: *weights, factories }

@@ -205,12 +205,12 @@ pub(crate) fn missing(member: &IndexedFactory, kind: &CapabilityClass, needs: &C
 impl fmt::Display for Ineligible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ProductPaused { product } => write!(f, "may not start anything for `{product}`, which is paused"),
+            Self::ProductPaused { product } => write!(f, "cannot start jobs of `{product}`: the product is paused"),
             Self::PinnedElsewhere { pin } => write!(f, "is not `{pin}`, which the job is pinned to"),
             Self::Lacks { capability } => write!(f, "lacks `{capability}`"),
             Self::RunsNoEngine { engines } if engines.is_empty() => f.write_str("has no engine"),
             Self::RunsNoEngine { engines } => write!(f, "does not run {}", NameList::any(engines)),
-            Self::NoRepo { repo } => write!(f, "does not have `{repo}` and may not clone it"),
+            Self::NoRepo { repo } => write!(f, "has no repository `{repo}` configured"),
             Self::RepoDiffers { repo, wanted, found: Some(found) } => {
                 write!(f, "has {found} as `{repo}`, and the saved work of this job is in {wanted}")
             }
@@ -221,25 +221,25 @@ impl fmt::Display for Ineligible {
                 )
             }
             Self::RemoteUnavailable { repo, message } => write!(f, "cannot reach the remote of `{repo}`: {message}"),
-            Self::OutOfScope { product } => write!(f, "may not work for `{product}`"),
+            Self::OutOfScope { product } => write!(f, "is not allowed to run jobs of `{product}`"),
             Self::Away { presence: Presence::Down } => f.write_str("is stopped"),
             Self::Away { presence: Presence::Disconnected } => f.write_str("is disconnected"),
-            Self::Away { .. } => f.write_str("has been silent for too long"),
-            Self::Warming => f.write_str("has not been heard of yet"),
+            Self::Away { .. } => f.write_str("is stale: no recent heartbeat"),
+            Self::Warming => f.write_str("has not connected since the coordinator restarted"),
             Self::Draining => f.write_str("is draining"),
-            Self::DiskLow => f.write_str("is short of disk space"),
+            Self::DiskLow => f.write_str("is low on disk space"),
             Self::Unresponsive { problem } => f.write_str(problem),
             Self::UsageWindow { window } => write!(f, "is {window}"),
             Self::EnginePaused { engine, problem, until } => {
                 write!(f, "has paused `{engine}` until {}: {problem}", until.to_the_second())
             }
             Self::EngineUnusable { engine, problem } => write!(f, "cannot use `{engine}`: {problem}"),
-            Self::Full { seats: 1 } => f.write_str("has its one seat taken"),
-            Self::Full { seats } => write!(f, "has all {seats} seats taken"),
-            Self::EngineBusy { engines } => write!(f, "has all seats for {} taken", NameList::all(engines)),
-            Self::RepoBusy { repo } => write!(f, "works on `{repo}` as often as it may"),
+            Self::Full { seats: 1 } => f.write_str("has its only seat in use"),
+            Self::Full { seats } => write!(f, "has all {seats} seats in use"),
+            Self::EngineBusy { engines } => write!(f, "has all seats for {} in use", NameList::all(engines)),
+            Self::RepoBusy { repo } => write!(f, "is at its limit of jobs on `{repo}`"),
             Self::FleetRepoBusy { repo } => {
-                write!(f, "may not begin on `{repo}`: the fleet works on it as often as it may")
+                write!(f, "cannot start a job on `{repo}`: the fleet is at its limit for it")
             }
         }
     }

@@ -92,7 +92,7 @@ impl RequestOrigin {
 }
 
 fn too_many_wrong_tokens(wait: Duration) -> Problem {
-    Problem::rate_limited("too many wrong tokens came from this network", wait)
+    Problem::rate_limited("too many invalid tokens from this network", wait)
 }
 
 impl FromRequestParts<App> for RequestOrigin {

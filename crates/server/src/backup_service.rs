@@ -26,10 +26,10 @@ pub enum BackupServiceError {
     #[error("{0}")]
     BadBackup(String),
     /// Another backup or restore is in progress.
-    #[error("another backup or restore is under way")]
+    #[error("another backup or restore is in progress")]
     Busy,
     /// The store or the disk failed.
-    #[error("the store could not do it")]
+    #[error("the store failed")]
     Store(#[source] StoreError),
 }
 

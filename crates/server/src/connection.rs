@@ -134,7 +134,7 @@ impl ConnectionContext {
             }
         };
         if let Err(error) = ended {
-            debug!(peer = %ends.peer, %error, "A connection broke off");
+            debug!(peer = %ends.peer, %error, "A connection was lost");
         }
     }
 }

@@ -15,23 +15,23 @@ pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usiz
     for (stage, count) in &metrics.jobs {
         page.labelled("giga_jobs", "stage", stage, count);
     }
-    page.single("giga_jobs_waiting", "gauge", "Jobs that wait for a seat.", metrics.waiting);
-    page.single("giga_dispatch_depth", "gauge", "Messages that are out and not accepted.", metrics.depth);
+    page.single("giga_jobs_waiting", "gauge", "Jobs waiting for a seat.", metrics.waiting);
+    page.single("giga_dispatch_depth", "gauge", "Messages published and not yet accepted.", metrics.depth);
     let lag = metrics.dispatch_lag_ms as f64 / 1_000.0;
-    page.single("giga_dispatch_lag_seconds", "gauge", "How long the last dispatched job had waited.", lag);
-    page.single("giga_seats", "gauge", "Seats in all.", metrics.seats);
+    page.single("giga_dispatch_lag_seconds", "gauge", "Waiting time of the last dispatched job.", lag);
+    page.single("giga_seats", "gauge", "Total seats.", metrics.seats);
     page.single("giga_seats_used", "gauge", "Seats in use.", metrics.seats_used);
-    page.single("giga_dead_letters", "gauge", "Jobs in the dead letters.", metrics.dead_letters);
+    page.single("giga_dead_letters", "gauge", "Dead-lettered jobs.", metrics.dead_letters);
     page.single("giga_streams_open", "gauge", "Held-open streams.", streams);
-    page.single("giga_submitted_total", "counter", "Jobs written down.", figures.submitted);
+    page.single("giga_submitted_total", "counter", "Jobs submitted.", figures.submitted);
     page.single("giga_dispatched_total", "counter", "Offers made.", figures.dispatched);
-    page.single("giga_completed_total", "counter", "Jobs whose work was done.", figures.completed);
-    page.single("giga_failed_attempts_total", "counter", "Attempts that failed.", figures.failed);
+    page.single("giga_completed_total", "counter", "Jobs completed.", figures.completed);
+    page.single("giga_failed_attempts_total", "counter", "Failed attempts.", figures.failed);
     page.single("giga_conflicts_total", "counter", "Writes that lost a race or were fenced.", figures.conflicts);
     page.single(
         "giga_ignored_request_keys_total",
         "counter",
-        "Request keys of workers that this release does not know.",
+        "Unknown keys in requests of workers.",
         metrics.ignored_request_keys,
     );
     page.family("giga_store_operations_total", "counter", "Store operations by kind.");

@@ -46,7 +46,7 @@ impl Streams {
         let new = || Open { who: who.clone(), count: 0, revoked: CancellationToken::new() };
         let open = by_token.entry(who.token).or_insert_with(new);
         if open.count >= self.per_token_max {
-            let detail = format!("this token has {} streams open, which is all it may have", open.count);
+            let detail = format!("this token has {} streams open, its limit", open.count);
             return Err(Problem::rate_limited(detail, AGAIN));
         }
         open.count += 1;

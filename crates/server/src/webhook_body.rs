@@ -84,7 +84,9 @@ impl WebhookBodies {
         // The connection ends the body at the declared length; it is checked here too.
         let mut left = body.size_hint().upper().unwrap_or(MESSAGE_LEN_MAX).min(MESSAGE_LEN_MAX);
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Problem::unfinished_body(format!("the body broke off: {error}")))?;
+            let frame = frame.map_err(|error| {
+                Problem::unfinished_body(format!("the connection was lost while receiving the body: {error}"))
+            })?;
             let Ok(data) = frame.into_data() else { continue };
             let len = data.len() as u64;
             left = left.checked_sub(len).ok_or_else(|| Problem::too_large(MESSAGE_LEN_MAX as usize))?;

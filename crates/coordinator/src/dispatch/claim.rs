@@ -125,7 +125,7 @@ impl Coordinator {
             Ok(granted) => Some(granted.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
                 let id = job.value.id();
-                debug!(job.id = %id, %refusal, "Job {} cannot be claimed any more", job.value.label());
+                debug!(job.id = %id, %refusal, "Job {} can no longer be claimed", job.value.label());
                 None
             }
         }
@@ -157,7 +157,7 @@ impl Coordinator {
         for job in jobs {
             let (id, epoch) = (job.value.id(), job.value.epoch());
             let Some(seq) = job.value.lease().map(|lease| lease.seq) else { continue };
-            info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job {} to `{}`, which asked", job.value.label(), who.name);
+            info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job {} to `{}` by claim", job.value.label(), who.name);
             let assignment = self.assignment(&job.value).await?;
             let lease_ttl_ms = millis(self.settings.lease_ttl);
             granted.push(GrantedJob {

@@ -70,7 +70,7 @@ impl Coordinator {
         let known = self.factory(factory)?;
         if known.value.instance != instance {
             return Err(Error::NotReady(
-                "another process of this factory has registered since: send a heartbeat".to_owned(),
+                "another process of this factory registered later: send a heartbeat".to_owned(),
             ));
         }
         let subscription = self.ports.broker.subscribe(factory).await?;
@@ -113,7 +113,7 @@ impl InboxSlot {
                 Ok(()) | Err(BrokerError::Expired | BrokerError::Closed) => {}
                 Err(error) => {
                     let message = delivery.message.id();
-                    warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may come again");
+                    warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may be redelivered");
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Inboxes {
         if let Some(desk) = self.open.lock().get(factory)
             && desk.directives.try_send(directive).is_err()
         {
-            warn!(factory.id = %factory, "Factory `{factory}` does not read its inbox");
+            warn!(factory.id = %factory, "Factory `{factory}` is not reading its inbox");
         }
     }
 
@@ -199,7 +199,7 @@ impl Inbox {
                         None => continue,
                     },
                     Err(error) => {
-                        info!(factory.id = %self.factory, %error, "The inbox of factory `{}` ends", self.factory);
+                        info!(factory.id = %self.factory, %error, "The inbox stream of factory `{}` ended", self.factory);
                         return None;
                     }
                 },
@@ -237,7 +237,7 @@ impl Drop for Inbox {
             open.contains_key(&self.factory)
         };
         if !is_replaced {
-            debug!(factory.id = %self.factory, instance = %self.desk.instance, "The inbox of factory `{}` is closed", self.factory);
+            debug!(factory.id = %self.factory, instance = %self.desk.instance, "Closed the inbox stream of factory `{}`", self.factory);
             self.coordinator.note_disconnected(&self.factory);
         }
     }

@@ -69,7 +69,7 @@ impl Coordinator {
             PutOutcome::Written(revision) => {
                 let written = Versioned { value: flags, revision };
                 self.know_flags(written.clone());
-                info!(by = %who.name, flags = ?written.value, "`{}` switched the mode", who.name);
+                info!(by = %who.name, flags = ?written.value, "`{}` changed the dispatch modes", who.name);
                 Ok(written)
             }
             PutOutcome::Lost(found) => {

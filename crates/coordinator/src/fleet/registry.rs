@@ -108,9 +108,7 @@ impl Coordinator {
             owner.is_some_and(|owner| owner != *id && desk.factories.contains_key(&owner))
         };
         match engines.iter().filter_map(|engine| engine.credential.as_deref()).find(|named| is_foreign(named)) {
-            Some(named) => {
-                Err(invalid("engines.credential", format!("`{named}` is the credential of another factory")))
-            }
+            Some(named) => Err(invalid("engines.credential", format!("`{named}` belongs to another factory"))),
             None => Ok(()),
         }
     }
@@ -128,11 +126,11 @@ impl Coordinator {
     /// restarted coordinator does not report it as missing.
     async fn leave(&self, id: &FactoryId, known: Option<Versioned<Factory>>) {
         let now = self.now();
-        info!(factory.id = %id, "Factory `{id}` signed off");
+        info!(factory.id = %id, "Factory `{id}` deregistered");
         if let Some(known) = known
             && let Err(error) = self.register(known.value.clone(), Some(known), Some(now)).await
         {
-            warn!(factory.id = %id, %error, "Cannot write down that factory `{id}` signed off");
+            warn!(factory.id = %id, %error, "Cannot record that factory `{id}` deregistered");
         }
         let mut desk = self.state.lock();
         desk.liveness.insert(id.clone(), self.stopped_pulse(now));
@@ -166,7 +164,7 @@ impl Coordinator {
         self.register(factory, Some(known), stopped_at).await?;
         let directive = if request.draining { Directive::Drain } else { Directive::Resume };
         self.inboxes.direct(id, directive);
-        info!(factory.id = %id, draining = request.draining, "Factory `{id}` was told to {}", if request.draining { "drain" } else { "resume" });
+        info!(factory.id = %id, draining = request.draining, "Factory `{id}` was asked to {}", if request.draining { "drain" } else { "resume" });
         self.work.notify_one();
         Ok(())
     }
@@ -199,7 +197,7 @@ impl Coordinator {
         for (job, epoch) in held {
             self.reap(job, epoch).await;
         }
-        info!(factory.id = %id, by = %who.name, "Factory `{id}` was deregistered");
+        info!(factory.id = %id, by = %who.name, "Factory `{id}` was removed");
         Ok(())
     }
 
@@ -218,7 +216,7 @@ impl Coordinator {
         };
         if self.is_warming() {
             return Err(Error::NotReady(
-                "the coordinator has just started and has not heard of everybody yet".to_owned(),
+                "the coordinator has just started and waits for the factories to reconnect".to_owned(),
             ));
         }
         for id in &silent {

@@ -148,13 +148,13 @@ impl Coordinator {
             return Err(invalid("name", "1 to 100 printable characters".to_owned()));
         }
         if matches!(request.grant, TokenScope::Factory { .. }) {
-            return Err(invalid("grant", "a factory's token comes from enrolment: make a join token".to_owned()));
+            return Err(invalid("grant", "a factory gets its token by enrolment: create a join token".to_owned()));
         }
         let is_join = matches!(request.grant, TokenScope::Join { .. });
         check_ttl(request.ttl_seconds)?;
         let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
         let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
-        info!(token.id = %token.id, by = %who.name, "`{}` made token `{}`", who.name, token.name);
+        info!(token.id = %token.id, by = %who.name, "`{}` created token `{}`", who.name, token.name);
         Ok(CreateTokenResponse { token: view(&token), secret: secret.0, coordinator: None })
     }
 
@@ -208,7 +208,7 @@ impl Coordinator {
         }
         if factory.is_none() && self.is_taken(id) {
             return Err(Error::Forbidden(format!(
-                "there is a factory `{id}` already, and the join token is not for that name"
+                "factory `{id}` already exists, and the join token is not for that name"
             )));
         }
         Ok(TokenScope::Factory { factory: id.clone(), products, capabilities })
@@ -260,7 +260,7 @@ impl Coordinator {
         let live = old.iter().filter(|(_, _, token)| token.expires_at.is_none_or(|at| at > now)).count();
         if live >= FACTORY_TOKENS_MAX && who.administer().is_err() {
             return Err(Error::NotReady(format!(
-                "factory `{factory}` has {FACTORY_TOKENS_MAX} tokens that still work: wait until the older ones expire"
+                "factory `{factory}` has {FACTORY_TOKENS_MAX} valid tokens: wait until the older ones expire"
             )));
         }
         let old_until = self.now().after(self.settings.token_overlap);
@@ -353,7 +353,7 @@ impl Coordinator {
         };
         for (hash, _, token) in self.tokens.matching(has_ended).into_iter().take(PURGED_MAX) {
             if let Err(error) = self.remove_token(&hash).await {
-                debug!(token.id = %token.id, %error, "Could not remove token `{}`, which has ended", token.id);
+                debug!(token.id = %token.id, %error, "Could not remove the expired token `{}`", token.id);
             }
         }
     }

@@ -49,8 +49,8 @@ impl Coordinator {
                 (self.generation, lineage.as_of.map_or("an unknown time".to_owned(), |at| at.to_string()));
             warn!(
                 store.generation = %generation, jobs.lifted = lifted,
-                "The store was put back from a backup of {as_of}: {lifted} open jobs begin again under generation \
-                 {generation}. Tokens are as of the backup: revoke again what was revoked since"
+                "The store was restored from a backup of {as_of}: {lifted} open jobs start again under generation \
+                 {generation}. Tokens are as of the backup: revoke those that were revoked since"
             );
         }
     }
@@ -77,7 +77,7 @@ impl Coordinator {
                     Ok(_) => lifted += 1,
                     Err(CommitError::Stale | CommitError::Unknown) => self.refresh(id).await,
                     Err(CommitError::Store(error)) => {
-                        warn!(job.id = %id, %error, "Could not lift job {} into this generation, the sweep will", self.label(id));
+                        warn!(job.id = %id, %error, "Could not move job {} into this generation, the sweep retries", self.label(id));
                         self.mark_suspect();
                     }
                 }
@@ -95,7 +95,7 @@ pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<St
     match serde_json::from_value(document.value.clone()) {
         Ok(lineage) => Ok(lineage),
         Err(error) => {
-            error!("The generation of the store cannot be read, a new one begins: {error}");
+            error!("The generation of the store is unreadable, starting a new one: {error}");
             begin_generation(store, document, now).await
         }
     }

@@ -66,7 +66,7 @@ impl Coordinator {
         coordinator.ship_ready().await;
         coordinator.republish().await;
         let open = coordinator.state.lock().open_count();
-        info!(jobs.open = open, "The coordinator knows {open} open jobs");
+        info!(jobs.open = open, "Loaded {open} open jobs");
         Ok(coordinator)
     }
 

@@ -66,7 +66,7 @@ impl Coordinator {
 
     async fn try_deadline(&self, id: JobId, now: Timestamp) {
         if let Err(error) = self.act_on_deadline(id, now).await {
-            warn!(job.id = %id, %error, "Could not act on the deadline of job {}, trying again soon", self.label(id));
+            warn!(job.id = %id, %error, "Could not act on the deadline of job {}, retrying", self.label(id));
             self.state.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
         }
         self.still_looking();
@@ -80,7 +80,7 @@ impl Coordinator {
     /// Compares memory with the store, and every blocked job with its dependencies. Idempotent.
     pub async fn sweep(&self) {
         if let Err(error) = self.compare_open_jobs().await {
-            warn!(%error, "The sweep could not read the store, it will come round again");
+            warn!(%error, "The sweep could not read the store, the next one retries");
             self.mark_suspect();
             return;
         }
@@ -150,7 +150,7 @@ impl Coordinator {
                 Ok(())
             }
             (_, Some(ErrandState::Dispatched { dispatch })) => {
-                let message = format!("`{}` did not answer in time", dispatch.target);
+                let message = format!("no report from `{}` in time", dispatch.target);
                 self.take_errand_back(id, dispatch.seq, message).await
             }
             (_, Some(ErrandState::Held { lease, .. })) => {
@@ -221,7 +221,7 @@ impl Coordinator {
             job.apply(StageEvent::ErrandExpired { epoch, seq, message }, self.now(), COORDINATOR).map(Decision::Write)
         })
         .await?;
-        warn!(job.id = %id, "The promotion or merge of job {} was not finished, giving it to another factory: {message}", self.label(id));
+        warn!(job.id = %id, "The promotion or merge of job {} timed out, assigning it again: {message}", self.label(id));
         Ok(())
     }
 
@@ -257,7 +257,7 @@ impl Coordinator {
         for id in changed {
             self.show_to_scheduler(&mut desk, &id);
             if desk.fleet.get(&id).is_some_and(|state| state.presence == scheduler::Presence::Stale) {
-                warn!(factory.id = %id, "Factory `{id}` has been silent for too long");
+                warn!(factory.id = %id, "Factory `{id}` is stale: no recent heartbeat");
             }
         }
     }

@@ -35,7 +35,7 @@ impl Coordinator {
         self.workable(who, id).await?;
         let factory = who.factory()?;
         if !self.was_asked_to_look(id, factory) {
-            return Err(Error::NotReady(format!("factory `{factory}` was not asked to look at this pull request")));
+            return Err(Error::NotReady(format!("factory `{factory}` was not asked to poll this pull request")));
         }
         let remarks = heard(&sighting.comments);
         let amended = self.try_amend(id, |job| self.weigh_sighting(job, who, sighting, &remarks, self.now())).await?;
@@ -68,7 +68,7 @@ impl Coordinator {
         }
         match &sighting.pull_request {
             PullRequestState::Merged { merge, by } => {
-                let by = by.as_deref().map_or_else(|| "somebody".to_owned(), cut);
+                let by = by.as_deref().map_or_else(|| "an unknown user".to_owned(), cut);
                 let message = match job.completed() == Some(&sighting.head) {
                     true => format!("merged on the forge by {by}"),
                     false => {
@@ -110,9 +110,7 @@ impl Coordinator {
         let ids = fresh.iter().map(|remark| remark.id.clone()).collect();
         let summary = summary(&fresh);
         if job.feedback_rounds() >= self.settings.feedback_rounds_max {
-            let rounds = domain::counted(job.feedback_rounds(), "round");
-            let message = format!("{summary}, after {rounds} of changes: a person has to look");
-            return Ok(Decision::Write(job.escalated(ids, message, now, who.actor())));
+            return Ok(Decision::Write(job.escalated(ids, summary, now, who.actor())));
         }
         job.sent_back(ids, summary, instructions(&fresh), now, who.actor()).map(Decision::Write)
     }
@@ -122,9 +120,12 @@ impl Coordinator {
         let message = job.message().unwrap_or_default();
         let (round, of) = (job.feedback_rounds(), self.settings.feedback_rounds_max);
         match job.stage().name() {
-            StageName::Queued => Some(format!("Sent back: {message} (round {round} of {of}).")),
-            StageName::Review | StageName::Testing if job.is_escalated() => Some(format!("Given up: {message}.")),
-            StageName::Shipped | StageName::Failed => Some(format!("Over: {message}.")),
+            StageName::Queued => Some(format!("Changes requested: {message} (round {round} of {of}).")),
+            StageName::Review | StageName::Testing if job.is_escalated() => {
+                let rounds = domain::counted(round, "round");
+                Some(format!("Stopped after {rounds}, needs a maintainer: {message}."))
+            }
+            StageName::Shipped | StageName::Failed => Some(format!("Done: {message}.")),
             _ => None,
         }
     }
@@ -132,7 +133,7 @@ impl Coordinator {
 
 fn say(job: &Job, factory: &FactoryId) {
     let (id, stage, message) = (job.id(), job.stage().name(), job.message().unwrap_or_default());
-    info!(job.id = %id, job.stage = %stage, factory.id = %factory, "The pull request of job {} says: {message}", job.label());
+    info!(job.id = %id, job.stage = %stage, factory.id = %factory, "Pull request feedback for job {}: {message}", job.label());
 }
 
 /// Comments truncated and escaped for terminals.

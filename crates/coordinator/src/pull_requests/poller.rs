@@ -123,7 +123,7 @@ impl Coordinator {
             number: request.number,
             sha: sha.clone(),
         };
-        debug!(job.id = %job.id(), factory.id = %chosen, "Asking factory `{chosen}` to look at the pull request of job {}", job.label());
+        debug!(job.id = %job.id(), factory.id = %chosen, "Asking factory `{chosen}` to poll the pull request of job {}", job.label());
         self.inboxes.direct(chosen, Directive::Look(order));
         Some(chosen.clone())
     }

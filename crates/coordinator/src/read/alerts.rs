@@ -59,7 +59,7 @@ impl Coordinator {
                 continue;
             }
             let message = format!(
-                "the broker called a new dispatch of job {} a duplicate: its duplicate detection is at fault",
+                "the broker rejected a new dispatch of job {} as a duplicate: its duplicate detection is faulty",
                 self.label(job)
             );
             items.push(alert(AlertCode::DuplicateDispatch, message, since, Some(job)));
@@ -130,7 +130,7 @@ impl Coordinator {
         let late: Vec<_> = plan.placements.iter().filter_map(waited).collect();
         let (since, oldest) = *late.iter().min()?;
         let message = format!(
-            "{} although seats are free: is the store writable, do factories ask?",
+            "{} although seats are free: check that the store is writable and that factories poll",
             counted(late.len() as u64, "waits", "wait")
         );
         let mut alert = alert(AlertCode::DispatchLag, message, self.wall_time(since), Some(oldest));
@@ -153,7 +153,7 @@ impl Coordinator {
             }
             let whose = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
             let message = format!(
-                "job {} is done and waits to {}: no live factory has `{repo}`{whose}, bring one back or let one clone it",
+                "job {} is done and waiting to {}: no live factory has `{repo}`{whose}; start one that has it, or configure the repository on another",
                 job.value.label(),
                 errand.kind.name()
             );
@@ -167,9 +167,9 @@ impl Coordinator {
         let desk = self.state.lock();
         let stuck = desk.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
         let told = stuck.take(LOOKED_AT_MAX).map(|job| {
-            let (id, message) = (job.id(), job.message().unwrap_or("a person has to look"));
+            let (id, message) = (job.id(), job.message().unwrap_or("needs a maintainer"));
             let place = job.pull_request().map_or_else(String::new, |request| format!(" at {}", request.url));
-            let message = format!("the pull request of job {}{place} is not satisfied: {message}", job.label());
+            let message = format!("the pull request of job {}{place} needs attention: {message}", job.label());
             alert(AlertCode::ChangesExhausted, message, job.updated_at(), Some(id))
         });
         told.collect()

@@ -45,13 +45,13 @@ impl Coordinator {
                 // A dependency that is not open has ended.
                 let deps = job.submission().deps.iter().copied();
                 let open: Vec<_> = deps.filter(|dep| self.state.lock().job(*dep).is_some()).collect();
-                let text = format!("waits for {}", self.awaited(job, &open));
+                let text = format!("waiting for {}", self.awaited(job, &open));
                 let code = "dependencies".to_owned();
                 (!open.is_empty()).then_some(JobWait { code, text, unplaceable: false, retry_at: None })
             }
             Stage::Testing { errand: Some(errand), .. } => {
                 let why = self.lacks_factory(job)?;
-                let text = format!("waits for a factory to {}: {why}", errand.kind.name());
+                let text = format!("waiting for a factory to {}: {why}", errand.kind.name());
                 Some(JobWait { code: "no_factory_has_repo".to_owned(), text, unplaceable: true, retry_at: None })
             }
             _ => None,
@@ -168,16 +168,16 @@ impl Coordinator {
             }
             Stage::Queued { not_before: Some(at), .. } if self.state.lock().waiting_since(job.id()).is_none() => {
                 let message = job.message().unwrap_or("the last attempt failed");
-                format!("waits until {at} before attempt {}: {message}", job.attempts() + 1)
+                format!("backing off until {at} before attempt {}: {message}", job.attempts() + 1)
             }
             Stage::Queued { .. } => match (self.modes.now().value.mode_of(job.product()), &now.answer) {
                 (Mode::Push, _) | (_, ExplainedOutcome::Waits { .. }) => now.text.clone(),
                 (mode, ExplainedOutcome::Goes { factory, .. }) => {
-                    format!("waits to be asked for in mode `{mode}`: `{factory}` suits it best")
+                    format!("waiting for a factory to poll ({mode} mode); best match: {factory}")
                 }
             },
             Stage::Blocked { on: BlockedOn::Question(question) } => {
-                format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id().short())
+                format!("waiting for an answer: {question} (answer with `giga requeue {} -m \"…\"`)", job.id().short())
             }
             Stage::Blocked { on: BlockedOn::Deps } if let Some(dep) = job.failed_dependency() => {
                 let failed = self.failed_dependency_text(job, dep).await;
@@ -185,21 +185,21 @@ impl Coordinator {
                 format!("{failed}: requeue it with `giga requeue {dep}`, or cancel this job with `giga cancel {id}`")
             }
             Stage::Blocked { on: BlockedOn::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
-                DepsVerdict::Unmet(deps) => format!("waits for {}", self.awaited(job, &deps)),
-                DepsVerdict::Met => "its dependencies are met, it is about to be queued".to_owned(),
+                DepsVerdict::Unmet(deps) => format!("waiting for {}", self.awaited(job, &deps)),
+                DepsVerdict::Met => "its dependencies are met, it will be queued next".to_owned(),
                 DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
             },
             Stage::Assigned { lease } => {
-                format!("factory `{}` has taken it and prepares{}", lease.factory, self.connection_of(&lease.factory))
+                format!("assigned to factory `{}`, preparing{}", lease.factory, self.connection_of(&lease.factory))
             }
             Stage::Building { lease, started_at } => {
                 let connection = self.connection_of(&lease.factory);
-                format!("runs on factory `{}` since {started_at}{connection}", lease.factory)
+                format!("running on factory `{}` since {started_at}{connection}", lease.factory)
             }
-            Stage::Review { .. } => "waits for its reviewers".to_owned(),
+            Stage::Review { .. } => "waiting for its reviewers".to_owned(),
             Stage::Testing { errand: Some(errand), .. } => {
                 match (job.merge_failure(), self.lacks_factory(job), errand.kind) {
-                    (_, Some(why), kind) => format!("its commit waits for a factory to {}: {why}", kind.name()),
+                    (_, Some(why), kind) => format!("its commit is waiting for a factory to {}: {why}", kind.name()),
                     (Some(failure), None, _) => format!("{failure}; the coordinator tries again"),
                     (None, None, ErrandKind::Promote) => "its commit is being promoted to its branch".to_owned(),
                     (None, None, ErrandKind::Ship) => "its commit is being merged".to_owned(),
@@ -211,6 +211,10 @@ impl Coordinator {
                     (Some(failure), _) => format!(
                         "{failure}: retry with `giga ship {short}`, requeue it with `giga requeue {short}`, or cancel it"
                     ),
+                    (None, Some(message)) if job.is_escalated() => {
+                        let rounds = domain::counted(job.feedback_rounds(), "round");
+                        format!("{done}; stopped after {rounds}, needs a maintainer: {message}")
+                    }
                     (None, Some(message)) => format!("{done}; {message}"),
                     (None, None) => format!("{done}: ship it with `giga ship {short}`"),
                 }

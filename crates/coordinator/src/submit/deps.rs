@@ -91,7 +91,7 @@ impl Coordinator {
             Ok(DependentsCheck::ForWaiters) => Some(id),
             Ok(DependentsCheck::Quietly) => None,
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not look at the dependencies of job {}, the sweep will", self.label(id));
+                warn!(job.id = %id, %error, "Could not check the dependencies of job {}, the sweep retries", self.label(id));
                 None
             }
         }
@@ -130,7 +130,7 @@ impl Coordinator {
                 job.apply(event.clone(), now, COORDINATOR).map(Decision::Write)
             })
             .await?;
-        info!(job.id = %id, job.stage = %settled.value.stage().name(), "Dependencies of job {} were weighed", settled.value.label());
+        info!(job.id = %id, job.stage = %settled.value.stage().name(), "Checked the dependencies of job {}", settled.value.label());
         Ok(match settled.value.stage() {
             Stage::Failed { reason: FailureReason::DepFailed } => DependentsCheck::ForWaiters,
             _ => DependentsCheck::Quietly,

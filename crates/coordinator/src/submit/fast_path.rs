@@ -47,7 +47,7 @@ impl Coordinator {
             kept.jobs.push(id);
             match self.offered(arrival.job.clone(), placement.factory, placement.score.total) {
                 Ok(offered) => arrival.job = offered,
-                Err(refusal) => debug!(job.id = %id, %refusal, "Job {} cannot be offered on arrival", id.short()),
+                Err(refusal) => debug!(job.id = %id, %refusal, "Job {} cannot be offered at submit", id.short()),
             }
         }
         kept

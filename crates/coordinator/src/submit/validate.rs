@@ -93,7 +93,7 @@ impl Coordinator {
         if manifest.spec.kind == Kind::Composite {
             return Err(invalid(
                 "kind",
-                "composite jobs are not taken yet: submit the children with `deps`".to_owned(),
+                "composite jobs are not supported yet: submit the children with `deps`".to_owned(),
             ));
         }
         let id = match &request.idempotency_key {
@@ -228,7 +228,7 @@ fn deps_state(spec: &Spec, deps: &[JobId], ground: &BatchContext) -> DepsState {
 
 fn cycle(draft: &ParsedJob) -> Error {
     let deps = draft.manifest.spec.deps.iter().map(|dep| format!("`{}`", String::from(dep.clone())));
-    Error::DependencyCycle(format!("{} lead back to this job", deps.take(3).collect::<Vec<_>>().join(", ")))
+    Error::DependencyCycle(format!("{} depend on this job", deps.take(3).collect::<Vec<_>>().join(", ")))
 }
 
 fn check_key(key: &str) -> Result<&str, Error> {

@@ -73,7 +73,7 @@ impl Coordinator {
     async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceReport, Error> {
         let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceReport::default()) };
         Ok(serde_json::from_slice(&document).unwrap_or_else(|_| {
-            warn!(job.id = %id, lease.epoch = %epoch, "What backs a run of job {} cannot be read", self.label(id));
+            warn!(job.id = %id, lease.epoch = %epoch, "The evidence of a run of job {} is unreadable", self.label(id));
             EvidenceReport::default()
         }))
     }

@@ -106,7 +106,7 @@ impl Coordinator {
             (known, reported_until(&desk, credential, self.now()), users_of(&desk, credential))
         };
         if known.is_none() && reported.is_none() {
-            return Err(invalid("credential", format!("`{credential}` does not wait for a usage window")));
+            return Err(invalid("credential", format!("`{credential}` is not waiting for a usage window")));
         }
         let window = known.as_ref().map(|known| &known.value);
         let until = reported.max(window.and_then(|window| window.until.max(window.resets_at)));
@@ -118,7 +118,7 @@ impl Coordinator {
         if let Some(known) = &known {
             self.drop_window(credential, known).await?;
         }
-        info!(by = %who.name, "A credential was resumed before its usage window is reset");
+        info!(by = %who.name, "A credential was resumed before its usage window reset");
         self.wake_engines();
         self.credentials(who)
     }
@@ -193,9 +193,9 @@ impl Coordinator {
             health.filter_map(window).collect()
         };
         for (credential, window) in changed {
-            info!(factory.id = %factory, "The login behind a credential without credit has changed: it gets work again");
+            info!(factory.id = %factory, "The login of a credential without credit changed: it accepts work again");
             if let Err(error) = self.drop_window(&credential, &window).await {
-                warn!(%error, "Could not resume a credential, the next heartbeat tries again");
+                warn!(%error, "Could not resume a credential, the next heartbeat retries");
             }
             self.wake_engines();
         }
@@ -219,7 +219,7 @@ impl Coordinator {
         let history = self.state.lock().quota_windows.history(self.now());
         for (credential, window) in history {
             if let Err(error) = self.drop_window(&credential, &window).await {
-                warn!(%error, "Could not forget a usage window that is over, the sweep will try again");
+                warn!(%error, "Could not remove a usage window that has ended, the sweep retries");
             }
         }
     }

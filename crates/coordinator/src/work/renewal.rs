@@ -49,7 +49,7 @@ impl Coordinator {
             self.heard(who, id, request.load, request.disk_free_bytes, self.now());
         }
         for (job, epoch) in abandoned {
-            warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job {}, taking it back", self.label(job));
+            warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job {}, requeueing it", self.label(job));
             self.reap(job, epoch).await;
         }
         lost.extend(self.really_lost(who, &process, unknown).await);
@@ -128,7 +128,7 @@ impl Coordinator {
             }
             Ok(AmendOutcome::Kept(_)) => {}
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not take job {} back, the sweep will try again", self.label(id));
+                warn!(job.id = %id, %error, "Could not requeue job {}, the sweep retries", self.label(id));
             }
         }
     }

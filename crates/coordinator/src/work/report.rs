@@ -55,7 +55,7 @@ impl Coordinator {
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if let Some(stage) = request.stage {
             if stage != StageName::Building {
-                let why = format!("a holder can only go to `building` in this way, not to `{stage}`");
+                let why = format!("a factory can set only the stage `building`, not `{stage}`");
                 return Err(invalid("stage", why));
             }
             let engine = request.engine.clone().unwrap_or_else(EngineName::command);
@@ -90,7 +90,7 @@ impl Coordinator {
         };
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if request.sha.is_some() && self.look_up(id).await?.value.spec().repo.is_none() {
-            return Err(invalid("sha", "the job has no repository that a commit could be in".to_owned()));
+            return Err(invalid("sha", "the job has no repository, so it cannot have a commit".to_owned()));
         }
         let until = self.now().after(self.settings.errand_within);
         fail_point!("complete::before_commit");
@@ -293,7 +293,7 @@ impl Coordinator {
             });
             match shipping.await {
                 Ok(job) => self.after_report(&job.value).await,
-                Err(error) => warn!(job.id = %id, %error, "Could not ship job {}, the sweep will", self.label(id)),
+                Err(error) => warn!(job.id = %id, %error, "Could not ship job {}, the sweep retries", self.label(id)),
             }
         }
     }

@@ -302,8 +302,8 @@ async fn a_waiting_job_names_its_dependencies_and_their_stages() {
     let after = fleet.coordinator.explain(&fleet.admin, roof).await.unwrap().summary;
 
     let (label, short) = (walls.titled("Mend the gate"), walls.short());
-    assert_eq!(before, format!("waits for {label} (queued)"));
-    assert_eq!(after, format!("waits for {label} (done: ship it with `giga ship {short}`)"));
+    assert_eq!(before, format!("waiting for {label} (queued)"));
+    assert_eq!(after, format!("waiting for {label} (done: ship it with `giga ship {short}`)"));
 }
 
 #[tokio::test]
@@ -461,6 +461,6 @@ async fn a_submit_names_the_dependencies_that_the_job_waits_for() {
     let submitted = fleet.coordinator.submit(&fleet.admin, submit(&waiting_for(&["first"], ""), None)).await.unwrap();
 
     let waiting = submitted.job.waiting.unwrap();
-    let expected = format!("waits for {} \"Paint the gate\" (queued)", first.short());
+    let expected = format!("waiting for {} \"Paint the gate\" (queued)", first.short());
     assert_eq!((waiting.code.as_str(), waiting.text), ("dependencies", expected));
 }

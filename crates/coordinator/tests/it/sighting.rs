@@ -145,7 +145,7 @@ async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
 
     let answer = yard.see(&sighting(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
 
-    let said = "Sent back: 1 failed check (test) and 1 comment (round 1 of 3).";
+    let said = "Changes requested: 1 failed check (test) and 1 comment (round 1 of 3).";
     assert_eq!(answer, PullRequestReportResponse { stage: StageName::Queued, comment: Some(said.to_owned()) });
     yard.fleet.dispatch().await;
     let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
@@ -179,8 +179,8 @@ async fn excess_comments_wait_for_the_next_round() {
     yard.finish(3).await;
     let third = yard.see(&sighting(PullRequestState::Open, 3, many)).await.unwrap();
 
-    assert_eq!(first.comment.as_deref(), Some("Sent back: 50 comments (round 1 of 3)."));
-    assert_eq!(second.comment.as_deref(), Some("Sent back: 10 comments (round 2 of 3)."));
+    assert_eq!(first.comment.as_deref(), Some("Changes requested: 50 comments (round 1 of 3)."));
+    assert_eq!(second.comment.as_deref(), Some("Changes requested: 10 comments (round 2 of 3)."));
     assert_eq!((third.stage, third.comment), (StageName::Testing, None));
 }
 
@@ -194,8 +194,8 @@ async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
     yard.finish(2).await;
     let second = yard.see(&sighting(PullRequestState::Open, 2, many)).await.unwrap();
 
-    assert_eq!(first.comment.as_deref(), Some("Sent back: 3 comments (round 1 of 3)."));
-    assert_eq!(second.comment.as_deref(), Some("Sent back: 3 comments (round 2 of 3)."));
+    assert_eq!(first.comment.as_deref(), Some("Changes requested: 3 comments (round 1 of 3)."));
+    assert_eq!(second.comment.as_deref(), Some("Changes requested: 3 comments (round 2 of 3)."));
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn rework_rounds_are_capped_and_then_alert_once() {
     let fourth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(4)])).await.unwrap();
     let fifth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(5)])).await.unwrap();
 
-    let said = "Given up: 1 failed check (test), after 3 rounds of changes: a person has to look.";
+    let said = "Stopped after 3 rounds, needs a maintainer: 1 failed check (test).";
     assert_eq!(fourth, PullRequestReportResponse { stage: StageName::Testing, comment: Some(said.to_owned()) });
     assert_eq!(fifth.comment, None);
     assert_eq!(yard.fleet.count(yard.job, EventKind::Escalated).await, 1);

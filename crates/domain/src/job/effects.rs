@@ -119,7 +119,7 @@ impl Job {
         self.enter(generation);
         let is_at_work = matches!(self.state.stage.name(), StageName::Queued) && before.lease.is_some();
         if is_at_work {
-            self.state.message = Some("the store was put back from a backup: the work begins again".to_owned());
+            self.state.message = Some("the store was restored from a backup: the work starts again".to_owned());
             self.remember_end(RunEnd::Restored);
             self.end_run(RunOutcome::Restored, None, at);
         }

@@ -132,7 +132,7 @@ fn refused(error: BackupError) -> BackupServiceError {
         }
         BackupError::Damaged { why, .. } => BackupServiceError::BadBackup(format!("the backup is damaged: {why}")),
         BackupError::Newer { found, known, .. } => BackupServiceError::BadBackup(format!(
-            "the backup has schema {found}, this program knows up to {known}: use the newer program"
+            "the backup has schema {found}, this version supports up to {known}: use the newer version"
         )),
         error => BackupServiceError::Store(error.into()),
     }

@@ -18,7 +18,7 @@ const OPERATIONS_MAX: usize = 1_000;
 /// Concurrent operations: enough to share a flush of the store, few enough not to block other requests.
 const SIDE_BY_SIDE: usize = 256;
 
-/// Does many operations side by side, and answers in the order of the request.
+/// Runs many operations concurrently. The results are in the order of the request.
 #[utoipa::path(
     post, path = "/work", tag = "work", request_body = WorkRequest,
     responses((status = 200, description = "One result for each operation", body = WorkResponse)),

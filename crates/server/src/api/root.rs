@@ -22,9 +22,9 @@ pub(crate) async fn healthz(State(app): State<App>) -> Json<Health> {
     Json(health(&app))
 }
 
-/// Whether the store answers, is whole, and takes writes.
+/// Whether the store answers, is intact and accepts writes.
 #[utoipa::path(
-    get, path = "/readyz", tag = "root", responses((status = 200, description = "It does", body = Health), (status = 503, description = "It does not: the problem says why")),
+    get, path = "/readyz", tag = "root", responses((status = 200, description = "It does", body = Health), (status = 503, description = "Not ready: the problem has the reason")),
 )]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Problem> {
     if let Some(reason) = app.coordinator.not_ready() {
@@ -42,7 +42,7 @@ fn health(app: &App) -> Health {
     Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION, generation }
 }
 
-/// The figures as Prometheus reads them. Needs a token unless only this machine can reach the server.
+/// Metrics in the Prometheus text format. Needs a token unless the server is reachable only from this machine.
 #[utoipa::path(
     get, path = "/metrics", tag = "root",
     responses((status = 200, description = "In the text format", body = String, content_type = "text/plain")),
@@ -53,7 +53,7 @@ pub(crate) async fn metrics(State(app): State<App>, MetricsReader(who): MetricsR
     Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response())
 }
 
-/// This description.
+/// The OpenAPI description.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "root",
     responses((status = 200, description = "OpenAPI", body = serde_json::Value)),
@@ -72,7 +72,7 @@ pub(crate) async fn job_schema() -> Response {
     ([(header::CONTENT_TYPE, "application/schema+json")], schema).into_response()
 }
 
-/// What this is, for whoever looks in with a browser.
+/// A short page for browsers.
 #[utoipa::path(
     get, path = "/", tag = "root",
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),

@@ -10,15 +10,15 @@ use crate::auth::RequestOrigin;
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// How many jobs a message concerns.
+/// The jobs that a webhook concerns.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AffectedJobs {
-    /// Jobs whose pull requests are looked at soon.
+    /// Number of jobs whose pull requests are polled next.
     jobs: usize,
 }
 
-/// Something happened on GitHub: the pull requests that it names are looked at soon. Signed with the shared secret.
+/// Receives a GitHub webhook: the pull requests that it names are polled next. Signed with the shared secret.
 #[utoipa::path(
     post, path = "/webhooks/github", tag = "root", request_body(content = serde_json::Value),
     params(("X-Hub-Signature-256" = String, Header, description = "`sha256=` and the HMAC of the body", pattern = "^sha256=[0-9a-fA-F]{64}$", max_length = 71)),

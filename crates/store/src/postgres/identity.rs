@@ -56,7 +56,7 @@ impl PostgresStore {
             let generation = Generation::restored(found.generation.unwrap_or_default(), replaced, at);
             let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
             self.put_meta(StoreGeneration::KEY, json!(lineage)).await?;
-            info!(store.generation = %generation, "The store goes on under generation {generation}");
+            info!(store.generation = %generation, "The store continues with generation {generation}");
             found.generation = Some(generation);
         }
         let store_id = match found.store_id {

@@ -124,7 +124,7 @@ impl Notifier {
             .run_until_cancelled(async {
                 loop {
                     if let Err(trouble) = self.listen().await {
-                        debug!("Nobody listens to the database for a moment: {trouble}");
+                        debug!("The notification listener is reconnecting: {trouble}");
                     }
                     self.connector.clock.sleep(RECONNECT_EVERY).await;
                 }

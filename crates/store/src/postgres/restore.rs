@@ -125,7 +125,7 @@ impl PostgresStore {
         let kept = swap(&self.connector, &session, from, &lineage).await?;
         info!(
             store.generation = %generation,
-            "Put a backup in the place of everything, under generation {generation}; what was there is in schema {kept}"
+            "Restored a backup with generation {generation}; the replaced tables are in schema {kept}"
         );
         Ok(RestoreOutcome { backup, generation, kept: Some(kept.into()) })
     }
@@ -173,7 +173,7 @@ async fn swap(
         Ok(()) => Ok(kept),
         Err(trouble) if trouble.blame() == ErrorSource::Connection => {
             session.give_up();
-            warn!("The connection to the database broke while a backup was put in place: {trouble}");
+            warn!("The connection to the database was lost during a restore: {trouble}");
             let stands = has_come_to_stand(connector, lineage.generation).await;
             let stands = stands.map_err(|trouble| BackupError::Unknown(trouble.to_string()))?;
             if stands { Ok(kept) } else { Err(away(trouble)) }

@@ -54,7 +54,7 @@ pub(super) async fn describe(session: &Session) -> Result<String, ServerError> {
     let server = session.texts("SHOW server_version").await?.concat();
     let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await?;
     if there != ["t"] {
-        return Ok(format!("PostgreSQL {server}, with nothing of ours in it yet"));
+        return Ok(format!("PostgreSQL {server}, empty"));
     }
     let version = session.texts(VERSION).await?.concat();
     Ok(format!("PostgreSQL {server}, schema {version}"))

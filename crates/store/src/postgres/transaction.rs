@@ -72,7 +72,7 @@ pub(super) async fn by_memory(
     let (sql, params) = plan.rows.statement(&log);
     session.prepared(sql).await.map_err(TransactionError::Undone)?;
     if session.is_broken() {
-        return Err(TransactionError::Undone(ServerError::Unreachable("the connection broke".to_owned())));
+        return Err(TransactionError::Undone(ServerError::Unreachable("the connection was lost".to_owned())));
     }
     match session.rows(sql, &params).await {
         Ok(_) => Ok(settled(plan, books)),
@@ -170,7 +170,7 @@ async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, Ser
         Ok((locked?, found?))
     };
     let (locked, found) = in_time(all).await?;
-    let log = locked.first().ok_or_else(|| ServerError::Unreachable("the log has lost its end".to_owned()))?;
+    let log = locked.first().ok_or_else(|| ServerError::Unreachable("the end of the log is missing".to_owned()))?;
     let ends = LogEnds { log: Position(number(log, 0)?), jobs: number(log, 1)? };
     let known = found.iter().map(known).collect::<Result<HashMap<_, _>, _>>()?;
     Ok(StoredState { books: WriterCache::read(ends, known), term: log.try_get(2)? })
@@ -179,7 +179,7 @@ async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, Ser
 fn known(row: &Row) -> Result<(JobId, CachedJob), ServerError> {
     let id: Uuid = row.try_get(0)?;
     let stage: &str = row.try_get(3)?;
-    let stage = stage.parse().map_err(|_| ServerError::Unreachable(format!("job `{id}` is in no stage we know")))?;
+    let stage = stage.parse().map_err(|_| ServerError::Unreachable(format!("job `{id}` has an unknown stage")))?;
     let (rev, latest, seq) = (Revision(number(row, 2)?), Position(number(row, 4)?), EventSeq(number(row, 5)?));
     Ok((JobId::from_bytes(*id.as_bytes()), CachedJob { n: row.try_get(1)?, rev, stage, latest, seq }))
 }

@@ -205,7 +205,7 @@ impl WriterState {
                     continue;
                 }
                 Err(TransactionError::Unknown(trouble)) => {
-                    error!("The connection to the database broke during a commit: {trouble}");
+                    error!("The connection to the database was lost during a commit: {trouble}");
                     self.session = None;
                     return PartOutcome::Done(unknown(changes.len()));
                 }

@@ -60,7 +60,7 @@ impl Expectation {
         let is_untouched = record.as_ref().is_some_and(|record| record.clean.is_some() && record.clean == stamp);
         if is_missing && let Some(record) = &record {
             let found = if database.exists() { "an empty file" } else { "no file" };
-            let loss = record.loss(&path, &format!("`{}` is gone", database.display()), found.to_owned());
+            let loss = record.loss(&path, &format!("`{}` is missing", database.display()), found.to_owned());
             match accept {
                 None => return Err(OpenError::DataLoss(loss)),
                 Some(_) => {
@@ -102,7 +102,7 @@ impl Expectation {
             let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
             let document = serde_json::to_string(&lineage).unwrap_or_default();
             write_meta(connection, StoreGeneration::KEY, &document).map_err(wrong)?;
-            info!(store.generation = %generation, "The store goes on under generation {generation}");
+            info!(store.generation = %generation, "The store continues with generation {generation}");
         }
         let store_id = identify(connection).map_err(wrong)?;
         let generation = found.generation.or(self.record.map(|record| record.generation)).unwrap_or_default();

@@ -103,7 +103,7 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     swap().map_err(OpenError::files(database))?;
     info!(
         store.generation = %generation,
-        "Put a backup in the place of the database, under generation {generation}; the old one is kept as {}", kept.display()
+        "Restored a backup with generation {generation}; the replaced database is kept as {}", kept.display()
     );
     Ok(())
 }
@@ -134,7 +134,7 @@ fn generation_of(database: &Path) -> Option<Generation> {
     match read {
         Ok(generation) => Some(generation),
         Err(error) => {
-            warn!(%error, "The database that is replaced cannot be read: the clock alone says which generation follows");
+            warn!(%error, "The replaced database is unreadable: the next generation is taken from the clock");
             None
         }
     }

@@ -60,7 +60,7 @@ impl Coordinator {
         let why = |passed: scheduler::SkippedJob| {
             let reasons: Vec<_> = passed.unfit.iter().map(ToString::to_string).collect();
             let why = match reasons.as_slice() {
-                [] => "it avoids this factory, and another can take it".to_owned(),
+                [] => "it failed on this factory before, and another factory can run it".to_owned(),
                 reasons => format!("the factory {}", reasons.join(", ")),
             };
             NotGranted { job_id: Some(passed.job), why }

@@ -90,7 +90,7 @@ impl SimulatedDocumentStore {
             let document = Document::default().with("continuation", progress.feed[partition].text());
             let op = Op { id: feed_key(partition).id, condition: Condition::Any, document };
             if let Err(error) = self.patience.write(LOG, LOG, &[op]).await {
-                debug!(?error, "Could not write down how far the feed was read: it will be read again");
+                debug!(?error, "Could not store the position of the change feed: it will be read again");
             }
         }
         Ok(())
@@ -131,7 +131,7 @@ impl SimulatedDocumentStore {
                     self.patience.pause(backoff(lost_races.min(4))).await;
                 }
                 Err(WriteError::Refused { .. } | WriteError::Unknown) => {
-                    return Err(StoreError::Unavailable("others keep moving the end of the log".to_owned()));
+                    return Err(StoreError::Unavailable("other writers keep appending to the log".to_owned()));
                 }
                 Err(WriteError::Store(error)) => return Err(error),
             }

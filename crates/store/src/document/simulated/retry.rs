@@ -67,7 +67,7 @@ impl RetryingDatabase {
                 Ok(etags) => return Ok(etags),
                 Err(BatchError::Refused { at }) => return Err(WriteError::Refused { at }),
                 Err(BatchError::TooLarge) => {
-                    let why = "the unit is larger than the database takes at once".to_owned();
+                    let why = "the transaction is larger than the database's limit".to_owned();
                     return Err(WriteError::Store(StoreError::Corrupt(why)));
                 }
                 Err(BatchError::Request(RequestError::TimedOut)) => return Err(WriteError::Unknown),
