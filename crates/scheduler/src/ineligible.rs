@@ -123,19 +123,24 @@ pub enum Ineligible {
 
 impl Ineligible {
     /// All reasons against a factory, the most severe first; empty if it is eligible.
-    pub(crate) fn all(member: &IndexedFactory, candidate: &Candidate, needs: &Constraints) -> Vec<Self> {
-        let closed = FilterCondition::ALL.into_iter().filter(|gate| !gate.admits(candidate, needs));
-        closed.flat_map(|gate| Self::at(gate, member, candidate, needs)).collect()
+    pub(crate) fn all(member: &IndexedFactory, candidate: &Candidate, constraints: &Constraints) -> Vec<Self> {
+        let closed = FilterCondition::ALL.into_iter().filter(|condition| !condition.admits(candidate, constraints));
+        closed.flat_map(|condition| Self::at(condition, member, candidate, constraints)).collect()
     }
 
-    fn at(gate: FilterCondition, member: &IndexedFactory, candidate: &Candidate, needs: &Constraints) -> Vec<Self> {
-        let shape = needs.shape;
+    fn at(
+        condition: FilterCondition,
+        member: &IndexedFactory,
+        candidate: &Candidate,
+        constraints: &Constraints,
+    ) -> Vec<Self> {
+        let shape = constraints.shape;
         let repo = |reason: fn(RepoName) -> Self| shape.repo.clone().map(reason).into_iter().collect();
-        match gate {
+        match condition {
             FilterCondition::Product => vec![Self::ProductPaused { product: shape.product.clone() }],
             FilterCondition::Pin => shape.pin.clone().map(|pin| Self::PinnedElsewhere { pin }).into_iter().collect(),
             FilterCondition::Capabilities => {
-                let missing = missing(member, candidate.kind, needs);
+                let missing = missing(member, candidate.kind, constraints);
                 missing.into_iter().map(|capability| Self::Lacks { capability }).collect()
             }
             FilterCondition::Engine => vec![Self::RunsNoEngine { engines: shape.engines.clone() }],
@@ -146,7 +151,7 @@ impl Ineligible {
                 .into_iter()
                 .collect(),
             FilterCondition::Scope => vec![Self::OutOfScope { product: shape.product.clone() }],
-            FilterCondition::There => vec![Self::Away { presence: candidate.standing.presence }],
+            FilterCondition::There => vec![Self::Away { presence: candidate.load_state.presence }],
             FilterCondition::Heard => vec![Self::Warming],
             FilterCondition::Open => vec![Self::Draining],
             FilterCondition::Disk => vec![Self::DiskLow],
@@ -155,11 +160,13 @@ impl Ineligible {
                 pause.map(|pause| Self::Unresponsive { problem: pause.problem }).into_iter().collect()
             }
             FilterCondition::EngineAwake => {
-                let rests = needs.rests(candidate.kind, candidate.standing);
-                rests.into_iter().map(|(rest, engine)| Self::of_rest(rest, engine)).collect()
+                let unavailable = constraints.unavailable(candidate.kind, candidate.load_state);
+                unavailable.into_iter().map(|(rest, engine)| Self::of_unavailable(rest, engine)).collect()
             }
             FilterCondition::Seats => vec![Self::Full { seats: member.state.factory.seat_limit }],
-            FilterCondition::EngineSeats => vec![Self::EngineBusy { engines: candidate.standing.busy_engines.clone() }],
+            FilterCondition::EngineSeats => {
+                vec![Self::EngineBusy { engines: candidate.load_state.busy_engines.clone() }]
+            }
             FilterCondition::RepoSeats => repo(|repo| Self::RepoBusy { repo }),
             FilterCondition::FleetRepoSeats => repo(|repo| Self::FleetRepoBusy { repo }),
         }
@@ -179,7 +186,7 @@ impl Ineligible {
         }
     }
 
-    fn of_rest(rest: &EngineUnavailable, engine: &EngineName) -> Self {
+    fn of_unavailable(rest: &EngineUnavailable, engine: &EngineName) -> Self {
         match rest {
             EngineUnavailable::Window(window) => Self::UsageWindow { window: window.clone() },
             EngineUnavailable::Paused { until, problem } => {
@@ -193,8 +200,8 @@ impl Ineligible {
 }
 
 /// Required capabilities that the factory lacks, in canonical spelling.
-pub(crate) fn missing(member: &IndexedFactory, kind: &CapabilityClass, needs: &Constraints) -> Vec<Capability> {
-    let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
+pub(crate) fn missing(member: &IndexedFactory, kind: &CapabilityClass, constraints: &Constraints) -> Vec<Capability> {
+    let needed = constraints.shape.capabilities.iter().cloned().map(Capability::canonical);
     let lacks = |token: &Capability| match repo_of_token(token) {
         Some(repo) => !member.has_repo(&repo),
         None => !kind.has(token),

@@ -38,7 +38,7 @@ pub(crate) struct ScratchFile(PathBuf);
 
 impl ScratchFile {
     /// A unique path. The file does not exist yet.
-    pub(crate) fn in_vault(vault: &dyn BackupService) -> Self {
+    pub(crate) fn in_backup_service(vault: &dyn BackupService) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(vault.folder().join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
     }

@@ -168,7 +168,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
 }
 
 /// The names in a comma-separated list; an absent list has none.
-pub(crate) fn names<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
+pub(crate) fn parse_list<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
 where
     T: FromStr,
     T::Err: Display,

@@ -129,7 +129,7 @@ impl Problem {
     }
 
     /// A store without a backup service.
-    pub(crate) fn no_vault() -> Self {
+    pub(crate) fn no_backup_service() -> Self {
         let detail = "this store cannot be backed up or restored through the coordinator: use its own tools";
         Self::new(StatusCode::NOT_IMPLEMENTED, "no_backups", detail)
     }
@@ -179,7 +179,7 @@ impl Problem {
     }
 
     /// The part for the client; the rest is logged here, because this answer is not logged by itself.
-    pub(crate) fn into_told(self) -> protocol::Problem {
+    pub(crate) fn into_body(self) -> protocol::Problem {
         let Parts { told, cause, .. } = *self.parts;
         if let Some(cause) = cause {
             info!(problem.code = %told.code, cause, "One operation of many failed: {cause}");
@@ -368,7 +368,7 @@ mod tests {
     fn error_details_are_not_sent_to_the_client() {
         let fault = Error::Store(StoreError::Corrupt("row 7: secret".to_owned()));
 
-        let told = Problem::from(fault).into_told();
+        let told = Problem::from(fault).into_body();
 
         assert_eq!((told.status, told.code.as_str()), (500, "corrupt"));
         assert!(!told.detail.contains("secret"));
@@ -382,7 +382,7 @@ mod tests {
             allowed: vec![StageName::Queued],
         };
 
-        let told = Problem::from(Error::Refused(refusal)).into_told();
+        let told = Problem::from(Error::Refused(refusal)).into_body();
 
         assert_eq!(told.code, "illegal_transition");
         assert_eq!(told.more, json!({ "stage": "shipped", "allowed": ["queued"] }));

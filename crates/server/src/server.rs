@@ -73,7 +73,7 @@ impl Server {
 
     /// Adds the service for backup and restore.
     #[must_use]
-    pub fn with_vault(self, vault: Arc<dyn BackupService>) -> Self {
+    pub fn with_backup_service(self, vault: Arc<dyn BackupService>) -> Self {
         Self { vault: Some(vault), ..self }
     }
 

@@ -97,20 +97,20 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use crate::auth::onlooker;
+    use crate::auth::reader;
 
     use super::*;
 
     #[test]
     fn a_stream_that_ends_frees_its_permit() {
         let streams = Arc::new(Streams::new(1, CancellationToken::new()));
-        let first = streams.open(&onlooker());
+        let first = streams.open(&reader());
 
-        let second = streams.open(&onlooker()).map(|_| ()).map_err(|problem| problem.into_told().status);
+        let second = streams.open(&reader()).map(|_| ()).map_err(|problem| problem.into_body().status);
         assert_eq!(second, Err(429));
         drop(first);
 
-        assert!(streams.open(&onlooker()).is_ok());
+        assert!(streams.open(&reader()).is_ok());
         assert_eq!(streams.count(), 0);
     }
 }

@@ -64,7 +64,7 @@ impl WebhookBodies {
         if len > MESSAGE_LEN_MAX {
             return Err(Problem::too_large(MESSAGE_LEN_MAX as usize));
         }
-        let turn = self.turn(network)?;
+        let turn = self.slot(network)?;
         let mut signed = SignedBody { bytes: Vec::new(), budget: None, _turn: turn };
         let reading = self.read_all(request.into_body(), &mut signed, &mut signature);
         let time_max = app.limits.body_time_max;
@@ -107,7 +107,7 @@ impl WebhookBodies {
         Ok(())
     }
 
-    fn turn(&self, network: IpAddr) -> Result<NetworkSlot, Problem> {
+    fn slot(&self, network: IpAddr) -> Result<NetworkSlot, Problem> {
         let mut by_network = self.by_network.lock();
         let count = by_network.entry(network).or_default();
         if *count >= PER_NETWORK_MAX {

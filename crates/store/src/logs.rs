@@ -144,7 +144,7 @@ impl Shared {
 
     fn append(&self, job: JobId, epoch: Epoch, offset: u64, chunk: &[u8]) -> io::Result<u64> {
         let _one_at_a_time = self.appending[usize::from(job.as_bytes()[15]) % LOCKS].lock();
-        private::create_folder(&self.folder(job))?;
+        private::create_directory(&self.folder(job))?;
         let mut file = private::file().append(true).create(true).open(self.file(job, epoch))?;
         let length = file.metadata()?.len();
         let end = offset.saturating_add(chunk.len() as u64);
@@ -179,7 +179,7 @@ impl Shared {
     /// Writes a temporary file and renames it, so that no reader sees a partial document. Durable once this returns.
     fn write_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
         let folder = self.folder(job);
-        private::create_folder(&folder)?;
+        private::create_directory(&folder)?;
         let (place, beside) = (self.evidence(job, epoch), folder.join(format!("{epoch}.evidence.new")));
         let mut file = private::file().write(true).create(true).truncate(true).open(&beside)?;
         file.write_all(document)?;

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Creates the directory and its parents with access for the owner only. An existing one is not changed.
-pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -89,7 +89,7 @@ impl Coordinator {
 }
 
 /// The error for a lost race over a document.
-pub(crate) fn somebody_was_faster() -> Error {
+pub(crate) fn is_conflict() -> Error {
     Error::NotReady("another request changed it: try again".to_owned())
 }
 

@@ -59,10 +59,10 @@ impl Coordinator {
     }
 
     /// Why a job waits, with commands that name the job and, for administrators, the credential.
-    pub(crate) fn reason_text(&self, who: &Principal, desk: &FleetState, job: JobId, why: &Unplaced) -> String {
+    pub(crate) fn reason_text(&self, who: &Principal, state: &FleetState, job: JobId, why: &Unplaced) -> String {
         match why {
-            Unplaced::UsageWindow { window } if window.until.is_none() && who.administer().is_ok() => {
-                let mut suspended = desk.quota_windows.all_resting(self.hour());
+            Unplaced::UsageWindow { window } if window.until.is_none() && who.require_admin().is_ok() => {
+                let mut suspended = state.quota_windows.all_exhausted(self.clock_reading());
                 let is_it = |one: &QuotaWindow| one.engine == window.engine && one.until.is_none();
                 let credential = suspended.find(|(_, one)| is_it(one)).map(|(credential, _)| credential.as_str());
                 window.text_for(credential)
@@ -76,36 +76,36 @@ impl Coordinator {
         match job.dispatch() {
             Some(offer) => {
                 let engine = self.state.lock().expected_engine(job.id());
-                Explanation::goes(job.shape(), offer.target.clone(), engine, &self.settings.weights)
+                Explanation::placed(job.shape(), offer.target.clone(), engine, &self.settings.weights)
             }
-            None => self.look_ahead(job, scheduler::forecast),
+            None => self.forecast_with(job, scheduler::forecast),
         }
     }
 
     /// [`Coordinator::forecast`] with the reasons for and against every factory.
     pub(crate) fn full_forecast(&self, job: &Job) -> Explanation {
-        self.look_ahead(job, scheduler::explain)
+        self.forecast_with(job, scheduler::explain)
     }
 
     /// The explanation of a job, limited to the factories that the caller may see.
     pub(crate) fn explanation_for(&self, who: &Principal, job: JobId, explanation: Explanation) -> Explanation {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let mut shown = explanation;
         if let ExplainedOutcome::Waits { why, .. } = &shown.answer {
-            shown.text = self.reason_text(who, &desk, job, why);
+            shown.text = self.reason_text(who, &state, job, why);
         }
-        shown.factories.retain(|fit| self.shows_factory(who, &desk, &fit.factory));
+        shown.factories.retain(|fit| self.shows_factory(who, &state, &fit.factory));
         shown
     }
 
-    fn look_ahead(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
+    fn forecast_with(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
         let now = self.steady();
         let waited = self.now().since(job.updated_at());
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let shape = job.shape();
-        let since = desk.waiting_since(job.id()).unwrap_or_else(|| now.before(waited));
+        let since = state.waiting_since(job.id()).unwrap_or_else(|| now.before(waited));
         let demand = Demand { shape: &shape, since, avoid: job.avoid() };
-        by(&desk.view(now, &self.settings.weights, 1), demand)
+        by(&state.view(now, &self.settings.weights, 1), demand)
     }
 
     /// The decision at the time of the last dispatch.
@@ -131,10 +131,10 @@ impl Coordinator {
 
     /// A job's dependencies with their stages: one that is done and not shipped waits for an operator in its turn.
     fn awaited(&self, job: &Job, deps: &[JobId]) -> String {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let words = deps.iter().map(|dep| {
             // A caller that may see this job may see those of its product.
-            let known = desk.job(*dep).filter(|known| known.value.product() == job.product());
+            let known = state.job(*dep).filter(|known| known.value.product() == job.product());
             let Some(known) = known else { return dep.short().to_string() };
             let (label, stage) = (known.value.label(), known.value.stage());
             match (known.value.merge_failure(), stage) {
@@ -152,8 +152,8 @@ impl Coordinator {
     fn lacks_factory(&self, job: &Job) -> Option<String> {
         let shape = job.shape();
         let is_waiting = matches!(job.errand()?.state, ErrandState::Waiting { .. });
-        let desk = self.state.lock();
-        let view = desk.view(self.steady(), &self.settings.weights, 1);
+        let state = self.state.lock();
+        let view = state.view(self.steady(), &self.settings.weights, 1);
         if !is_waiting || scheduler::errand(&view, &shape, None).is_some() {
             return None;
         }
@@ -184,11 +184,13 @@ impl Coordinator {
                 let (dep, id) = (dep.short(), job.id().short());
                 format!("{failed}: requeue it with `giga requeue {dep}`, or cancel this job with `giga cancel {id}`")
             }
-            Stage::Blocked { on: BlockedOn::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
-                DepsVerdict::Unmet(deps) => format!("waiting for {}", self.awaited(job, &deps)),
-                DepsVerdict::Met => "its dependencies are met, it will be queued next".to_owned(),
-                DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
-            },
+            Stage::Blocked { on: BlockedOn::Deps } => {
+                match self.check_deps(job.spec(), &job.submission().deps).await? {
+                    DepsVerdict::Unmet(deps) => format!("waiting for {}", self.awaited(job, &deps)),
+                    DepsVerdict::Met => "its dependencies are met, it will be queued next".to_owned(),
+                    DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
+                }
+            }
             Stage::Assigned { lease } => {
                 format!("assigned to factory `{}`, preparing{}", lease.factory, self.connection_of(&lease.factory))
             }

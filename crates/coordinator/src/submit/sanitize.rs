@@ -42,7 +42,7 @@ pub(crate) fn short(text: &str, chars_max: usize) -> String {
 }
 
 /// Text escaped for terminals.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.chars().filter(is_text).collect()
 }
 

@@ -356,7 +356,7 @@ async fn a_worker_cannot_report_a_coordinators_reason() {
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
 
-    for reason in FailureReason::ALL.into_iter().filter(|reason| !reason.is_a_workers_word()) {
+    for reason in FailureReason::ALL.into_iter().filter(|reason| !reason.may_be_reported()) {
         let refused = mac.fail(&fleet, grip, reason).await.unwrap_err();
 
         assert!(matches!(refused, Error::Refused(Refusal::NotAWorkersReason(_))), "{refused}");

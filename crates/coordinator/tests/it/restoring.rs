@@ -316,7 +316,7 @@ async fn row_28_a_second_restart_lifts_nothing_again() {
 async fn row_28_a_cursor_of_an_older_generation_is_invalid() {
     let mut story = Story::begin().await;
     story.fleet.submit(PLAIN).await;
-    let mark = story.fleet.coordinator.bookmark(Position(1));
+    let mark = story.fleet.coordinator.cursor(Position(1));
     story.back_up().await;
 
     let fleet = story.restored().await;
@@ -324,7 +324,7 @@ async fn row_28_a_cursor_of_an_older_generation_is_invalid() {
     assert_eq!(story.fleet.coordinator.position(mark).unwrap(), Position(1));
     assert!(matches!(fleet.coordinator.position(mark), Err(Error::Store(domain::StoreError::BadCursor))));
     let own = EventCursor { generation: fleet.coordinator.generation(), position: Position(1) };
-    assert_eq!((fleet.coordinator.bookmark(Position(1)), fleet.coordinator.position(own).unwrap()), (own, Position(1)));
+    assert_eq!((fleet.coordinator.cursor(Position(1)), fleet.coordinator.position(own).unwrap()), (own, Position(1)));
 }
 
 /// Random runs before and after a restore: an epoch granted after the backup is never granted again.

@@ -56,9 +56,9 @@ impl Yard {
 
     /// Advances time until a factory is asked to poll.
     async fn asked(&mut self) -> Vec<PollPullRequest> {
-        self.fleet.coordinator.ask_for_looks();
+        self.fleet.coordinator.request_polls();
         self.fleet.bench.clock.advance(LOOK_EVERY);
-        self.fleet.coordinator.ask_for_looks();
+        self.fleet.coordinator.request_polls();
         self.orders().await
     }
 
@@ -115,26 +115,26 @@ async fn a_factory_with_the_repository_polls_an_open_pull_request() {
         PollPullRequest { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
     assert_eq!(orders, vec![expected]);
     assert_eq!(yard.fleet.job(yard.job).await.pull_request, Some(pull_request()));
-    yard.fleet.coordinator.ask_for_looks();
+    yard.fleet.coordinator.request_polls();
     assert_eq!(yard.orders().await, Vec::new(), "not before its time");
 }
 
 #[tokio::test]
 async fn a_webhook_triggers_one_early_poll() {
     let mut yard = Yard::open().await;
-    yard.fleet.coordinator.ask_for_looks();
+    yard.fleet.coordinator.request_polls();
     let hint = ForgeHint { repository: "acme/notes".to_owned(), numbers: vec![7], commits: Vec::new() };
     let stranger = ForgeHint { repository: "evil/notes".to_owned(), ..hint.clone() };
     let commit = ForgeHint { commits: vec![sha(1)], ..ForgeHint::default() };
 
-    assert_eq!(yard.fleet.coordinator.hear_of(&stranger), 0);
+    assert_eq!(yard.fleet.coordinator.poll_hinted(&stranger), 0);
     for hint in [&hint, &commit, &hint] {
-        assert_eq!(yard.fleet.coordinator.hear_of(hint), 1);
-        yard.fleet.coordinator.ask_for_looks();
+        assert_eq!(yard.fleet.coordinator.poll_hinted(hint), 1);
+        yard.fleet.coordinator.request_polls();
     }
     let at_once = yard.orders().await.len();
     yard.fleet.bench.clock.advance(Duration::from_secs(5));
-    yard.fleet.coordinator.ask_for_looks();
+    yard.fleet.coordinator.request_polls();
 
     assert_eq!((at_once, yard.orders().await.len()), (1, 1));
 }

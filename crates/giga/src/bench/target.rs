@@ -158,7 +158,7 @@ impl ScratchStore {
 
 /// A schema of our own in a database of this machine: a fleet in that database is not affected.
 async fn make_room(url: &PostgresUrl) -> Result<PostgresRoom, Failure> {
-    if !url.is_here() {
+    if !url.is_local() {
         return Err(Failure::usage(format!("{url} is not on this machine")).hint(
             "a benchmark loads whatever it measures: run it where the database runs, or say `--store postgres`",
         ));

@@ -101,7 +101,7 @@ impl StoreBackupService {
             && !matches!(error, BackupError::Unknown(_))
         {
             let taking_back = off_thread(move || {
-                unpacked.take_back();
+                unpacked.remove_imported();
                 Ok(())
             });
             taking_back.await?;

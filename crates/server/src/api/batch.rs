@@ -41,7 +41,7 @@ async fn operate(app: &App, who: &Principal, operation: WorkOperation) -> WorkRe
     match outcome(app, who, operation).await {
         Ok(outcome) => WorkResult { status: StatusCode::OK.as_u16(), outcome },
         Err(error) => {
-            let problem = Problem::from(error).into_told();
+            let problem = Problem::from(error).into_body();
             WorkResult { status: problem.status, outcome: WorkOutcome::Problem(Box::new(problem)) }
         }
     }

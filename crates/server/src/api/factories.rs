@@ -74,7 +74,7 @@ pub(crate) async fn enroll(
     JsonBody(request): JsonBody<EnrolRequest>,
 ) -> Result<(StatusCode, Json<EnrolResponse>), Problem> {
     let enrolled = app.coordinator.enroll(&request).await;
-    Ok((StatusCode::CREATED, Json(whence.vouched(&app, enrolled)?)))
+    Ok((StatusCode::CREATED, Json(whence.checked_token(&app, enrolled)?)))
 }
 
 /// Renews all leases of one factory process.

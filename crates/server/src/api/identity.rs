@@ -27,5 +27,5 @@ pub(crate) async fn prove(
         app.hosts.check_name(host, whence.local())?;
     }
     let proof = app.coordinator.prove_identity(&challenge);
-    Ok(Json(whence.vouched(&app, proof)?))
+    Ok(Json(whence.checked_token(&app, proof)?))
 }

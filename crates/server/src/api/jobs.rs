@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, QueryParams, SubmitBody, names};
+use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, QueryParams, SubmitBody, parse_list};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
@@ -93,7 +93,7 @@ fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
     match taken {
         Ok((job, created)) => BatchOutcome { id: Some(job.id), stage: Some(job.stage), created, problem: None },
         Err(error) => {
-            let problem = Problem::from(error).into_told();
+            let problem = Problem::from(error).into_body();
             BatchOutcome { id: None, stage: None, created: false, problem: Some(problem) }
         }
     }
@@ -145,11 +145,11 @@ pub(crate) async fn list(
     DefaultProduct(product): DefaultProduct,
     QueryParams(asked): QueryParams<JobQuery>,
 ) -> Result<Json<JobList>, Problem> {
-    let mut products = names(asked.product.as_deref())?;
+    let mut products = parse_list(asked.product.as_deref())?;
     if products.is_empty() {
         products.extend(product);
     }
-    let stages = names(asked.stage.as_deref())?;
+    let stages = parse_list(asked.stage.as_deref())?;
     let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo };
     Ok(Json(app.coordinator.jobs(&who, filter, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
 }

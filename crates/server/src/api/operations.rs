@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Id, JsonBody, QueryParams, names};
+use crate::extract::{Id, JsonBody, QueryParams, parse_list};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
@@ -60,7 +60,7 @@ pub(crate) async fn queue_state(
     QueryParams(asked): QueryParams<QueueQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let state = app.coordinator.queue_state(&who, names(asked.products.as_deref())?)?;
+    let state = app.coordinator.queue_state(&who, parse_list(asked.products.as_deref())?)?;
     let tag = weak_tag(app.coordinator.incarnation(), &state);
     if etag::is_known(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());

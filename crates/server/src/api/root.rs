@@ -8,7 +8,7 @@ use http::header;
 use protocol::{Health, PROTOCOL_VERSION};
 
 use crate::app::App;
-use crate::auth::{MetricsReader, onlooker};
+use crate::auth::{MetricsReader, reader};
 use crate::exposition;
 use crate::json_response::Json;
 use crate::problem::Problem;
@@ -30,7 +30,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Probl
     if let Some(reason) = app.coordinator.not_ready() {
         return Err(reason.into());
     }
-    match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&onlooker())).await {
+    match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&reader())).await {
         Ok(Ok(_)) => Ok(Json(health(&app))),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::timed_out()),
@@ -49,7 +49,7 @@ fn health(app: &App) -> Health {
 )]
 pub(crate) async fn metrics(State(app): State<App>, MetricsReader(who): MetricsReader) -> Result<Response, Problem> {
     let metrics = app.metrics(&who).await?;
-    let text = exposition::render(&metrics, &app.coordinator.figures(), app.streams.count());
+    let text = exposition::render(&metrics, &app.coordinator.metrics_snapshot(), app.streams.count());
     Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response())
 }
 

@@ -34,11 +34,11 @@ pub(crate) async fn github(
     let signature = request.headers().get("x-hub-signature-256").and_then(|value| value.to_str().ok());
     // Without a signature to compare, the body is not read.
     let signature = signature.and_then(|text| secret.signature(text)).ok_or(Error::Unauthenticated);
-    let signature = whence.vouched(&app, signature)?;
+    let signature = whence.checked_token(&app, signature)?;
     let body = app.webhook_bodies.read(&app, whence.network(), request, signature).await?;
-    let body = whence.vouched(&app, body.ok_or(Error::Unauthenticated))?;
+    let body = whence.checked_token(&app, body.ok_or(Error::Unauthenticated))?;
     let message: Message = serde_json::from_slice(&body.bytes).map_err(|error| Problem::json(&error))?;
-    Ok(Json(AffectedJobs { jobs: app.coordinator.hear_of(&message.hint()) }))
+    Ok(Json(AffectedJobs { jobs: app.coordinator.poll_hinted(&message.hint()) }))
 }
 
 /// The parts of GitHub's webhooks that name a pull request or a commit.

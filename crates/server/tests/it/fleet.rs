@@ -134,7 +134,7 @@ impl Fleet {
         let server = Server::bind(Options { listen, ..options })
             .await
             .unwrap()
-            .with_vault(Arc::clone(&shelf) as Arc<dyn BackupService>);
+            .with_backup_service(Arc::clone(&shelf) as Arc<dyn BackupService>);
         let (address, base) = (server.address(), server.base());
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();

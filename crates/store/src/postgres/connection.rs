@@ -212,7 +212,7 @@ impl Session {
     }
 
     /// Marks the connection as unusable.
-    pub(super) fn give_up(&self) {
+    pub(super) fn mark_broken(&self) {
         self.gone.cancel();
     }
 

@@ -70,7 +70,7 @@ impl ServerError {
     }
 
     /// The error for the caller.
-    pub(super) fn fault(&self) -> StoreError {
+    pub(super) fn to_store_error(&self) -> StoreError {
         match (self.blame(), self) {
             (ErrorSource::Content, _) => StoreError::Corrupt(format!("the change conflicts with stored data ({self})")),
             (_, Self::Said(error)) if error.code() == Some(&SqlState::DISK_FULL) => StoreError::DiskFull(

@@ -89,14 +89,14 @@ pub(super) async fn by_memory(
 }
 
 /// Applies the changes in order, based on the rows as read under the log's lock.
-pub(super) async fn by_looking(
+pub(super) async fn apply_after_reading(
     session: &Session,
     changes: &[&Change],
     books: &mut WriterCache,
     term: Option<i64>,
 ) -> Result<CommittedTransaction, TransactionError> {
     books.forget();
-    let outcome = look_and_write(session, changes, books, term).await;
+    let outcome = read_and_write(session, changes, books, term).await;
     if let Err(broken) = &outcome {
         books.forget();
         undo(session, broken).await;
@@ -115,17 +115,17 @@ async fn undo(session: &Session, broken: &TransactionError) {
     // No rollback over a connection that has just failed.
     let is_undone = !is_lost && matches!(timeout(UNDO_WITHIN, session.run("ROLLBACK")).await, Ok(Ok(())));
     if !is_undone {
-        session.give_up();
+        session.mark_broken();
     }
 }
 
-async fn look_and_write(
+async fn read_and_write(
     session: &Session,
     changes: &[&Change],
     books: &mut WriterCache,
     term: Option<i64>,
 ) -> Result<CommittedTransaction, TransactionError> {
-    let found = look(session, changes).await.map_err(TransactionError::Undone)?;
+    let found = read_changed(session, changes).await.map_err(TransactionError::Undone)?;
     if term.is_some_and(|term| term != found.term) {
         return Err(TransactionError::Deposed);
     }
@@ -154,7 +154,7 @@ struct StoredState {
 }
 
 /// Begins a transaction, locks out other writers, and reads the rows of the changes.
-async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, ServerError> {
+async fn read_changed(session: &Session, changes: &[&Change]) -> Result<StoredState, ServerError> {
     let (lock, current) = (session.prepared(LOCK).await?, session.prepared(CURRENT).await?);
     let ids: Vec<Uuid> = ids(changes).into_iter().map(uuid).collect();
     let (client, asked): (_, [&(dyn ToSql + Sync); 1]) = (&session.client, [&ids]);

@@ -77,11 +77,11 @@ impl Url {
 
     /// Reports whether the traffic stays on this machine or is encrypted.
     pub fn is_private(&self) -> bool {
-        self.encryption != Encryption::Plain || self.is_here()
+        self.encryption != Encryption::Plain || self.is_local()
     }
 
     /// Reports whether the server is on this machine.
-    pub fn is_here(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         let is_here = |host: &Host| match host {
             Host::Tcp(name) => {
                 name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

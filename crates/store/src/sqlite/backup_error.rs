@@ -82,14 +82,14 @@ impl BackupError {
                 Self::NotABackup { path, why: "it is not a SQLite database".to_owned() }
             }
             Some(rusqlite::ErrorCode::DatabaseCorrupt) => Self::Damaged { path, why: source.to_string() },
-            None if is_strange(&source) => Self::Damaged { path, why: source.to_string() },
+            None if is_not_a_database(&source) => Self::Damaged { path, why: source.to_string() },
             _ => Self::Sqlite { path, source },
         }
     }
 }
 
 /// Reports whether a value has a type or form that this program never writes.
-fn is_strange(error: &rusqlite::Error) -> bool {
+fn is_not_a_database(error: &rusqlite::Error) -> bool {
     use rusqlite::Error as E;
     matches!(
         error,

@@ -4,7 +4,7 @@ use domain::StoreError;
 use rusqlite::{Error, ErrorCode};
 
 /// Maps an error of SQLite to a store error.
-pub(super) fn fault(error: &Error) -> StoreError {
+pub(super) fn to_store_error(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
         _ if is_full(error) => {
             StoreError::DiskFull("free space on the disk of the database; no acknowledged write is lost".to_owned())

@@ -18,7 +18,7 @@ impl DirectoryLock {
     /// Acquires the lock of the database at `path`; creates its directory.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            private::create_folder(folder).map_err(OpenError::files(folder))?;
+            private::create_directory(folder).map_err(OpenError::files(folder))?;
         }
         let beside = beside(path);
         let mut options = private::file();

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
-use super::errors::{closed, fault, is_full, is_index_full};
+use super::errors::{closed, is_full, is_index_full, to_store_error};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
 use super::row::counter;
@@ -157,14 +157,14 @@ enum TransactionError {
 impl WriterState {
     fn run(mut self) {
         while let Some(first) = self.waiting.blocking_recv() {
-            let batch = self.gather(first);
+            let batch = self.collect(first);
             self.serve(batch);
         }
         self.finish();
     }
 
     /// The first request and all queued ones, up to a limit.
-    fn gather(&mut self, first: Request) -> Vec<Write> {
+    fn collect(&mut self, first: Request) -> Vec<Write> {
         let (mut batch, mut units) = (Vec::new(), 0);
         let mut next = Some(first);
         while let Some(request) = next {
@@ -207,7 +207,7 @@ impl WriterState {
             }
             Err(TransactionError::Undone(cause)) => {
                 self.report(&cause);
-                refuse(units.len(), || fault(&cause))
+                refuse(units.len(), || to_store_error(&cause))
             }
             // The transaction becomes visible only if the process dies before the next one overwrites it in the log.
             Err(TransactionError::Unknown(cause)) if is_index_full(&cause) => {

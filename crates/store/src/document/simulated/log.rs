@@ -103,11 +103,11 @@ impl SimulatedDocumentStore {
             let end = self.log_end(progress).await?;
             let mut batch = Batch::new(end.position);
             let mut taken = Vec::new();
-            while batch.has_room()
+            while batch.has_capacity()
                 && let Some((job, seq)) = left.pop_front()
             {
                 taken.push((job, seq));
-                let is_whole = progress.has(job, seq) || self.gather(&mut batch, job, seq).await?;
+                let is_whole = progress.has(job, seq) || self.collect(&mut batch, job, seq).await?;
                 if !is_whole {
                     left.push_front((job, seq));
                     break;
@@ -140,7 +140,7 @@ impl SimulatedDocumentStore {
     }
 
     /// Adds a job's missing events to the batch; returns whether all of them fit.
-    async fn gather(&self, batch: &mut Batch, job: JobId, upto: EventSeq) -> Result<bool, StoreError> {
+    async fn collect(&self, batch: &mut Batch, job: JobId, upto: EventSeq) -> Result<bool, StoreError> {
         let entered = match batch.marks.get(&job) {
             Some(mark) => mark.entered,
             None => {
@@ -208,7 +208,7 @@ impl Batch {
     }
 
     /// Reports whether another job's entries and its mark fit, with the end itself.
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.entries.len() + self.marks.len() + ENTRIES_MAX + 2 <= BATCH_OPS_MAX
     }
 
