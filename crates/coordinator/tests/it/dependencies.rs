@@ -63,7 +63,7 @@ async fn row_19_diamonds_unblock_across_crashes_and_lost_reactions() {
     for n in 0..diamonds() {
         check_diamond(&stories, n);
     }
-    if fleet.bench.has_one_order() {
+    if fleet.builder.has_one_order() {
         check_order(&fleet).await;
     }
 }
@@ -116,14 +116,14 @@ async fn run(fleet: &Fleet, mac: &Machine, message: &domain::Message) {
 
 fn check_diamond(stories: &HashMap<JobId, Vec<EventKind>>, n: usize) {
     use EventKind as K;
-    let story = |letter: &str| {
+    let scenario = |letter: &str| {
         let id = JobId::derived(&domain::ProductId::default_product(), &format!("{letter}-{n}"));
         stories[&id].clone()
     };
     let run = [K::Dispatched, K::Granted, K::Started, K::Completed, K::Shipped];
-    assert_eq!(story("a"), [&[K::Submitted][..], &run].concat());
+    assert_eq!(scenario("a"), [&[K::Submitted][..], &run].concat());
     for letter in ["b", "c", "d"] {
-        assert_eq!(story(letter), [&[K::Submitted, K::Unblocked][..], &run].concat(), "{letter}-{n}");
+        assert_eq!(scenario(letter), [&[K::Submitted, K::Unblocked][..], &run].concat(), "{letter}-{n}");
     }
 }
 

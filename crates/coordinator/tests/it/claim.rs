@@ -8,20 +8,20 @@ use domain::{EventKind, FailureReason, JobId, Mode, ProductId, Refusal, StageNam
 use protocol::{Action, DrainRequest, NotGranted, ProductSettings};
 
 use super::{lasting, quick, retold};
-use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN, submit};
+use crate::fleet::{Fleet, IN_REPO, PLAIN, TestFleetBuilder, submit};
 use crate::machine::{Machine, Offers};
 
 const LEASE_TTL: Duration = Duration::from_secs(90);
 
-async fn polling(bench: Bench) -> Fleet {
-    let fleet = Fleet::warm(bench).await;
+async fn polling(builder: TestFleetBuilder) -> Fleet {
+    let fleet = Fleet::warm(builder).await;
     fleet.switch(Mode::Poll).await;
     fleet
 }
 
 /// Submits a job after all that were submitted before.
 async fn submit_next(fleet: &Fleet, manifest: &str) -> JobId {
-    fleet.bench.clock.advance(Duration::from_millis(1));
+    fleet.builder.clock.advance(Duration::from_millis(1));
     fleet.submit(manifest).await
 }
 
@@ -68,7 +68,7 @@ async fn row_05_a_repeated_claim_answer_extends_the_lease() {
     let request = mac.request(&fleet, 1);
     mac.ask(&fleet, &request).await.unwrap();
 
-    fleet.bench.clock.advance(Duration::from_secs(40));
+    fleet.builder.clock.advance(Duration::from_secs(40));
     mac.ask(&fleet, &request).await.unwrap();
 
     let expires_at = fleet.coordinator.lease(&fleet.admin, job).await.unwrap().expires_at;
@@ -432,14 +432,14 @@ async fn push_and_claim_place_jobs_on_the_same_factories() {
     assert!(placed > retold(40), "only {placed} jobs could be placed: the test proves little");
 }
 
-struct Arranged {
+struct ClaimScenario {
     fleet: Fleet,
     machines: Vec<Machine>,
     jobs: Vec<JobId>,
 }
 
 /// A fleet that is the same for the same seed.
-async fn arranged(seed: usize) -> Arranged {
+async fn arranged(seed: usize) -> ClaimScenario {
     let fleet = Fleet::warm(quick()).await;
     let tokens = ["os:linux", "has:docker", "gpu:l4"];
     let mut machines = Vec::new();
@@ -455,7 +455,7 @@ async fn arranged(seed: usize) -> Arranged {
         let manifest = format!("---\ntitle: One\ncapabilities: [\"{token}\"]\npriority: {priority}\n---\n");
         jobs.push(submit_next(&fleet, &manifest).await);
     }
-    Arranged { fleet, machines, jobs }
+    ClaimScenario { fleet, machines, jobs }
 }
 
 #[tokio::test]
