@@ -147,7 +147,7 @@ impl ScratchStore {
 
 /// A part of our own in a store on this machine: the fleets there are not affected.
 async fn reserve(store: &StoreUrl) -> Result<Option<Box<dyn ReservedStore>>, Error> {
-    if !store.is_here() {
+    if !store.is_local() {
         return Err(Error::usage(format!("{store} is not on this machine")).hint(
             "a benchmark loads whatever it measures: run it where the database runs, or say `--store postgres`",
         ));

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod dead_letters;
-mod publishing;
-mod receiving;
+mod publish;
+mod receive;
 pub mod sample;
 
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub use dead_letters::{
     a_limited_list_of_dead_letters_has_the_newest, dead_letters_are_listed_newest_last,
     too_many_deliveries_dead_letter_a_message,
 };
-pub use publishing::{
+pub use publish::{
     a_message_is_delivered_only_to_its_target, a_message_waits_for_a_disconnected_factory,
     a_new_dispatch_of_a_job_is_delivered, a_published_message_is_received_once, a_repeated_publish_is_deduplicated,
     depth_counts_incomplete_messages, first_deliveries_keep_the_publish_order,
 };
-pub use receiving::{
+pub use receive::{
     a_dropped_subscription_requeues_its_messages, a_new_subscription_replaces_the_old_one,
     a_receipt_is_invalid_for_a_later_delivery, a_waiting_receiver_wakes_at_once,
     an_abandoned_message_is_redelivered_with_its_attempt, completing_twice_is_harmless,

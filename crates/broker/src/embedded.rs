@@ -82,7 +82,7 @@ impl Broker for Embedded {
     }
 
     async fn mirror_dead_letter(&self, message: Message, reason: &str) -> Result<(), BrokerError> {
-        self.post.lock().bury(message, reason.to_owned());
+        self.post.lock().move_to_dead_letters(message, reason.to_owned());
         Ok(())
     }
 

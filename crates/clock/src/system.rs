@@ -51,7 +51,7 @@ impl Entropy for SystemEntropy {
     #[expect(clippy::panic, reason = "without randomness no token is safe: there is nothing to fall back to")]
     fn fill(&self, bytes: &mut [u8]) {
         if let Err(error) = getrandom::fill(bytes) {
-            panic!("the operating system gives no randomness: {error}");
+            panic!("the operating system provides no random numbers: {error}");
         }
     }
 }

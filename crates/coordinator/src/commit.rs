@@ -87,7 +87,7 @@ impl Coordinator {
                 }
                 continue;
             }
-            let job = match self.lifted((*before.value).clone()).and_then(&decide) {
+            let job = match self.migrated((*before.value).clone()).and_then(&decide) {
                 Ok(Decision::Write(job)) => job,
                 Ok(Decision::Keep) => return Ok(AmendOutcome::Kept(before)),
                 Err(_) if !is_fresh => continue,
@@ -101,7 +101,7 @@ impl Coordinator {
                 Ok(written) => return Ok(AmendOutcome::Written(written)),
                 Err(CommitError::Stale) => {}
                 Err(CommitError::Unknown) => {
-                    warn!(job.id = %id, "Outcome of a commit of job {} is unknown, reading again", before.value.label());
+                    warn!(job.id = %id, "The outcome of a commit of job {} is unknown, reading the job again", before.value.label());
                 }
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }
@@ -158,18 +158,18 @@ impl Coordinator {
 
     /// Absorbs committed jobs into memory and wakes the dispatcher and the timer.
     pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
-        let moment = self.moment();
+        let moment = self.state_time();
         let mut has_work = false;
         let (is_sooner, ended_offers) = {
-            let mut desk = self.state.lock();
-            let before = desk.timing();
+            let mut state = self.state.lock();
+            let before = state.timing();
             for job in written {
-                has_work |= desk.absorb(job.clone(), moment);
+                has_work |= state.absorb(job.clone(), moment);
                 self.progress.settle(&job.value);
                 // A run may have begun or ended with it.
                 self.log_notifier.ring(job.value.id());
             }
-            (desk.timing().is_sooner_than(&before), desk.take_ended_offers())
+            (state.timing().is_sooner_than(&before), state.take_ended_offers())
         };
         for (factory, message) in ended_offers {
             self.inboxes.settle(&factory, message);

@@ -120,7 +120,7 @@ impl Coordinator {
     }
 
     /// Now, and the expiry of a lease that begins now.
-    pub(crate) fn moment(&self) -> StateTime {
+    pub(crate) fn state_time(&self) -> StateTime {
         let lease_expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         StateTime { wall: self.now(), steady: self.steady(), lease_expires }
     }

@@ -73,12 +73,12 @@ impl Coordinator {
                 Err(CommitError::Stale) => self.refresh(id).await,
                 Err(CommitError::Unknown) => {
                     self.refresh(id).await;
-                    self.look_again_soon(id);
+                    self.retry_soon(id);
                 }
                 Err(CommitError::Store(error)) => {
-                    warn!(job.id = %id, %error, "Could not stamp a dispatch of job {}, trying again soon", self.label(id));
+                    warn!(job.id = %id, %error, "Could not record a dispatch of job {}, retrying", self.label(id));
                     self.mark_suspect();
-                    self.look_again_soon(id);
+                    self.retry_soon(id);
                 }
             }
         }
@@ -88,12 +88,12 @@ impl Coordinator {
 
     /// Retries a job that could not be offered and still waits: otherwise only the sweep would wake the dispatcher for
     /// it.
-    fn look_again_soon(&self, id: JobId) {
+    fn retry_soon(&self, id: JobId) {
         let until = self.steady().after(TRY_AGAIN_AFTER);
-        let mut desk = self.state.lock();
-        let waits = desk.job(id).is_some_and(|job| job.value.dispatch().is_none() && job.value.lease().is_none());
+        let mut state = self.state.lock();
+        let waits = state.job(id).is_some_and(|job| job.value.dispatch().is_none() && job.value.lease().is_none());
         if waits {
-            desk.put_off(id, until);
+            state.postpone(id, until);
             self.timer.notify_one();
         }
     }
@@ -101,20 +101,20 @@ impl Coordinator {
     /// The plan as commits that may lose their race.
     fn plan_round(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.steady();
-        let mut desk = self.state.lock();
-        if desk.queue.is_empty() {
+        let mut state = self.state.lock();
+        if state.queue.is_empty() {
             return (Vec::new(), Vec::new());
         }
-        let plan = scheduler::plan(&desk.view(now, &self.settings.weights, ROUND_MAX));
+        let plan = scheduler::plan(&state.view(now, &self.settings.weights, ROUND_MAX));
         let mut units = Vec::with_capacity(plan.placements.len());
         let mut offers = Vec::with_capacity(plan.placements.len());
         for placement in &plan.placements {
-            let Some(job) = desk.job(placement.job) else { continue };
-            if let Some(since) = desk.waiting_since(placement.job) {
+            let Some(job) = state.job(placement.job) else { continue };
+            if let Some(since) = state.waiting_since(placement.job) {
                 self.counters.dispatched(now.since(since));
             }
             if let Some(unit) = self.stamp(&job, placement.factory.clone(), placement_score(placement)) {
-                desk.expect_engine(placement.job, placement.engine.clone());
+                state.expect_engine(placement.job, placement.engine.clone());
                 offers.push(placement.job);
                 units.push(unit);
             }
@@ -125,20 +125,20 @@ impl Coordinator {
     /// Promotions and merges without a factory: short, and they use no seat.
     fn plan_errands(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.steady();
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let (mut units, mut offers) = (Vec::new(), Vec::new());
-        let view = desk.view(now, &self.settings.weights, ROUND_MAX);
+        let view = state.view(now, &self.settings.weights, ROUND_MAX);
         let mut planned: HashMap<FactoryId, usize> = HashMap::new();
-        for id in desk.errands.ready(ROUND_MAX) {
-            let Some(job) = desk.job(id) else { continue };
+        for id in state.errands.ready(ROUND_MAX) {
+            let Some(job) = state.job(id) else { continue };
             let shape = job.value.shape();
             let on_their_way = |factory: &FactoryId| planned.get(factory).copied().unwrap_or(0);
-            let has_room = |factory: &FactoryId| desk.errands.has_room(factory, on_their_way(factory));
+            let has_capacity = |factory: &FactoryId| state.errands.has_capacity(factory, on_their_way(factory));
             let ask = |avoid: Option<&FactoryId>| scheduler::errand(&view, &shape, avoid);
             // The least loaded factory may have its maximum of errands: then another one gets it.
             let target =
-                ask(job.value.avoid()).and_then(|best| if has_room(&best) { Some(best) } else { ask(Some(&best)) });
-            let Some(target) = target.filter(|target| has_room(target)) else { continue };
+                ask(job.value.avoid()).and_then(|best| if has_capacity(&best) { Some(best) } else { ask(Some(&best)) });
+            let Some(target) = target.filter(|target| has_capacity(target)) else { continue };
             if let Some(unit) = self.stamp(&job, target.clone(), 0.0) {
                 *planned.entry(target).or_default() += 1;
                 units.push(unit);
@@ -149,12 +149,12 @@ impl Coordinator {
     }
 
     fn stamp(&self, job: &Versioned<Arc<Job>>, target: FactoryId, score: f64) -> Option<Commit> {
-        let current = self.lifted((*job.value).clone()).ok()?;
+        let current = self.migrated((*job.value).clone()).ok()?;
         let id = job.value.id();
         match self.offered(current, target, score) {
             Ok(stamped) => Some(stamped.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
-                debug!(job.id = %id, %refusal, "Job {} cannot be dispatched any more", job.value.label());
+                debug!(job.id = %id, %refusal, "Job {} can no longer be dispatched", job.value.label());
                 None
             }
         }
@@ -177,14 +177,14 @@ impl Coordinator {
                 info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job {} to factory `{target}`", job.label());
             }
             Ok(PublishOutcome::Duplicate) if time == Publish::Again => {
-                debug!(job.id = %id, dispatch.seq = %seq, "The broker still has dispatch {seq} of job {}", job.label());
+                debug!(job.id = %id, dispatch.seq = %seq, "The broker already has dispatch {seq} of job {}", job.label());
             }
             Ok(PublishOutcome::Duplicate) => {
                 self.counters.duplicate_dispatch(id, self.now());
-                error!(job.id = %id, dispatch.seq = %seq, "The broker calls new dispatch {seq} of job {} a duplicate", job.label());
+                error!(job.id = %id, dispatch.seq = %seq, "The broker rejected new dispatch {seq} of job {} as a duplicate", job.label());
             }
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job {}, the sweep will take it back", job.label());
+                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job {}, the sweep requeues it", job.label());
             }
         }
     }
@@ -194,7 +194,7 @@ impl Coordinator {
         match self.read(id).await {
             Ok(job) => self.announce(std::iter::once(&job)),
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not read job {} again, the sweep will", self.label(id));
+                warn!(job.id = %id, %error, "Could not read job {} again, the sweep retries", self.label(id));
                 self.mark_suspect();
             }
         }

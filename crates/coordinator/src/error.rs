@@ -21,7 +21,7 @@ pub enum Error {
     #[error("{}", findings(.0))]
     Manifest(Vec<Finding>),
     /// The product does not exist.
-    #[error("no product `{given}`: the known ones are {}", list(.known))]
+    #[error("unknown product `{given}`: the known products are {}", list(.known))]
     UnknownProduct {
         /// The product in the request.
         given: ProductId,
@@ -29,7 +29,9 @@ pub enum Error {
         known: Vec<ProductId>,
     },
     /// The repository belongs to another product.
-    #[error("repository `{repo}` belongs to product `{owner}`: submit the job there, or have `{owner}` give it up")]
+    #[error(
+        "repository `{repo}` belongs to product `{owner}`: submit the job there, or remove the repository from `{owner}`"
+    )]
     RepoOwned {
         /// The repository.
         repo: RepoName,
@@ -61,7 +63,7 @@ pub enum Error {
         why: String,
     },
     /// The job cannot start now, and stays queued.
-    #[error("not now: {0}")]
+    #[error("not ready: {0}")]
     NotReady(String),
     /// The run does not exist.
     #[error("job `{job}` has no run {n}")]
@@ -72,7 +74,7 @@ pub enum Error {
         n: u32,
     },
     /// The revision does not match: the resource was changed in the meantime.
-    #[error("it was changed in the meantime: read it again, then change it")]
+    #[error("it was changed concurrently: read it again, then change it")]
     Outdated,
     /// The protocol defines this mode; this version does not support it.
     #[error("mode `{0}` is not available yet: use `push`, `poll` or `gate`")]
@@ -81,19 +83,19 @@ pub enum Error {
     #[error("a valid bearer token is needed: see `giga doctor` for where yours comes from")]
     Unauthenticated,
     /// The join token was already used.
-    #[error("factory `{by}` has used this join token before: make another with `giga token create --join`")]
+    #[error("this join token was already used by factory `{by}`: create another with `giga token create --join`")]
     JoinTokenUsed {
         /// The factory that used it.
         by: FactoryId,
     },
     /// The join token has expired.
-    #[error("this join token expired at {at}: make another with `giga token create --join`")]
+    #[error("this join token expired at {at}: create another with `giga token create --join`")]
     JoinTokenExpired {
         /// When it expired.
         at: Timestamp,
     },
     /// The token's scope does not allow it.
-    #[error("this token does not allow it: {0}")]
+    #[error("forbidden: {0}")]
     Forbidden(String),
     /// The instance id in the request belongs to another factory.
     #[error("this instance id belongs to another factory: restart the factory, which generates a new one")]
@@ -102,7 +104,7 @@ pub enum Error {
     #[error("job `{0}` is being changed by too many writers at once: try again")]
     Contended(JobId),
     /// The factory's protocol version is no longer supported.
-    #[error("protocol version {found} is not served any more: update the factory")]
+    #[error("protocol version {found} is no longer supported: update the factory")]
     OldProtocol {
         /// The factory's protocol version.
         found: u32,

@@ -268,13 +268,13 @@ impl FleetState {
     }
 
     /// Why a factory cannot run a job although it has an engine for it: all of those engines are unavailable.
-    pub(crate) fn rest_of(&self, job: &Job, factory: &FactoryId) -> Option<String> {
+    pub(crate) fn unavailability_of(&self, job: &Job, factory: &FactoryId) -> Option<String> {
         let resting = &self.fleet.get(factory)?.resting;
         let wanted = &job.spec().engines;
         let offered = self.factories.get(factory)?.value.engines();
         let mut usable = offered.filter(|engine| wanted.is_empty() || wanted.contains(engine)).peekable();
         usable.peek()?;
-        let rests: Option<Vec<String>> = usable.map(|engine| Some(told(resting.get(&engine)?))).collect();
+        let rests: Option<Vec<String>> = usable.map(|engine| Some(engine_problem(resting.get(&engine)?))).collect();
         rests.map(|rests| rests.join(", "))
     }
 
@@ -303,7 +303,7 @@ impl FleetState {
         {
             *pending = pending.saturating_sub(1);
         }
-        self.errands.forget(id);
+        self.errands.remove(id);
         self.waiting_since.remove(&id);
         self.deadlines.clear(id);
         for dep in &known.value.submission().deps {
@@ -366,7 +366,7 @@ impl FleetState {
 
     /// Jobs whose deadline has passed.
     pub(crate) fn overdue(&self, now: Timestamp, limit: usize) -> Vec<JobId> {
-        self.deadlines.passed(now, limit)
+        self.deadlines.expired(now, limit)
     }
 
     /// The times the timer has to wake up at.
@@ -380,7 +380,7 @@ impl FleetState {
     }
 
     /// Postpones a deadline: the job is checked again then, and not before.
-    pub(crate) fn put_off(&mut self, id: JobId, until: Timestamp) {
+    pub(crate) fn postpone(&mut self, id: JobId, until: Timestamp) {
         self.deadlines.set(id, until);
     }
 
@@ -450,7 +450,7 @@ impl FleetState {
     }
 }
 
-fn told(rest: &EngineUnavailable) -> String {
+fn engine_problem(rest: &EngineUnavailable) -> String {
     match rest {
         EngineUnavailable::Window(window) => window.to_string(),
         EngineUnavailable::Paused { until, problem } => format!("paused until {}: {problem}", until.to_the_second()),
@@ -481,17 +481,17 @@ mod tests {
 
     #[test]
     fn a_job_that_ends_leaves_every_index() {
-        let mut desk = FleetState::default();
+        let mut state = FleetState::default();
         let at = Timestamp::default();
         let moment = StateTime { wall: at, steady: at, lease_expires: Duration::ZERO };
         let (job, product) = (job(), ProductId::default_product());
         let ended = job.clone().apply(StageEvent::Cancelled { message: None }, at, Actor::Coordinator).unwrap();
 
-        desk.absorb(Versioned { value: Arc::new(job), revision: Revision(1) }, moment);
-        let while_it_waits = (desk.shapes.len(), desk.queue_version(&product));
-        desk.absorb(Versioned { value: Arc::new(ended), revision: Revision(2) }, moment);
+        state.absorb(Versioned { value: Arc::new(job), revision: Revision(1) }, moment);
+        let while_it_waits = (state.shapes.len(), state.queue_version(&product));
+        state.absorb(Versioned { value: Arc::new(ended), revision: Revision(2) }, moment);
 
         assert_eq!(while_it_waits, (1, (1, 1)));
-        assert_eq!((desk.shapes.len(), desk.queue_version(&product)), (0, (2, 0)));
+        assert_eq!((state.shapes.len(), state.queue_version(&product)), (0, (2, 0)));
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct SubmitOutcome {
 impl Coordinator {
     /// Submits a job, once: the same idempotency key returns the same job.
     pub async fn submit(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
-        let prepared = self.prepare_one(who, request).await?;
+        let prepared = self.validate_one(who, request).await?;
         let taken = self.take(vec![prepared]).await.pop().unwrap_or(Err(Error::Unauthenticated))?;
         let forecast = self.explanation_for(who, taken.job.value.id(), self.forecast(&taken.job.value));
         Ok(self.submitted(who, taken, forecast))
@@ -45,7 +45,7 @@ impl Coordinator {
 
     /// Reports what a submit would do, and writes nothing [B2].
     pub async fn submit_dry(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
-        let prepared = self.prepare_one(who, request).await?;
+        let prepared = self.validate_one(who, request).await?;
         let job = Versioned { value: Arc::new(prepared.job), revision: domain::Revision(0) };
         let forecast = self.explanation_for(who, job.value.id(), self.full_forecast(&job.value));
         Ok(self.submitted(who, SubmitOutcome { job, created: false, warnings: prepared.warnings }, forecast))
@@ -65,7 +65,7 @@ impl Coordinator {
         if requests.len() > BATCH_LEN_MAX {
             return Err(invalid("jobs", format!("{} in one batch, {BATCH_LEN_MAX} at most", requests.len())));
         }
-        let prepared = self.prepare(who, requests).await?;
+        let prepared = self.validate(who, requests).await?;
         let mut refused = Vec::with_capacity(prepared.len());
         let mut ready = Vec::with_capacity(prepared.len());
         for outcome in prepared {
@@ -164,7 +164,7 @@ impl Coordinator {
 
     async fn already_there(&self, wanted: &Submission, warnings: Vec<domain::Finding>) -> Result<SubmitOutcome, Error> {
         let job = self.read(wanted.id).await.map_err(|error| match error {
-            Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("it did not write the job".to_owned())),
+            Error::NoSuchJob(_) => Error::Store(StoreError::Unavailable("the job was not written".to_owned())),
             error => error,
         })?;
         self.announce(std::iter::once(&job));

@@ -67,7 +67,7 @@ pub struct EventCursor {
 
 /// A text that is not an event cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a place in the log that was given out here")]
+#[error("`{0}` is not an event cursor of this coordinator")]
 pub struct EventCursorError(String);
 
 impl fmt::Display for EventCursor {

@@ -197,7 +197,7 @@ pub enum DepsState {
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
     /// Written by a newer version.
-    #[error("the document has version {found}, this program reads up to {DOCUMENT_VERSION}: use the newer program")]
+    #[error("the document has version {found}, this version reads up to {DOCUMENT_VERSION}: use the newer version")]
     Newer {
         /// The version of the document.
         found: u16,

@@ -90,7 +90,7 @@ fn in_reading_order(mut findings: Vec<Finding>) -> Vec<Finding> {
         let left_out = findings.split_off(listed);
         let severity = findings.first().map_or(Severity::Error, |finding| finding.severity);
         let line = left_out.first().map_or(1, |finding| finding.line);
-        let message = format!("{} further findings are not listed", left_out.len());
+        let message = format!("{} more findings are not listed", left_out.len());
         findings.sort_by_key(|finding| finding.line);
         findings.push(Finding { line, key: None, message, severity });
     } else {
@@ -134,6 +134,6 @@ mod tests {
 
         assert_eq!(findings.len(), FINDINGS_MAX + 1);
         assert_eq!(findings.iter().filter(|finding| finding.key.as_deref() == Some("title")).count(), 1);
-        assert_eq!(findings[FINDINGS_MAX].message, "51 further findings are not listed");
+        assert_eq!(findings[FINDINGS_MAX].message, "51 more findings are not listed");
     }
 }

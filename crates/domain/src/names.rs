@@ -74,12 +74,12 @@ macro_rules! name {
 
 name! {
     /// The tenant: the scope of billing, budgets, tokens and visibility. Never the routing key.
-    ProductId, "product", check_word, 64,
+    ProductId, "product", check_plain_name, 64,
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "notes"
 }
 name! {
     /// A factory: a generic worker host.
-    FactoryId, "factory", check_word, 64,
+    FactoryId, "factory", check_plain_name, 64,
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "mac-1"
 }
 name! {
@@ -100,7 +100,7 @@ name! {
 }
 name! {
     /// An agent engine: `claude`, `codex`, `command`, …
-    EngineName, "engine", check_word, 64,
+    EngineName, "engine", check_plain_name, 64,
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "claude"
 }
 name! {
@@ -110,7 +110,7 @@ name! {
 }
 name! {
     /// A label on a job, for people.
-    Tag, "tag", check_word, 64,
+    Tag, "tag", check_plain_name, 64,
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "urgent"
 }
 name! {
@@ -169,7 +169,7 @@ fn check_identity(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn check_word(text: &str) -> Result<(), &'static str> {
+fn check_plain_name(text: &str) -> Result<(), &'static str> {
     check_length(text, WORD_LEN_MAX, "it is longer than 64 characters")?;
     if text.contains("..") {
         return Err("it contains `..`");
@@ -187,7 +187,7 @@ fn check_path(text: &str) -> Result<(), &'static str> {
         if part.is_empty() {
             return Err("a part between slashes is empty");
         }
-        check_word(part)?;
+        check_plain_name(part)?;
         if part.ends_with('.') || part.ends_with(".lock") {
             return Err("a part ends with `.` or `.lock`, which git refuses");
         }
@@ -200,7 +200,7 @@ fn check_capability(text: &str) -> Result<(), &'static str> {
     let Some((family, value)) = text.split_once(':') else {
         return Err("expected `family:value`, such as `os:linux` or `has:docker`");
     };
-    check_word(family)?;
+    check_plain_name(family)?;
     check_path(value)
 }
 

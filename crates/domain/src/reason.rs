@@ -46,7 +46,7 @@ pub enum Retryability {
 
 impl Retryability {
     /// Whether a retry may succeed.
-    pub fn is_worthwhile(&self) -> bool {
+    pub fn may_succeed_on_retry(&self) -> bool {
         *self == Self::Worthwhile
     }
 }
@@ -105,7 +105,7 @@ impl FailureReason {
     }
 
     /// Whether a worker may report this reason; only the coordinator sets the others.
-    pub fn is_a_workers_word(self) -> bool {
+    pub fn may_be_reported(self) -> bool {
         self.is_retryable() || self == Self::BudgetExceeded
     }
 }

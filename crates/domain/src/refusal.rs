@@ -47,7 +47,7 @@ pub enum Refusal {
         target: FactoryId,
     },
     /// Another claim already accepted this dispatch.
-    #[error("this dispatch was already accepted under another nonce")]
+    #[error("this dispatch was already accepted with another nonce")]
     AlreadyGranted,
     /// A dependency is not met.
     #[error("a dependency is not met: {0}")]
@@ -56,7 +56,7 @@ pub enum Refusal {
     #[error("the job has no repository: there is nothing to ship")]
     NothingToShip,
     /// A reason that only the coordinator may set.
-    #[error("`{0}` is not a reason that a worker can give")]
+    #[error("`{0}` is not a reason that a factory can report")]
     NotAWorkersReason(FailureReason),
 }
 

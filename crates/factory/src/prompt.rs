@@ -262,7 +262,7 @@ impl Prompt {
             steps.push(format!("- `prepare` commands. Each must exit with 0.{kept}\n\n{}", blocks(&self.prepare)));
         }
         if !self.verify.is_empty() {
-            let on = if has_repo { " They run on the committed work; what they write is not committed." } else { "" };
+            let on = if has_repo { " They run on the committed work; their changes are not committed." } else { "" };
             steps.push(format!("- `verify` commands. Each must exit with 0.{on}\n\n{}", blocks(&self.verify)));
         }
         (!steps.is_empty()).then(|| format!("When you finish, these commands are run:\n\n{}", steps.join("\n\n")))

@@ -6,17 +6,17 @@ use crate::http::Answer;
 use crate::script::{Act, Turn, Usage};
 
 /// Reports whether this is a side request, such as for a title. Requests of the main loop always have tools.
-pub(crate) fn is_chatter(body: &Value) -> bool {
+pub(crate) fn is_side_request(body: &Value) -> bool {
     body["tools"].as_array().is_none_or(Vec::is_empty)
 }
 
 /// Answers a side request.
-pub(crate) fn small_talk(body: &Value) -> Answer {
-    speak(&Turn::say("Work"), 0, body)
+pub(crate) fn answer_side_request(body: &Value) -> Answer {
+    respond(&Turn::text("Work"), 0, body)
 }
 
 /// Answers with the scripted turn.
-pub(crate) fn speak(turn: &Turn, number: u64, body: &Value) -> Answer {
+pub(crate) fn respond(turn: &Turn, number: u64, body: &Value) -> Answer {
     let tool = |name: &str, input: Value| {
         let id = format!("toolu_{number}");
         let start = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_usage_limit_names_its_window_and_reset_time() {
-        let answer = speak(&Turn::usage_limit(1_800_000_000), 1, &Value::Null);
+        let answer = respond(&Turn::usage_limit(1_800_000_000), 1, &Value::Null);
 
         assert_eq!(answer.status, 429);
         let reset = ("anthropic-ratelimit-unified-reset", "1800000000".to_owned());
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_request_without_tools_is_not_scripted() {
-        assert!(is_chatter(&json!({ "messages": [] })));
-        assert!(!is_chatter(&json!({ "tools": [{ "name": "Write" }] })));
+        assert!(is_side_request(&json!({ "messages": [] })));
+        assert!(!is_side_request(&json!({ "tools": [{ "name": "Write" }] })));
     }
 }

@@ -6,7 +6,7 @@ use crate::http::Answer;
 use crate::script::{Act, Turn, Usage};
 
 /// Answers with the scripted turn.
-pub(crate) fn speak(turn: &Turn, number: u64, body: &Value) -> Answer {
+pub(crate) fn respond(turn: &Turn, number: u64, body: &Value) -> Answer {
     let command = |command: &str| completed(number, turn.usage, &shell_call(number, body, command));
     match &turn.act {
         Act::Write { path, content } => command(&format!("printf %s {} > {}", quoted(content), quoted(path))),

@@ -39,12 +39,12 @@ impl Turn {
     }
 
     /// Returns text, which ends the agent's turn.
-    pub fn say(text: &str) -> Self {
+    pub fn text(text: &str) -> Self {
         Self::of(Act::Say { text: text.to_owned() })
     }
 
     /// Fails with an internal server error.
-    pub fn trouble() -> Self {
+    pub fn server_error() -> Self {
         Self::of(Act::Fail { status: 500, kind: "api_error", message: "Internal server error" })
     }
 

@@ -69,18 +69,18 @@ fn serve(connection: &TcpStream, state: &Mutex<State>) {
 }
 
 fn answer(request: &Incoming, state: &Mutex<State>) -> Answer {
-    let speak: fn(&Turn, u64, &Value) -> Answer = match (request.method.as_str(), request.path.as_str()) {
-        ("POST", "/v1/messages") if anthropic::is_chatter(&request.body) => {
-            return anthropic::small_talk(&request.body);
+    let respond: fn(&Turn, u64, &Value) -> Answer = match (request.method.as_str(), request.path.as_str()) {
+        ("POST", "/v1/messages") if anthropic::is_side_request(&request.body) => {
+            return anthropic::answer_side_request(&request.body);
         }
-        ("POST", "/v1/messages") => anthropic::speak,
-        ("POST", "/v1/responses") => openai::speak,
+        ("POST", "/v1/messages") => anthropic::respond,
+        ("POST", "/v1/responses") => openai::respond,
         ("POST", "/oauth/token") => return login::refresh(&request.body),
         ("POST", "/v1/messages/count_tokens") => return Answer::json(200, &json!({ "input_tokens": 10 })),
         _ => return Answer::json(404, &json!({ "error": { "type": "not_found_error", "message": "not found" } })),
     };
     let (turn, number) = state.lock().next(request);
-    speak(&turn, number, &request.body)
+    respond(&turn, number, &request.body)
 }
 
 impl State {
@@ -88,6 +88,6 @@ impl State {
         let Incoming { path, headers, body, .. } = request;
         self.seen.push(Request { path: path.clone(), headers: headers.clone(), body: body.clone() });
         let turn = if self.script.len() > 1 { self.script.pop_front() } else { self.script.front().cloned() };
-        (turn.unwrap_or_else(|| Turn::say("There is no script.")), u64::try_from(self.seen.len()).unwrap_or(u64::MAX))
+        (turn.unwrap_or_else(|| Turn::text("There is no script.")), u64::try_from(self.seen.len()).unwrap_or(u64::MAX))
     }
 }

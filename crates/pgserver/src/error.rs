@@ -33,7 +33,7 @@ pub enum Error {
         output: String,
     },
     /// The server did not become ready in time.
-    #[error("the server did not come up in time; the end of its log: {log}")]
+    #[error("the server did not start in time; the end of its log: {log}")]
     NotReady {
         /// The end of the server's log.
         log: String,

@@ -18,7 +18,7 @@ impl Programs {
     /// Returns the programs on the search path, or else the newest version of the distribution.
     pub fn find() -> Result<Self, Error> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let on_path = std::env::split_paths(&path).find_map(|folder| real_folder(&folder));
+        let on_path = std::env::split_paths(&path).find_map(|folder| real_directory(&folder));
         on_path.or_else(newest_of_distribution).map(|folder| Self { folder }).ok_or(Error::NotInstalled)
     }
 
@@ -37,7 +37,7 @@ impl Programs {
 }
 
 /// Resolves symbolic links: PostgreSQL locates its other programs relative to the real path.
-fn real_folder(folder: &Path) -> Option<PathBuf> {
+fn real_directory(folder: &Path) -> Option<PathBuf> {
     let real = folder.join("postgres").canonicalize().ok()?.parent()?.to_owned();
     (real.join("initdb").is_file() && folder.join("initdb").is_file()).then_some(real)
 }
@@ -46,7 +46,7 @@ fn newest_of_distribution() -> Option<PathBuf> {
     let versions = std::fs::read_dir(DISTRIBUTION).ok()?.flatten();
     let numbered = versions.filter_map(|entry| {
         let version: u32 = entry.file_name().to_str()?.parse().ok()?;
-        Some((version, real_folder(&entry.path().join("bin"))?))
+        Some((version, real_directory(&entry.path().join("bin"))?))
     });
     numbered.max_by_key(|(version, _)| *version).map(|(_, folder)| folder)
 }

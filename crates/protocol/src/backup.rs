@@ -30,8 +30,8 @@ impl RestoreSummary {
     pub fn notice(backup: &BackupSummary) -> String {
         let as_of = backup.taken_at.map_or_else(String::new, |at| format!(" of {at}"));
         format!(
-            "everything is as of the backup{as_of}, tokens too: revoke again what was revoked since, and enrol again the \
-             factories that joined since. Work that was under way begins again"
+            "everything is as of the backup{as_of}, including tokens: revoke tokens that were revoked since, and enrol \
+             factories that joined since. Running jobs start again"
         )
     }
 }

@@ -34,32 +34,32 @@ impl Choice<'_> {
 
 impl FleetOverlay<'_> {
     /// Selects the factory for a job. The avoided factory is the last resort.
-    pub(crate) fn choose<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
-        if let Some(pin) = &needs.shape.pin {
-            return self.consider(pin, needs);
+    pub(crate) fn choose<'d>(&'d self, constraints: &Constraints<'d>) -> Option<Choice<'d>> {
+        if let Some(pin) = &constraints.shape.pin {
+            return self.consider(pin, constraints);
         }
-        self.best(needs).or_else(|| self.consider(needs.avoid?, needs))
+        self.best(constraints).or_else(|| self.consider(constraints.avoid?, constraints))
     }
 
     /// The best factory, except the avoided one.
-    pub(crate) fn best<'d>(&'d self, needs: &Constraints<'d>) -> Option<Choice<'d>> {
+    pub(crate) fn best<'d>(&'d self, constraints: &Constraints<'d>) -> Option<Choice<'d>> {
         let mut best: Option<Choice> = None;
-        if needs.unknown || needs.paused || needs.repo_full || needs.shape.pin.is_some() {
+        if constraints.unknown || constraints.paused || constraints.repo_full || constraints.shape.pin.is_some() {
             return best;
         }
-        for (id, kind) in self.view.fleet.kinds().offering(&needs.tokens) {
+        for (id, kind) in self.view.fleet.kinds().offering(&constraints.tokens) {
             for alike in self.ready(id, kind) {
                 // The repositories differ between members, so they are checked last.
-                let standing = alike.standing;
-                let candidate = Candidate { kind, standing, repo: RepoFit::WHOLE, pinned_elsewhere: false };
-                if FilterCondition::stopping(&candidate, needs).is_some()
-                    || best.is_some_and(|best| self.trails(&alike, needs, &best))
+                let load_state = alike.load_state;
+                let candidate = Candidate { kind, load_state, repo: RepoFit::WHOLE, pinned_elsewhere: false };
+                if FilterCondition::stopping(&candidate, constraints).is_some()
+                    || best.is_some_and(|best| self.scores_below(&alike, constraints, &best))
                 {
                     continue;
                 }
-                for rank in self.least_loaded(&alike, needs).into_iter().flatten() {
-                    let has_repo = needs.repo.is_some_and(|repo| alike.cohort.holds(rank, repo));
-                    let choice = self.choice(kind, standing, rank, has_repo, needs);
+                for rank in self.least_loaded(&alike, constraints).into_iter().flatten() {
+                    let has_repo = constraints.repo.is_some_and(|repo| alike.bucket.holds(rank, repo));
+                    let choice = self.choice(kind, load_state, rank, has_repo, constraints);
                     if best.is_none_or(|best| choice.beats(&best)) {
                         best = Some(choice);
                     }
@@ -70,26 +70,26 @@ impl FleetOverlay<'_> {
     }
 
     /// Whether even the least loaded factory of the group scores below `best`, with or without the repository.
-    fn trails(&self, alike: &FactoryGroup, needs: &Constraints, best: &Choice) -> bool {
-        let Some(rank) = alike.cohort.by_load.first() else { return true };
-        let bound = self.score(alike.kind, alike.standing, rank.load, needs.repo.is_some(), needs);
+    fn scores_below(&self, alike: &FactoryGroup, constraints: &Constraints, best: &Choice) -> bool {
+        let Some(rank) = alike.bucket.by_load.first() else { return true };
+        let bound = self.score(alike.kind, alike.load_state, rank.load, constraints.repo.is_some(), constraints);
         bound.total < best.score.total
     }
 
     /// One factory, if it is eligible.
-    pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, needs: &Constraints<'d>) -> Option<Choice<'d>> {
+    pub(crate) fn consider<'d>(&'d self, factory: &FactoryId, constraints: &Constraints<'d>) -> Option<Choice<'d>> {
         let member = self.view.fleet.member(factory)?;
-        match FilterCondition::stopping(&self.candidate(member, needs), needs) {
-            None => Some(self.assess(member, needs)),
+        match FilterCondition::stopping(&self.candidate(member, constraints), constraints) {
+            None => Some(self.assess(member, constraints)),
             Some(_) => None,
         }
     }
 
     /// One factory with its score, eligible or not.
-    pub(crate) fn assess<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints<'d>) -> Choice<'d> {
-        let Candidate { kind, standing, .. } = self.candidate(member, needs);
-        let has_repo = needs.repo.is_some_and(|repo| member.repos.contains(&repo));
-        self.choice(kind, standing, self.rank(member), has_repo, needs)
+    pub(crate) fn assess<'d>(&'d self, member: &'d IndexedFactory, constraints: &Constraints<'d>) -> Choice<'d> {
+        let Candidate { kind, load_state, .. } = self.candidate(member, constraints);
+        let has_repo = constraints.repo.is_some_and(|repo| member.repos.contains(&repo));
+        self.choice(kind, load_state, self.rank(member), has_repo, constraints)
     }
 
     /// The member of a group that passes the most repository conditions; `None` if all members moved to the overlay.
@@ -98,17 +98,17 @@ impl FleetOverlay<'_> {
     pub(crate) fn foremost<'d>(
         &self,
         alike: &FactoryGroup<'d>,
-        needs: &Constraints,
+        constraints: &Constraints,
     ) -> Option<(RepoFit, &'d LoadRank)> {
-        let FactoryGroup { kind, cohort, .. } = *alike;
+        let FactoryGroup { kind, bucket, .. } = *alike;
         let stayed = |rank: &&LoadRank| !self.moved(alike, rank);
-        let wanted = needs.held.iter().chain(&needs.repo);
-        let holders = wanted.filter_map(|repo| cohort.holders.get(repo)).flatten().filter(stayed);
+        let wanted = constraints.held.iter().chain(&constraints.repo);
+        let holders = wanted.filter_map(|repo| bucket.holders.get(repo)).flatten().filter(stayed);
         // Members without any of the repositories pass equally many conditions.
-        let other = cohort.by_load.iter().find(stayed);
+        let other = bucket.by_load.iter().find(stayed);
         let mut foremost: Option<(RepoFit, &LoadRank)> = None;
         for rank in holders.chain(other) {
-            let fit = self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo));
+            let fit = self.repo_fit(kind, &rank.factory, constraints, |repo| bucket.holds(rank, repo));
             if foremost.is_none_or(|(furthest, _)| fit > furthest) {
                 foremost = Some((fit, rank));
             }
@@ -120,54 +120,54 @@ impl FleetOverlay<'_> {
     }
 
     /// The least loaded member with the job's repository, or of all members if they can clone it.
-    fn least_loaded<'d>(&self, alike: &FactoryGroup<'d>, needs: &Constraints) -> [Option<&'d LoadRank>; 2] {
-        let FactoryGroup { kind, cohort, .. } = *alike;
+    fn least_loaded<'d>(&self, alike: &FactoryGroup<'d>, constraints: &Constraints) -> [Option<&'d LoadRank>; 2] {
+        let FactoryGroup { kind, bucket, .. } = *alike;
         let fits = |rank: &&LoadRank| {
-            needs.avoid != Some(&rank.factory)
+            constraints.avoid != Some(&rank.factory)
                 && !self.moved(alike, rank)
-                && self.repo_fit(kind, &rank.factory, needs, |repo| cohort.holds(rank, repo)) == RepoFit::WHOLE
+                && self.repo_fit(kind, &rank.factory, constraints, |repo| bucket.holds(rank, repo)) == RepoFit::WHOLE
         };
         let first = |ranks: Option<&'d BTreeSet<LoadRank>>| ranks.and_then(|ranks| ranks.iter().find(fits));
-        let all = match needs.held.first() {
-            Some(repo) => cohort.holders.get(repo),
-            None => Some(&cohort.by_load),
+        let all = match constraints.held.first() {
+            Some(repo) => bucket.holders.get(repo),
+            None => Some(&bucket.by_load),
         };
-        let holders = needs.repo.and_then(|repo| first(cohort.holders.get(&repo)));
-        let any_will_do = needs.may_be_cloned(kind) || needs.shape.repo.is_none();
+        let holders = constraints.repo.and_then(|repo| first(bucket.holders.get(&repo)));
+        let any_will_do = constraints.may_be_cloned(kind) || constraints.shape.repo.is_none();
         [holders, if any_will_do { first(all) } else { None }]
     }
 
     fn choice<'d>(
         &self,
         kind: &'d CapabilityClass,
-        standing: &Availability,
+        load_state: &Availability,
         rank: &'d LoadRank,
         has_repo: bool,
-        needs: &Constraints<'d>,
+        constraints: &Constraints<'d>,
     ) -> Choice<'d> {
-        let engine = match needs.engine(kind, standing) {
+        let engine = match constraints.engine(kind, load_state) {
             EnginePick::One(engine) => Some(engine),
             EnginePick::Busy | EnginePick::Resting | EnginePick::Absent => None,
         };
-        let score = self.score(kind, standing, rank.load, has_repo, needs);
+        let score = self.score(kind, load_state, rank.load, has_repo, constraints);
         Choice { factory: &rank.factory, engine, score, load: rank.load }
     }
 
     fn score(
         &self,
         kind: &CapabilityClass,
-        standing: &Availability,
+        load_state: &Availability,
         load: Load,
         has_repo: bool,
-        needs: &Constraints,
+        constraints: &Constraints,
     ) -> Score {
         let terms = Terms {
-            spare: self.view.fleet.kinds().spare(kind, &needs.asked),
+            spare: self.view.fleet.kinds().spare(kind, &constraints.asked),
             has_repo,
             load: load.value(),
             cost: kind.cost(),
-            health: standing.health(),
-            age: needs.age,
+            health: load_state.health(),
+            age: constraints.age,
         };
         Score::of(&terms, self.view.weights)
     }

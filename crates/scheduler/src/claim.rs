@@ -22,16 +22,16 @@ pub struct SkippedJob {
 ///
 /// A job that avoids the factory is skipped while another factory is eligible.
 pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId) -> bool) -> Option<Placement> {
-    if !view.fleet.member(factory)?.standing.is_ready() {
+    if !view.fleet.member(factory)?.load_state.is_ready() {
         return None;
     }
-    let draft = FleetOverlay::of(view);
+    let overlay = FleetOverlay::of(view);
     let mut claimed = None;
     FairShare::asked(view, is_asked).serve(|next, _| {
         let waiting = view.queue.get(&next.job)?;
-        let needs = draft.needs(waiting.demand());
-        let Some(choice) = draft.consider(factory, &needs) else { return Some(ServiceOutcome::SkipShape) };
-        if needs.avoid == Some(factory) && draft.best(&needs).is_some() {
+        let constraints = overlay.constraints(waiting.demand());
+        let Some(choice) = overlay.consider(factory, &constraints) else { return Some(ServiceOutcome::SkipShape) };
+        if constraints.avoid == Some(factory) && overlay.best(&constraints).is_some() {
             return Some(ServiceOutcome::SkipJob);
         }
         claimed = Some(choice.placement(next.job));
@@ -42,23 +42,23 @@ pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId
 
 /// The first job of each shape that a factory does not get, in the order of service, at most `limit`. For explanations,
 /// not for decisions.
-pub fn passed_over(
+pub fn skipped(
     view: &FleetView,
     factory: &FactoryId,
     is_asked: impl Fn(&ProductId) -> bool,
     limit: usize,
 ) -> Vec<SkippedJob> {
     let Some(member) = view.fleet.member(factory) else { return Vec::new() };
-    let draft = FleetOverlay::of(view);
+    let overlay = FleetOverlay::of(view);
     let mut passed = Vec::new();
     FairShare::asked_or_paused(view, is_asked).serve(|next, _| {
         if passed.len() >= limit {
             return None;
         }
         let waiting = view.queue.get(&next.job)?;
-        let needs = draft.needs(waiting.demand());
-        let unfit = Ineligible::all(member, &draft.candidate(member, &needs), &needs);
-        let is_avoided = needs.avoid == Some(factory) && draft.best(&needs).is_some();
+        let constraints = overlay.constraints(waiting.demand());
+        let unfit = Ineligible::all(member, &overlay.candidate(member, &constraints), &constraints);
+        let is_avoided = constraints.avoid == Some(factory) && overlay.best(&constraints).is_some();
         if !unfit.is_empty() || is_avoided {
             passed.push(SkippedJob { job: next.job, unfit });
         }

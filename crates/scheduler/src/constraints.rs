@@ -47,7 +47,7 @@ impl<'a> Constraints<'a> {
     pub(crate) fn of(demand: Demand<'a>, view: &FleetView, repo_used: impl Fn(&RepoName) -> u32) -> Self {
         let shape = demand.shape;
         let limit = shape.repo.as_ref().and_then(|repo| Some((repo, view.repo_limit(&shape.product, repo)?)));
-        let mut needs = Self {
+        let mut constraints = Self {
             shape,
             avoid: demand.avoid,
             age: view.now.since(demand.since),
@@ -59,11 +59,11 @@ impl<'a> Constraints<'a> {
             repo: shape.repo.as_ref().and_then(|repo| view.fleet.repo(repo, shape.identity.as_ref())),
             asked: Vec::with_capacity(shape.capabilities.len() + shape.engines.len()),
         };
-        needs.look_up(view.fleet);
-        needs
+        constraints.look_up(view.fleet);
+        constraints
     }
 
-    pub(crate) fn engine<'e>(&self, kind: &'e CapabilityClass, standing: &Availability) -> EnginePick<'e>
+    pub(crate) fn engine<'e>(&self, kind: &'e CapabilityClass, load_state: &Availability) -> EnginePick<'e>
     where
         'a: 'e,
     {
@@ -75,8 +75,8 @@ impl<'a> Constraints<'a> {
         if is_absent {
             return EnginePick::Absent;
         }
-        let awake = |engine: &&EngineName| !standing.resting.contains_key(*engine);
-        let free = |engine: &&EngineName| awake(engine) && !standing.busy_engines.contains(engine);
+        let awake = |engine: &&EngineName| !load_state.resting.contains_key(*engine);
+        let free = |engine: &&EngineName| awake(engine) && !load_state.busy_engines.contains(engine);
         let pick = if named.is_empty() { offered.find(free) } else { wanted.find(free) };
         match pick {
             Some(engine) => EnginePick::One(engine),
@@ -92,12 +92,12 @@ impl<'a> Constraints<'a> {
     }
 
     /// Why acceptable engines are unavailable, the earliest retry first.
-    pub(crate) fn rests<'e>(
+    pub(crate) fn unavailable<'e>(
         &'e self,
         kind: &'e CapabilityClass,
-        standing: &'e Availability,
+        load_state: &'e Availability,
     ) -> Vec<(&'e EngineUnavailable, &'e EngineName)> {
-        let resting = self.candidates(kind).filter_map(|engine| Some((standing.resting.get(engine)?, engine)));
+        let resting = self.candidates(kind).filter_map(|engine| Some((load_state.resting.get(engine)?, engine)));
         let mut resting: Vec<_> = resting.collect();
         resting.sort_by_key(|(rest, engine)| (soonest(rest), *engine));
         resting

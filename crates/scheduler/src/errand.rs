@@ -29,16 +29,16 @@ enum Effort {
 
 struct EffortGroup<'a> {
     kind: &'a CapabilityClass,
-    standing: &'a Availability,
-    cohort: &'a LoadBucket,
+    load_state: &'a Availability,
+    bucket: &'a LoadBucket,
 }
 
 fn groups<'a>(view: &FleetView<'a>, product: &ProductId) -> impl Iterator<Item = EffortGroup<'a>> {
     let kinds = view.fleet.kinds().iter().map(|(_, kind)| kind).filter(|kind| kind.covers(product));
     let groups = kinds
-        .flat_map(|kind| kind.cohorts.iter().map(move |(standing, cohort)| EffortGroup { kind, standing, cohort }));
+        .flat_map(|kind| kind.buckets.iter().map(move |(load_state, bucket)| EffortGroup { kind, load_state, bucket }));
     groups.filter(|group| {
-        group.standing.presence == Presence::Live && !group.standing.draining && !group.standing.unresponsive
+        group.load_state.presence == Presence::Live && !group.load_state.draining && !group.load_state.unresponsive
     })
 }
 
@@ -51,9 +51,9 @@ impl<'a> EffortGroup<'a> {
         allowed: &dyn Fn(&LoadRank) -> bool,
     ) -> impl Iterator<Item = (Effort, &'a LoadRank)> + use<'a> {
         let first = |mut ranks: std::collections::btree_set::Iter<'a, LoadRank>| ranks.find(|rank| allowed(rank));
-        let holder = repo.and_then(|repo| self.cohort.holders.get(&repo)).and_then(|ranks| first(ranks.iter()));
-        let clones = any_clone && self.kind.clones() && !self.standing.disk_low;
-        let cloner = if clones { first(self.cohort.by_load.iter()) } else { None };
+        let holder = repo.and_then(|repo| self.bucket.holders.get(&repo)).and_then(|ranks| first(ranks.iter()));
+        let clones = any_clone && self.kind.clones() && !self.load_state.disk_low;
+        let cloner = if clones { first(self.bucket.by_load.iter()) } else { None };
         let holder = holder.map(|rank| (Effort::Nothing, rank));
         holder.into_iter().chain(cloner.map(|rank| (Effort::Clone, rank)))
     }

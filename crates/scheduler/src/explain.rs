@@ -71,14 +71,16 @@ pub struct FactoryFit {
 
 impl Explanation {
     /// The explanation of a job that is already placed.
-    pub fn goes(shape: Shape, factory: FactoryId, engine: Option<EngineName>, weights: &Weights) -> Self {
+    pub fn placed(shape: Shape, factory: FactoryId, engine: Option<EngineName>, weights: &Weights) -> Self {
         Self::of(shape, ExplainedOutcome::Goes { factory, engine }, weights, Vec::new())
     }
 
     fn of(shape: Shape, answer: ExplainedOutcome, weights: &Weights, factories: Vec<FactoryFit>) -> Self {
         let text = match &answer {
-            ExplainedOutcome::Goes { factory, engine: Some(engine) } => format!("goes to `{factory}`, by `{engine}`"),
-            ExplainedOutcome::Goes { factory, engine: None } => format!("goes to `{factory}`"),
+            ExplainedOutcome::Goes { factory, engine: Some(engine) } => {
+                format!("will run on {factory} with engine {engine}")
+            }
+            ExplainedOutcome::Goes { factory, engine: None } => format!("will run on {factory}"),
             ExplainedOutcome::Waits { why, .. } => why.to_string(),
         };
         Self { shape, answer, text, weights: *weights, factories }
@@ -87,42 +89,43 @@ impl Explanation {
 
 /// Where a job would be placed now, computed from the indexes only: as fast as the decision itself.
 pub fn forecast(view: &FleetView, demand: Demand) -> Explanation {
-    told(&FleetOverlay::of(view), demand, Vec::new())
+    explanation(&FleetOverlay::of(view), demand, Vec::new())
 }
 
 /// Explains where a job would be placed now. Visits every factory: for people, not for decisions.
 pub fn explain(view: &FleetView, demand: Demand) -> Explanation {
-    let draft = FleetOverlay::of(view);
-    let needs = draft.needs(demand);
-    let mut rows: Vec<(Load, FactoryFit)> = view.fleet.members().map(|member| row(&draft, &needs, member)).collect();
+    let overlay = FleetOverlay::of(view);
+    let constraints = overlay.constraints(demand);
+    let mut rows: Vec<(Load, FactoryFit)> =
+        view.fleet.members().map(|member| row(&overlay, &constraints, member)).collect();
     rank(&mut rows);
-    told(&draft, demand, rows.into_iter().map(|(_, fit)| fit).collect())
+    explanation(&overlay, demand, rows.into_iter().map(|(_, fit)| fit).collect())
 }
 
-fn told(draft: &FleetOverlay, demand: Demand, factories: Vec<FactoryFit>) -> Explanation {
-    let needs = draft.needs(demand);
-    let answer = match draft.choose(&needs) {
+fn explanation(overlay: &FleetOverlay, demand: Demand, factories: Vec<FactoryFit>) -> Explanation {
+    let constraints = overlay.constraints(demand);
+    let answer = match overlay.choose(&constraints) {
         Some(choice) => ExplainedOutcome::Goes { factory: choice.factory.clone(), engine: choice.engine.cloned() },
         None => {
-            let why = diagnose(draft, &needs);
+            let why = diagnose(overlay, &constraints);
             ExplainedOutcome::Waits { unplaceable: why.is_unplaceable(), why }
         }
     };
-    Explanation::of(demand.shape.clone(), answer, draft.view.weights, factories)
+    Explanation::of(demand.shape.clone(), answer, overlay.view.weights, factories)
 }
 
-fn row(draft: &FleetOverlay, needs: &Constraints, member: &IndexedFactory) -> (Load, FactoryFit) {
+fn row(overlay: &FleetOverlay, constraints: &Constraints, member: &IndexedFactory) -> (Load, FactoryFit) {
     let factory = member.rank.factory.clone();
-    let unfit = Ineligible::all(member, &draft.candidate(member, needs), needs);
+    let unfit = Ineligible::all(member, &overlay.candidate(member, constraints), constraints);
     let fit = FactoryFit {
         eligible: unfit.is_empty(),
-        avoided: needs.avoid == Some(&factory),
+        avoided: constraints.avoid == Some(&factory),
         unfit,
-        score: draft.assess(member, needs).score,
+        score: overlay.assess(member, constraints).score,
         rank: None,
         factory,
     };
-    (draft.rank(member).load, fit)
+    (overlay.rank(member).load, fit)
 }
 
 /// Orders factories as the decision does: avoided last, then higher score, lower load, id.

@@ -44,7 +44,7 @@ pub(crate) enum FilterCondition {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Candidate<'a> {
     pub(crate) kind: &'a CapabilityClass,
-    pub(crate) standing: &'a Availability,
+    pub(crate) load_state: &'a Availability,
     pub(crate) repo: RepoFit,
     pub(crate) pinned_elsewhere: bool,
 }
@@ -86,29 +86,29 @@ impl FilterCondition {
     ];
 
     /// The first condition that rejects the candidate.
-    pub(crate) fn stopping(candidate: &Candidate, needs: &Constraints) -> Option<Self> {
-        Self::ALL.into_iter().find(|gate| !gate.admits(candidate, needs))
+    pub(crate) fn stopping(candidate: &Candidate, constraints: &Constraints) -> Option<Self> {
+        Self::ALL.into_iter().find(|condition| !condition.admits(candidate, constraints))
     }
 
-    pub(crate) fn admits(self, candidate: &Candidate, needs: &Constraints) -> bool {
-        let Candidate { kind, standing, repo, pinned_elsewhere } = *candidate;
+    pub(crate) fn admits(self, candidate: &Candidate, constraints: &Constraints) -> bool {
+        let Candidate { kind, load_state, repo, pinned_elsewhere } = *candidate;
         match self {
-            Self::Product => !needs.paused,
+            Self::Product => !constraints.paused,
             Self::Pin => !pinned_elsewhere,
-            Self::Capabilities => !needs.unknown && kind.offers(&needs.tokens) && repo.tokens,
-            Self::Engine => needs.engine(kind, standing) != EnginePick::Absent,
+            Self::Capabilities => !constraints.unknown && kind.offers(&constraints.tokens) && repo.tokens,
+            Self::Engine => constraints.engine(kind, load_state) != EnginePick::Absent,
             Self::Repo => repo.there,
-            Self::Scope => kind.covers(&needs.shape.product),
-            Self::There => matches!(standing.presence, Presence::Live | Presence::Warming),
-            Self::Heard => standing.presence != Presence::Warming,
-            Self::Open => !standing.draining,
-            Self::Disk => !standing.disk_low,
-            Self::Responsive => !standing.unresponsive,
-            Self::EngineAwake => needs.engine(kind, standing) != EnginePick::Resting,
-            Self::Seats => !standing.full,
-            Self::EngineSeats => needs.engine(kind, standing) != EnginePick::Busy,
+            Self::Scope => kind.covers(&constraints.shape.product),
+            Self::There => matches!(load_state.presence, Presence::Live | Presence::Warming),
+            Self::Heard => load_state.presence != Presence::Warming,
+            Self::Open => !load_state.draining,
+            Self::Disk => !load_state.disk_low,
+            Self::Responsive => !load_state.unresponsive,
+            Self::EngineAwake => constraints.engine(kind, load_state) != EnginePick::Resting,
+            Self::Seats => !load_state.full,
+            Self::EngineSeats => constraints.engine(kind, load_state) != EnginePick::Busy,
             Self::RepoSeats => repo.free,
-            Self::FleetRepoSeats => !needs.repo_full,
+            Self::FleetRepoSeats => !constraints.repo_full,
         }
     }
 }

@@ -107,7 +107,7 @@ pub(crate) struct IndexedFactory {
     /// The factory's repositories.
     pub(crate) repos: Vec<RepoId>,
     pub(crate) kind: CapabilityClassId,
-    pub(crate) standing: Availability,
+    pub(crate) load_state: Availability,
     pub(crate) rank: LoadRank,
 }
 
@@ -130,13 +130,13 @@ impl Fleet {
     pub fn upsert(&mut self, state: FactoryState) {
         let id = state.factory.id.clone();
         self.remove(&id);
-        let kind = self.index.kinds.enlist(CapabilitySet::of(&state), state.presence);
+        let kind = self.index.kinds.add_member(CapabilitySet::of(&state), state.presence);
         let repos = repos_of(&state).iter().map(|repo| self.repo_ids.take(repo)).collect();
         let used = self.ledger.at(&id);
         let member = IndexedFactory {
             repos,
             kind,
-            standing: Availability::of(&state, used),
+            load_state: Availability::of(&state, used),
             rank: LoadRank::new(Load::of(&state, used), id.clone()),
             state,
         };
@@ -148,7 +148,7 @@ impl Fleet {
     pub fn remove(&mut self, id: &FactoryId) -> Option<FactoryState> {
         let member = self.members.remove(id)?;
         self.index.remove(&member);
-        self.index.kinds.delist(member.kind, member.state.presence);
+        self.index.kinds.remove_member(member.kind, member.state.presence);
         for repo in repos_of(&member.state) {
             self.repo_ids.give_back(&repo);
         }
@@ -250,7 +250,7 @@ impl Fleet {
         let Some(member) = self.members.get_mut(id) else { return };
         self.index.remove(member);
         let used = self.ledger.at(id);
-        member.standing = Availability::of(&member.state, used);
+        member.load_state = Availability::of(&member.state, used);
         member.rank.load = Load::of(&member.state, used);
         self.index.insert(member, used);
     }
@@ -258,14 +258,14 @@ impl Fleet {
 
 impl FactoryIndex {
     fn insert(&mut self, member: &IndexedFactory, used: &FactoryUsage) {
-        self.kinds.cohorts_mut(member.kind).insert(&member.standing, &member.rank, &member.repos);
+        self.kinds.load_buckets_mut(member.kind).insert(&member.load_state, &member.rank, &member.repos);
         for repo in saturated_repos(&member.state.factory, used) {
             self.saturated.entry(repo.clone()).or_default().insert(member.rank.factory.clone());
         }
     }
 
     fn remove(&mut self, member: &IndexedFactory) {
-        self.kinds.cohorts_mut(member.kind).remove(&member.standing, &member.rank, &member.repos);
+        self.kinds.load_buckets_mut(member.kind).remove(&member.load_state, &member.rank, &member.repos);
         for repo in member.state.factory.repo_seats.keys() {
             if let Some(factories) = self.saturated.get_mut(repo) {
                 factories.remove(&member.rank.factory);

@@ -123,19 +123,24 @@ pub enum Ineligible {
 
 impl Ineligible {
     /// All reasons against a factory, the most severe first; empty if it is eligible.
-    pub(crate) fn all(member: &IndexedFactory, candidate: &Candidate, needs: &Constraints) -> Vec<Self> {
-        let closed = FilterCondition::ALL.into_iter().filter(|gate| !gate.admits(candidate, needs));
-        closed.flat_map(|gate| Self::at(gate, member, candidate, needs)).collect()
+    pub(crate) fn all(member: &IndexedFactory, candidate: &Candidate, constraints: &Constraints) -> Vec<Self> {
+        let closed = FilterCondition::ALL.into_iter().filter(|condition| !condition.admits(candidate, constraints));
+        closed.flat_map(|condition| Self::at(condition, member, candidate, constraints)).collect()
     }
 
-    fn at(gate: FilterCondition, member: &IndexedFactory, candidate: &Candidate, needs: &Constraints) -> Vec<Self> {
-        let shape = needs.shape;
+    fn at(
+        condition: FilterCondition,
+        member: &IndexedFactory,
+        candidate: &Candidate,
+        constraints: &Constraints,
+    ) -> Vec<Self> {
+        let shape = constraints.shape;
         let repo = |reason: fn(RepoName) -> Self| shape.repo.clone().map(reason).into_iter().collect();
-        match gate {
+        match condition {
             FilterCondition::Product => vec![Self::ProductPaused { product: shape.product.clone() }],
             FilterCondition::Pin => shape.pin.clone().map(|pin| Self::PinnedElsewhere { pin }).into_iter().collect(),
             FilterCondition::Capabilities => {
-                let missing = missing(member, candidate.kind, needs);
+                let missing = missing(member, candidate.kind, constraints);
                 missing.into_iter().map(|capability| Self::Lacks { capability }).collect()
             }
             FilterCondition::Engine => vec![Self::RunsNoEngine { engines: shape.engines.clone() }],
@@ -146,7 +151,7 @@ impl Ineligible {
                 .into_iter()
                 .collect(),
             FilterCondition::Scope => vec![Self::OutOfScope { product: shape.product.clone() }],
-            FilterCondition::There => vec![Self::Away { presence: candidate.standing.presence }],
+            FilterCondition::There => vec![Self::Away { presence: candidate.load_state.presence }],
             FilterCondition::Heard => vec![Self::Warming],
             FilterCondition::Open => vec![Self::Draining],
             FilterCondition::Disk => vec![Self::DiskLow],
@@ -155,11 +160,13 @@ impl Ineligible {
                 pause.map(|pause| Self::Unresponsive { problem: pause.problem }).into_iter().collect()
             }
             FilterCondition::EngineAwake => {
-                let rests = needs.rests(candidate.kind, candidate.standing);
-                rests.into_iter().map(|(rest, engine)| Self::of_rest(rest, engine)).collect()
+                let unavailable = constraints.unavailable(candidate.kind, candidate.load_state);
+                unavailable.into_iter().map(|(rest, engine)| Self::of_unavailable(rest, engine)).collect()
             }
             FilterCondition::Seats => vec![Self::Full { seats: member.state.factory.seat_limit }],
-            FilterCondition::EngineSeats => vec![Self::EngineBusy { engines: candidate.standing.busy_engines.clone() }],
+            FilterCondition::EngineSeats => {
+                vec![Self::EngineBusy { engines: candidate.load_state.busy_engines.clone() }]
+            }
             FilterCondition::RepoSeats => repo(|repo| Self::RepoBusy { repo }),
             FilterCondition::FleetRepoSeats => repo(|repo| Self::FleetRepoBusy { repo }),
         }
@@ -179,7 +186,7 @@ impl Ineligible {
         }
     }
 
-    fn of_rest(rest: &EngineUnavailable, engine: &EngineName) -> Self {
+    fn of_unavailable(rest: &EngineUnavailable, engine: &EngineName) -> Self {
         match rest {
             EngineUnavailable::Window(window) => Self::UsageWindow { window: window.clone() },
             EngineUnavailable::Paused { until, problem } => {
@@ -193,8 +200,8 @@ impl Ineligible {
 }
 
 /// Required capabilities that the factory lacks, in canonical spelling.
-pub(crate) fn missing(member: &IndexedFactory, kind: &CapabilityClass, needs: &Constraints) -> Vec<Capability> {
-    let needed = needs.shape.capabilities.iter().cloned().map(Capability::canonical);
+pub(crate) fn missing(member: &IndexedFactory, kind: &CapabilityClass, constraints: &Constraints) -> Vec<Capability> {
+    let needed = constraints.shape.capabilities.iter().cloned().map(Capability::canonical);
     let lacks = |token: &Capability| match repo_of_token(token) {
         Some(repo) => !member.has_repo(&repo),
         None => !kind.has(token),
@@ -205,12 +212,12 @@ pub(crate) fn missing(member: &IndexedFactory, kind: &CapabilityClass, needs: &C
 impl fmt::Display for Ineligible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ProductPaused { product } => write!(f, "may not start anything for `{product}`, which is paused"),
+            Self::ProductPaused { product } => write!(f, "cannot start jobs of `{product}`: the product is paused"),
             Self::PinnedElsewhere { pin } => write!(f, "is not `{pin}`, which the job is pinned to"),
             Self::Lacks { capability } => write!(f, "lacks `{capability}`"),
             Self::RunsNoEngine { engines } if engines.is_empty() => f.write_str("has no engine"),
             Self::RunsNoEngine { engines } => write!(f, "does not run {}", NameList::any(engines)),
-            Self::NoRepo { repo } => write!(f, "does not have `{repo}` and may not clone it"),
+            Self::NoRepo { repo } => write!(f, "has no repository `{repo}` configured"),
             Self::RepoDiffers { repo, wanted, found: Some(found) } => {
                 write!(f, "has {found} as `{repo}`, and the saved work of this job is in {wanted}")
             }
@@ -221,25 +228,25 @@ impl fmt::Display for Ineligible {
                 )
             }
             Self::RemoteUnavailable { repo, message } => write!(f, "cannot reach the remote of `{repo}`: {message}"),
-            Self::OutOfScope { product } => write!(f, "may not work for `{product}`"),
+            Self::OutOfScope { product } => write!(f, "is not allowed to run jobs of `{product}`"),
             Self::Away { presence: Presence::Down } => f.write_str("is stopped"),
             Self::Away { presence: Presence::Disconnected } => f.write_str("is disconnected"),
-            Self::Away { .. } => f.write_str("has been silent for too long"),
-            Self::Warming => f.write_str("has not been heard of yet"),
+            Self::Away { .. } => f.write_str("is stale: no recent heartbeat"),
+            Self::Warming => f.write_str("has not connected since the coordinator restarted"),
             Self::Draining => f.write_str("is draining"),
-            Self::DiskLow => f.write_str("is short of disk space"),
+            Self::DiskLow => f.write_str("is low on disk space"),
             Self::Unresponsive { problem } => f.write_str(problem),
             Self::UsageWindow { window } => write!(f, "is {window}"),
             Self::EnginePaused { engine, problem, until } => {
                 write!(f, "has paused `{engine}` until {}: {problem}", until.to_the_second())
             }
             Self::EngineUnusable { engine, problem } => write!(f, "cannot use `{engine}`: {problem}"),
-            Self::Full { seats: 1 } => f.write_str("has its one seat taken"),
-            Self::Full { seats } => write!(f, "has all {seats} seats taken"),
-            Self::EngineBusy { engines } => write!(f, "has all seats for {} taken", NameList::all(engines)),
-            Self::RepoBusy { repo } => write!(f, "works on `{repo}` as often as it may"),
+            Self::Full { seats: 1 } => f.write_str("has its only seat in use"),
+            Self::Full { seats } => write!(f, "has all {seats} seats in use"),
+            Self::EngineBusy { engines } => write!(f, "has all seats for {} in use", NameList::all(engines)),
+            Self::RepoBusy { repo } => write!(f, "is at its limit of jobs on `{repo}`"),
             Self::FleetRepoBusy { repo } => {
-                write!(f, "may not begin on `{repo}`: the fleet works on it as often as it may")
+                write!(f, "cannot start a job on `{repo}`: the fleet is at its limit for it")
             }
         }
     }

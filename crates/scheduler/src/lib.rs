@@ -23,7 +23,7 @@ mod score;
 mod unplaced;
 mod view;
 
-pub use claim::{SkippedJob, claim, passed_over};
+pub use claim::{SkippedJob, claim, skipped};
 pub use engine_unavailable::EngineUnavailable;
 pub use errand::errand;
 pub use explain::{ExplainedOutcome, Explanation, FactoryFit, explain, forecast};

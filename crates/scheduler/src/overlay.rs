@@ -21,7 +21,7 @@ pub(crate) struct FleetOverlay<'a> {
     pub(crate) view: FleetView<'a>,
     /// Never iterated: its order would differ from one process to the next.
     changed: HashMap<FactoryId, ChangedFactory>,
-    cohorts: BTreeMap<CapabilityClassId, LoadBuckets>,
+    buckets: BTreeMap<CapabilityClassId, LoadBuckets>,
     saturated: SaturatedRepos,
     repos: CountByName<RepoName>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct FleetOverlay<'a> {
 /// A factory with newly assigned seats.
 struct ChangedFactory {
     used: FactoryUsage,
-    standing: Availability,
+    load_state: Availability,
     rank: LoadRank,
 }
 
@@ -37,8 +37,8 @@ struct ChangedFactory {
 #[derive(Clone, Copy)]
 pub(crate) struct FactoryGroup<'d> {
     pub(crate) kind: &'d CapabilityClass,
-    pub(crate) standing: &'d Availability,
-    pub(crate) cohort: &'d LoadBucket,
+    pub(crate) load_state: &'d Availability,
+    pub(crate) bucket: &'d LoadBucket,
     index: Index,
 }
 
@@ -53,13 +53,13 @@ impl<'a> FleetOverlay<'a> {
         Self {
             view: *view,
             changed: HashMap::new(),
-            cohorts: BTreeMap::new(),
+            buckets: BTreeMap::new(),
             saturated: SaturatedRepos::new(),
             repos: CountByName::default(),
         }
     }
 
-    pub(crate) fn needs<'n>(&self, demand: Demand<'n>) -> Constraints<'n> {
+    pub(crate) fn constraints<'n>(&self, demand: Demand<'n>) -> Constraints<'n> {
         Constraints::of(demand, &self.view, |repo| self.view.fleet.repo_used(repo) + self.repos.of(repo))
     }
 
@@ -67,10 +67,10 @@ impl<'a> FleetOverlay<'a> {
     pub(crate) fn occupy(&mut self, placement: &Placement, shape: &Shape) {
         let factory = &placement.factory;
         let Some(member) = self.view.fleet.member(factory) else { return };
-        let cohorts = self.cohorts.entry(member.kind).or_default();
+        let buckets = self.buckets.entry(member.kind).or_default();
         let mut used = match self.changed.remove(factory) {
             Some(before) => {
-                cohorts.remove(&before.standing, &before.rank, &member.repos);
+                buckets.remove(&before.load_state, &before.rank, &member.repos);
                 before.used
             }
             None => self.view.fleet.used_at(factory).clone(),
@@ -81,27 +81,27 @@ impl<'a> FleetOverlay<'a> {
             repo: shape.repo.clone(),
             engine: placement.engine.clone(),
         });
-        let standing = Availability::of(&member.state, &used);
+        let load_state = Availability::of(&member.state, &used);
         let rank = LoadRank::new(Load::of(&member.state, &used), factory.clone());
-        cohorts.insert(&standing, &rank, &member.repos);
+        buckets.insert(&load_state, &rank, &member.repos);
         for repo in saturated_repos(&member.state.factory, &used) {
             self.saturated.entry(repo.clone()).or_default().insert(factory.clone());
         }
         if let Some(repo) = &shape.repo {
             self.repos.add(repo);
         }
-        self.changed.insert(factory.clone(), ChangedFactory { used, standing, rank });
+        self.changed.insert(factory.clone(), ChangedFactory { used, load_state, rank });
     }
 
     /// One factory as input to the filter.
-    pub(crate) fn candidate<'d>(&'d self, member: &'d IndexedFactory, needs: &Constraints) -> Candidate<'d> {
+    pub(crate) fn candidate<'d>(&'d self, member: &'d IndexedFactory, constraints: &Constraints) -> Candidate<'d> {
         let factory = &member.rank.factory;
         let kind = self.view.fleet.kinds().get(member.kind);
         Candidate {
             kind,
-            standing: self.changed.get(factory).map_or(&member.standing, |changed| &changed.standing),
-            repo: self.repo_fit(kind, factory, needs, |repo| member.repos.contains(&repo)),
-            pinned_elsewhere: needs.shape.pin.as_ref().is_some_and(|pin| pin != factory),
+            load_state: self.changed.get(factory).map_or(&member.load_state, |changed| &changed.load_state),
+            repo: self.repo_fit(kind, factory, constraints, |repo| member.repos.contains(&repo)),
+            pinned_elsewhere: constraints.shape.pin.as_ref().is_some_and(|pin| pin != factory),
         }
     }
 
@@ -116,9 +116,9 @@ impl<'a> FleetOverlay<'a> {
         id: CapabilityClassId,
         kind: &'d CapabilityClass,
     ) -> impl Iterator<Item = FactoryGroup<'d>> {
-        let stored = kind.cohorts.iter().map(|group| (group, Index::Fleet));
-        let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::iter).map(|group| (group, Index::Draft));
-        stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
+        let stored = kind.buckets.iter().map(|group| (group, Index::Fleet));
+        let changed = self.buckets.get(&id).into_iter().flat_map(LoadBuckets::iter).map(|group| (group, Index::Draft));
+        stored.chain(changed).map(|((load_state, bucket), index)| FactoryGroup { kind, load_state, bucket, index })
     }
 
     /// The groups of a class whose availability allows work.
@@ -127,9 +127,9 @@ impl<'a> FleetOverlay<'a> {
         id: CapabilityClassId,
         kind: &'d CapabilityClass,
     ) -> impl Iterator<Item = FactoryGroup<'d>> {
-        let stored = kind.cohorts.ready().map(|group| (group, Index::Fleet));
-        let changed = self.cohorts.get(&id).into_iter().flat_map(LoadBuckets::ready).map(|group| (group, Index::Draft));
-        stored.chain(changed).map(|((standing, cohort), index)| FactoryGroup { kind, standing, cohort, index })
+        let stored = kind.buckets.ready().map(|group| (group, Index::Fleet));
+        let changed = self.buckets.get(&id).into_iter().flat_map(LoadBuckets::ready).map(|group| (group, Index::Draft));
+        stored.chain(changed).map(|((load_state, bucket), index)| FactoryGroup { kind, load_state, bucket, index })
     }
 
     /// Whether a factory moved from the fleet's index to the overlay.
@@ -142,13 +142,13 @@ impl<'a> FleetOverlay<'a> {
         &self,
         kind: &CapabilityClass,
         factory: &FactoryId,
-        needs: &Constraints,
+        constraints: &Constraints,
         has: impl Fn(RepoId) -> bool,
     ) -> RepoFit {
-        let repo = needs.shape.repo.as_ref();
+        let repo = constraints.shape.repo.as_ref();
         RepoFit {
-            tokens: needs.held.iter().copied().all(&has),
-            there: needs.may_be_cloned(kind) || repo.is_none() || needs.repo.is_some_and(&has),
+            tokens: constraints.held.iter().copied().all(&has),
+            there: constraints.may_be_cloned(kind) || repo.is_none() || constraints.repo.is_some_and(&has),
             free: repo.is_none_or(|repo| !self.is_saturated(factory, repo)),
         }
     }

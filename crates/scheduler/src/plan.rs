@@ -54,22 +54,22 @@ pub struct UnplacedShape {
 /// Equal views give equal plans. Of two factories with equal scores the less loaded one wins, then the lower id.
 pub fn plan(view: &FleetView) -> Plan {
     let mut plan = Plan::default();
-    let mut draft = FleetOverlay::of(view);
+    let mut overlay = FleetOverlay::of(view);
     FairShare::pushed(view).serve(|next, turn| {
         if plan.placements.len() >= view.limit {
             return None;
         }
         let waiting = view.queue.get(&next.job)?;
-        let needs = draft.needs(waiting.demand());
-        if let Some(choice) = draft.choose(&needs) {
+        let constraints = overlay.constraints(waiting.demand());
+        if let Some(choice) = overlay.choose(&constraints) {
             let placement = choice.placement(next.job);
             if plan.placements.len() + 1 < view.limit {
-                draft.occupy(&placement, &next.shape);
+                overlay.occupy(&placement, &next.shape);
             }
             plan.placements.push(placement);
             return Some(ServiceOutcome::Placed);
         }
-        let why = diagnose(&draft, &needs);
+        let why = diagnose(&overlay, &constraints);
         plan.unplaced.extend(unplaced(&next.shape, why, turn.left(&next.shape)));
         Some(ServiceOutcome::SkipShape)
     });

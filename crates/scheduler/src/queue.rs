@@ -156,35 +156,35 @@ impl ProductQueue {
         if !self.lanes.contains_key(&waiting.shape) {
             self.lanes.insert(Arc::clone(&waiting.shape), ShapeQueue::default());
         }
-        self.behead(&waiting.shape, class);
+        self.remove_head(&waiting.shape, class);
         if let Some(lane) = self.lanes.get_mut(&waiting.shape) {
             lane.jobs[class].insert(place);
         }
-        self.crown(&waiting.shape, class);
+        self.insert_head(&waiting.shape, class);
         self.len += 1;
     }
 
     fn remove(&mut self, waiting: &WaitingJob) {
         let (class, place) = (class_of(waiting.priority), (waiting.since, waiting.job));
-        self.behead(&waiting.shape, class);
+        self.remove_head(&waiting.shape, class);
         let Some(lane) = self.lanes.get_mut(&waiting.shape) else { return };
         lane.jobs[class].remove(&place);
         if lane.len() == 0 {
             self.lanes.remove(&waiting.shape);
         }
-        self.crown(&waiting.shape, class);
+        self.insert_head(&waiting.shape, class);
         self.len -= 1;
     }
 
     /// Removes the first job of a shape from the heads, before the lane changes.
-    fn behead(&mut self, shape: &Arc<Shape>, class: usize) {
+    fn remove_head(&mut self, shape: &Arc<Shape>, class: usize) {
         if let Some(place) = self.next(shape, class, None) {
             self.heads[class].remove(&ShapeHead { place, shape: Arc::clone(shape) });
         }
     }
 
     /// Adds the first job of a shape to the heads, after the lane changed.
-    fn crown(&mut self, shape: &Arc<Shape>, class: usize) {
+    fn insert_head(&mut self, shape: &Arc<Shape>, class: usize) {
         if let Some((own, lane)) = self.lanes.get_key_value(shape)
             && let Some(place) = lane.jobs[class].first()
         {

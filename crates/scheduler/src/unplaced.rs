@@ -225,7 +225,7 @@ impl Unplaced {
 impl fmt::Display for Unplaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoFactories => f.write_str("there is no factory: start one with `giga factory`"),
+            Self::NoFactories => f.write_str("no factory is enrolled: start one with `giga factory`"),
             Self::NoFactoryOffers { missing, nearest } => show_offers(f, missing, nearest.as_ref()),
             Self::NoFactoryRunsEngine { engines } if engines.is_empty() => f.write_str(
                 "no eligible factory has an engine: install one and sign in, or configure one under `[factory.engines]` in \
@@ -233,12 +233,12 @@ impl fmt::Display for Unplaced {
             ),
             Self::NoFactoryRunsEngine { engines } => write!(
                 f,
-                "no factory that fits runs {}: set the engine up on one, or allow another engine",
+                "no eligible factory runs {}: set up the engine on one, or allow another engine",
                 NameList::any(engines)
             ),
             Self::NoFactoryHasRepo { repo } => write!(
                 f,
-                "no factory that fits has `{repo}` or may clone it: add it to one, by `[factory.repos]` in its giga.toml or as a clone in its `repo_base`"
+                "no eligible factory has the repository `{repo}`: add it to one under `[factory.repos]` in its giga.toml, or clone it into its `repo_base`"
             ),
             Self::RepoDiffers { repo, identity, found } => {
                 write!(f, "the saved work of this job is in {identity}, and the `{repo}` of every eligible factory is ")?;
@@ -250,10 +250,10 @@ impl fmt::Display for Unplaced {
             }
             Self::RemoteUnavailable { repo, factory, message } => write!(
                 f,
-                "no eligible factory can reach the remote of `{repo}`, such as `{factory}`: {message}. It is tried again by itself"
+                "no eligible factory can reach the remote of `{repo}`, such as `{factory}`: {message}. The factory retries by itself"
             ),
             Self::OutOfScope { product } => {
-                write!(f, "no factory that fits may work for `{product}`: add the product to the token of one")
+                write!(f, "no eligible factory is allowed to run jobs of `{product}`: add the product to the token of one")
             }
             Self::Away { factory, presence: Presence::Disconnected } => write!(
                 f,
@@ -264,15 +264,15 @@ impl fmt::Display for Unplaced {
                 "every eligible factory is stopped, such as `{factory}`: start it with `giga factory` on its machine, or enrol another"
             ),
             Self::Away { factory, .. } => {
-                write!(f, "every factory that fits is away, such as `{factory}`: bring it back, or enrol another")
+                write!(f, "every eligible factory is stale, such as `{factory}`: check its machine and network, or enrol another")
             }
             Self::Draining { factory } => write!(
                 f,
-                "every factory that fits is draining, such as `{factory}`: let it take work again with `giga factories --resume {factory}`, or enrol another"
+                "every eligible factory is draining, such as `{factory}`: resume it with `giga factories --resume {factory}`, or enrol another"
             ),
             Self::DiskLow { factory } => write!(
                 f,
-                "every factory that fits is short of disk space, such as `{factory}`: free some with `giga gc`"
+                "every eligible factory is low on disk space, such as `{factory}`: free some with `giga gc`"
             ),
             Self::Unresponsive { factory, problem } => {
                 write!(f, "no eligible factory takes offers: `{factory}` {problem}; see `giga alerts` and its log")
@@ -283,27 +283,27 @@ impl fmt::Display for Unplaced {
                 write!(f, "waiting for engine `{engine}` on `{factory}`, next try at {until}: {problem}")
             }
             Self::EngineUnusable { factory, engine, problem } => {
-                write!(f, "no factory that fits can use its engine, such as `{engine}` on `{factory}`: {problem}")
+                write!(f, "no eligible factory can use its engine, such as `{engine}` on `{factory}`: {problem}")
             }
             Self::PinnedToAbsent { factory } => {
-                write!(f, "it is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
+                write!(f, "the job is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
             }
             Self::PinnedToUnfit { factory, why } => {
-                write!(f, "it is pinned to `{factory}`, which {}: fix that, or unpin the job", ReasonList(why))
+                write!(f, "the job is pinned to `{factory}`, which {}: fix that, or unpin the job", ReasonList(why))
             }
-            Self::Warming => f.write_str("the coordinator has just started and waits to hear from the factories"),
+            Self::Warming => f.write_str("the coordinator has just started and waits for the factories to reconnect"),
             Self::ProductPaused { product } => {
                 write!(f, "product `{product}` is paused: `giga products set {product} --resume` starts it again")
             }
-            Self::AllBusy => f.write_str("every factory that fits is busy: it starts when a seat is free"),
+            Self::AllBusy => f.write_str("every eligible factory is busy: the job starts when a seat is free"),
             Self::EngineBusy { engines } if engines.is_empty() => {
-                f.write_str("every seat for an engine is taken: it starts when one is free")
+                f.write_str("every seat for an engine is in use: the job starts when one is free")
             }
             Self::EngineBusy { engines } => {
-                write!(f, "every seat for {} is taken: it starts when one is free", NameList::any(engines))
+                write!(f, "every seat for {} is in use: the job starts when one is free", NameList::any(engines))
             }
             Self::RepoBusy { repo } => {
-                write!(f, "as many jobs work on `{repo}` as are allowed: it starts when one of them ends")
+                write!(f, "`{repo}` is at its limit of concurrent jobs: the job starts when one of them ends")
             }
         }
     }
@@ -313,19 +313,19 @@ fn show_offers(f: &mut fmt::Formatter<'_>, missing: &[Capability], nearest: Opti
     let missing = match nearest {
         Some(ClosestMatch { factory, missing }) => {
             let lacks = NameList::all(missing);
-            write!(f, "no factory offers all that is needed; `{factory}` comes nearest and lacks {lacks}")?;
+            write!(f, "no factory has all required capabilities; closest match is {factory}, which lacks {lacks}")?;
             missing
         }
         None => {
-            write!(f, "no factory offers {}", NameList::all(missing))?;
+            write!(f, "no factory has {}", NameList::all(missing))?;
             missing
         }
     };
     let them = if missing.len() == 1 { "it" } else { "them" };
-    write!(f, ": add {} to a factory, or drop {them} from the job", NameList::all(missing))
+    write!(f, ": add {} to a factory, or remove {them} from the job", NameList::all(missing))
 }
 
-/// "lacks `a`, is draining and is short of disk space".
+/// "lacks `a`, is draining and is low on disk space".
 struct ReasonList<'a>(&'a [Ineligible]);
 
 impl fmt::Display for ReasonList<'_> {

@@ -68,8 +68,8 @@ impl Shared {
     }
 
     /// The service that makes and restores backups.
-    pub(crate) fn vault(&self) -> Result<&Arc<dyn BackupService>, Problem> {
-        self.vault.as_ref().ok_or_else(Problem::no_vault)
+    pub(crate) fn backup_service(&self) -> Result<&Arc<dyn BackupService>, Problem> {
+        self.vault.as_ref().ok_or_else(Problem::no_backup_service)
     }
 }
 

@@ -31,7 +31,7 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let Some(secret) = bearer(&parts.headers) else { return Err(Error::Unauthenticated.into()) };
         let known = app.coordinator.authenticate(secret);
-        let who = RequestOrigin::of(parts, app).vouched(app, known)?;
+        let who = RequestOrigin::of(parts, app).checked_token(app, known)?;
         // Only authenticated callers learn which parameters exist.
         check_query(parts, app)?;
         Ok(Self(who))
@@ -80,7 +80,7 @@ impl RequestOrigin {
     }
 
     /// Returns an answer, and counts it if the token was unknown.
-    pub(crate) fn vouched<T>(self, app: &App, answer: Result<T, Error>) -> Result<T, Problem> {
+    pub(crate) fn checked_token<T>(self, app: &App, answer: Result<T, Error>) -> Result<T, Problem> {
         match answer {
             Err(Error::Unauthenticated) => match app.wrong_tokens.count(self.client) {
                 Ok(()) => Err(Error::Unauthenticated.into()),
@@ -92,7 +92,7 @@ impl RequestOrigin {
 }
 
 fn too_many_wrong_tokens(wait: Duration) -> Problem {
-    Problem::rate_limited("too many wrong tokens came from this network", wait)
+    Problem::rate_limited("too many invalid tokens from this network", wait)
 }
 
 impl FromRequestParts<App> for RequestOrigin {
@@ -111,14 +111,14 @@ impl FromRequestParts<App> for MetricsReader {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         match app.reach {
-            Exposure::Local => Ok(Self(onlooker())),
+            Exposure::Local => Ok(Self(reader())),
             Exposure::Network => Caller::from_request_parts(parts, app).await.map(|Caller(who)| Self(who)),
         }
     }
 }
 
 /// A principal with read access to everything.
-pub(crate) fn onlooker() -> Principal {
+pub(crate) fn reader() -> Principal {
     let grant = TokenScope::Viewer { products: std::collections::BTreeSet::new() };
     Principal { token: TokenId::from_bytes([0; 16]), name: "this machine".to_owned(), grant }
 }

@@ -26,10 +26,10 @@ pub enum BackupServiceError {
     #[error("{0}")]
     BadBackup(String),
     /// Another backup or restore is in progress.
-    #[error("another backup or restore is under way")]
+    #[error("another backup or restore is in progress")]
     Busy,
     /// The store or the disk failed.
-    #[error("the store could not do it")]
+    #[error("the store failed")]
     Store(#[source] StoreError),
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct ScratchFile(PathBuf);
 
 impl ScratchFile {
     /// A unique path. The file does not exist yet.
-    pub(crate) fn in_vault(vault: &dyn BackupService) -> Self {
+    pub(crate) fn in_backup_service(vault: &dyn BackupService) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(vault.folder().join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
     }

@@ -72,12 +72,12 @@ impl ConnectionContext {
     pub(crate) async fn serve(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
         let killed = self.killed.clone();
         tokio::select! {
-            () = self.talk(stream, seat) => {}
+            () = self.serve_stream(stream, seat) => {}
             () = killed.cancelled() => {}
         }
     }
 
-    async fn talk(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
+    async fn serve_stream(self, stream: TcpStream, seat: Arc<ConnectionSlot>) {
         // Answers are sent at once: nothing follows that could share a packet.
         let _ = stream.set_nodelay(true);
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
@@ -134,7 +134,7 @@ impl ConnectionContext {
             }
         };
         if let Err(error) = ended {
-            debug!(peer = %ends.peer, %error, "A connection broke off");
+            debug!(peer = %ends.peer, %error, "A connection was lost");
         }
     }
 }

@@ -47,7 +47,7 @@ mod tests {
     fn expected_by(tag: &str, generation: u64) -> Result<Option<Revision>, u16> {
         let mut headers = HeaderMap::new();
         headers.insert(header::IF_MATCH, tag.parse().unwrap());
-        expected(&headers, Generation(generation)).map_err(|problem| problem.into_told().status)
+        expected(&headers, Generation(generation)).map_err(|problem| problem.into_body().status)
     }
 
     #[test]

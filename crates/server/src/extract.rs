@@ -168,7 +168,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DefaultProduct {
 }
 
 /// The names in a comma-separated list; an absent list has none.
-pub(crate) fn names<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
+pub(crate) fn parse_list<T>(list: Option<&str>) -> Result<Vec<T>, Problem>
 where
     T: FromStr,
     T::Err: Display,
@@ -214,7 +214,9 @@ async fn read_all(body: &mut Body, len_max: usize, reserved: &mut Reservation) -
     let mut received = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Problem::unfinished_body(format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| {
+            Problem::unfinished_body(format!("the connection was lost while receiving the body: {error}"))
+        })?;
         let Ok(data) = frame.into_data() else { continue };
         let len = received.len() + rest.len() + data.len();
         if len > len_max {

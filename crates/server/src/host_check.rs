@@ -83,7 +83,7 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let hosts = AllowedHosts::new("0.0.0.0".parse().unwrap(), &["Giga.Example".to_owned()]);
-        hosts.check(&parts, "192.0.2.7".parse().unwrap()).map_err(|problem| problem.into_told().status)
+        hosts.check(&parts, "192.0.2.7".parse().unwrap()).map_err(|problem| problem.into_body().status)
     }
 
     // [attack: CSRF, DNS rebinding]

@@ -129,7 +129,7 @@ mod tests {
         App::new(coordinator, &options, options.listen, Default::default(), CancellationToken::new(), None)
     }
 
-    async fn told(app: &App, router: Router, method: Method) -> (StatusCode, String) {
+    async fn problem_of(app: &App, router: Router, method: Method) -> (StatusCode, String) {
         let router = router.layer(axum::middleware::from_fn_with_state(app.clone(), pass));
         let request = Request::builder().method(method).uri("/").header("host", "localhost");
         let response = router.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
@@ -149,7 +149,7 @@ mod tests {
         let router = Router::new().route("/", get(panics).post(panics));
 
         for method in [Method::GET, Method::POST] {
-            let told = told(&app, router.clone(), method).await;
+            let told = problem_of(&app, router.clone(), method).await;
             assert_eq!(told, (StatusCode::INTERNAL_SERVER_ERROR, "internal".to_owned()));
         }
     }
@@ -166,7 +166,7 @@ mod tests {
             let _ = done.send(());
         });
 
-        let told = told(&app, Router::new().route("/", slow), Method::POST).await;
+        let told = problem_of(&app, Router::new().route("/", slow), Method::POST).await;
         go.send(()).unwrap();
 
         assert_eq!(told, (StatusCode::SERVICE_UNAVAILABLE, "timed_out".to_owned()));

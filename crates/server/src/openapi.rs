@@ -27,7 +27,7 @@ pub(crate) fn document() -> Value {
 #[openapi(
     info(
         title = "Gigafactory",
-        description = "Turns any set of machines into one fleet that runs coding agents. Errors are problem details (RFC 9457) with a stable `code`.",
+        description = "Runs coding agents on a fleet of machines. Errors are problem details (RFC 9457) with a stable `code`.",
         version = "1",
         license(name = "Apache-2.0"),
     ),

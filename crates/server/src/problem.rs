@@ -1,6 +1,7 @@
 //! Maps every error to an answer: RFC 9457 problem details with a stable code.
 
 use std::error::Error as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
@@ -82,13 +83,13 @@ impl Problem {
 
     /// A content type that the route does not accept.
     pub(crate) fn content_type(expected: &str) -> Self {
-        let detail = format!("send the body as {expected}, and say so in `Content-Type`");
+        let detail = format!("send the body as {expected}, and set `Content-Type`");
         Self::new(code::UNSUPPORTED_MEDIA_TYPE, detail)
     }
 
     /// A body that is longer than the route accepts.
     pub(crate) fn too_large(len_max: usize) -> Self {
-        let detail = format!("the body is longer than {len_max} bytes, which is the most that this route takes");
+        let detail = format!("the body is longer than {len_max} bytes, the limit of this route");
         Self::new(code::BODY_TOO_LARGE, detail)
     }
 
@@ -104,50 +105,57 @@ impl Problem {
 
     /// Too many concurrent webhook bodies.
     pub(crate) fn too_many_bodies() -> Self {
-        let detail = "too many or too large requests are being received: send this one again later";
+        let detail = "overloaded: too many or too large requests; retry later";
         Self::rate_limited(detail, Duration::from_secs(5))
     }
 
     /// A path that does not exist.
     pub(crate) fn no_such_route(path: &str) -> Self {
-        let detail = format!("there is nothing at `{}`: see /openapi.json", domain::escape_for_terminal(path));
+        let detail = format!("no route `{}`: see /openapi.json", domain::escape_for_terminal(path));
         Self::new(code::NO_SUCH_ROUTE, detail)
     }
 
     /// A path that exists, with another method.
     pub(crate) fn method_not_allowed() -> Self {
-        let detail = "this path takes other methods: see the `Allow` header";
+        let detail = "method not allowed: see the `Allow` header";
         Self::new(code::METHOD_NOT_ALLOWED, detail)
     }
 
     /// A restore without its confirmation.
     pub(crate) fn unconfirmed_restore() -> Self {
-        let detail = "a restore replaces everything that the coordinator knows: say so with `?replace=everything`";
+        let detail = "a restore replaces all data of the coordinator: confirm with `?replace=everything`";
         Self::new(code::UNCONFIRMED, detail)
     }
 
     /// A store without a backup service.
-    pub(crate) fn no_vault() -> Self {
+    pub(crate) fn no_backup_service() -> Self {
         let detail = "this store cannot be backed up or restored through the coordinator: use its own tools";
         Self::new(code::NO_BACKUPS, detail)
     }
 
     /// An answer that took too long: the request may still succeed.
     pub(crate) fn timed_out() -> Self {
-        let detail = "the answer took too long: what was asked may or may not have happened";
-        Self::new(code::TIMED_OUT, detail).because("the request ran into its time limit")
+        let detail = "timed out: the change may or may not have been applied";
+        Self::new(code::TIMED_OUT, detail).because("the request exceeded its time limit")
     }
 
     /// A bug of the server.
     pub(crate) fn panicked(message: &str) -> Self {
-        let detail = "the coordinator made a mistake: its log says more";
-        Self::new(code::INTERNAL, detail).because(format!("panicked: {message}"))
+        Self::internal(&format!("panicked: {message}"))
     }
 
     /// An answer that cannot be serialized.
     pub(crate) fn unwritable(error: &serde_json::Error) -> Self {
-        let detail = "the coordinator made a mistake: its log says more";
-        Self::new(code::INTERNAL, detail).because(format!("unwritable: {error}"))
+        Self::internal(&format!("unwritable: {error}"))
+    }
+
+    /// The number is in the answer and in the log, so that an operator finds the cause.
+    fn internal(cause: &str) -> Self {
+        static FAILED: AtomicU64 = AtomicU64::new(0);
+        let request = FAILED.fetch_add(1, Ordering::Relaxed) + 1;
+        let detail = format!("internal error; see the coordinator's log (request id {request})");
+        Self::new(code::INTERNAL, detail)
+            .because(format!("request id {request}: {cause}"))
     }
 
     /// Too many requests from one caller.
@@ -165,12 +173,12 @@ impl Problem {
 
     /// A change requested by a page of another site.
     pub(crate) fn foreign_origin(origin: &str) -> Self {
-        let detail = format!("pages of `{}` may not change anything here", domain::escape_for_terminal(origin));
+        let detail = format!("pages of `{}` cannot make changes here", domain::escape_for_terminal(origin));
         Self::new(code::FOREIGN_ORIGIN, detail)
     }
 
     /// The part for the client; the rest is logged here, because this answer is not logged by itself.
-    pub(crate) fn into_told(self) -> protocol::Problem {
+    pub(crate) fn into_body(self) -> protocol::Problem {
         let Parts { told, cause, .. } = *self.parts;
         if let Some(cause) = cause {
             info!(problem.code = %told.code, cause, "One operation of many failed: {cause}");
@@ -239,7 +247,7 @@ impl From<Error> for Problem {
                 Self::new(code::DISK_FULL, detail).because(cause).retry_after(SPACE_AGAIN)
             }
             Error::Store(StoreError::Corrupt(_)) => {
-                let detail = "the store holds something unreadable: `giga alerts` and the coordinator's log name it";
+                let detail = "the store has an unreadable record: see `giga alerts` and the coordinator's log";
                 Self::new(code::CORRUPT, detail).because(cause)
             }
             Error::Broker(BrokerError::Unavailable(_) | BrokerError::Closed | BrokerError::Expired) => {
@@ -345,7 +353,7 @@ mod tests {
     fn error_details_are_not_sent_to_the_client() {
         let fault = Error::Store(StoreError::Corrupt("row 7: secret".to_owned()));
 
-        let told = Problem::from(fault).into_told();
+        let told = Problem::from(fault).into_body();
 
         assert_eq!((told.status, told.code.as_str()), (500, "corrupt"));
         assert!(!told.detail.contains("secret"));
@@ -360,7 +368,7 @@ mod tests {
             allowed: vec![StageName::Queued],
         };
 
-        let told = Problem::from(Error::Refused(refusal)).into_told();
+        let told = Problem::from(Error::Refused(refusal)).into_body();
 
         assert_eq!(told.code, "illegal_transition");
         assert_eq!(told.more, json!({ "stage": "shipped", "allowed": ["queued"] }));

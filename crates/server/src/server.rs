@@ -27,8 +27,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub enum BindError {
     /// Tokens would be sent unencrypted.
     #[error(
-        "`{address}` can be reached from other machines, and tokens would travel unencrypted: give a certificate and \
-         its key, say that a proxy in front encrypts (`--behind-proxy`), or listen on 127.0.0.1"
+        "`{address}` can be reached from other machines, and tokens would be sent unencrypted: configure a \
+         certificate and its key, set `--behind-proxy` if a proxy terminates TLS, or listen on 127.0.0.1"
     )]
     Unprotected {
         /// The listen address.
@@ -73,7 +73,7 @@ impl Server {
 
     /// Adds the service for backup and restore.
     #[must_use]
-    pub fn with_vault(self, vault: Arc<dyn BackupService>) -> Self {
+    pub fn with_backup_service(self, vault: Arc<dyn BackupService>) -> Self {
         Self { vault: Some(vault), ..self }
     }
 
@@ -172,7 +172,7 @@ async fn accept(listener: &TcpListener, host: &ConnectionContext, connections: &
                 connections.spawn(host.clone().serve(stream, seat));
             }
             Err(error) => {
-                warn!(%error, "Could not take a connection");
+                warn!(%error, "Could not accept a connection");
                 host.app.clock.sleep(ACCEPT_PAUSE).await;
             }
         }

@@ -99,7 +99,7 @@ mod tests {
     use clock::ManualClock;
     use tokio_util::sync::CancellationToken;
 
-    use crate::auth::onlooker;
+    use crate::auth::reader;
     use crate::streams::Streams;
 
     use super::*;
@@ -125,7 +125,7 @@ mod tests {
         let streams = Arc::new(Streams::new(1, closing.clone()));
         Line {
             source: Parrot,
-            permit: streams.open(&onlooker()).unwrap(),
+            permit: streams.open(&reader()).unwrap(),
             clock: Arc::new(clock.clone()),
             keep_alive_every: Duration::from_secs(15),
             slow_reader_max: Duration::from_secs(20),

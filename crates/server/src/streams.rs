@@ -46,7 +46,7 @@ impl Streams {
         let new = || Open { who: who.clone(), count: 0, revoked: CancellationToken::new() };
         let open = by_token.entry(who.token).or_insert_with(new);
         if open.count >= self.per_token_max {
-            let detail = format!("this token has {} streams open, which is all it may have", open.count);
+            let detail = format!("this token has {} streams open, its limit", open.count);
             return Err(Problem::rate_limited(detail, AGAIN));
         }
         open.count += 1;
@@ -97,20 +97,20 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use crate::auth::onlooker;
+    use crate::auth::reader;
 
     use super::*;
 
     #[test]
     fn a_stream_that_ends_frees_its_permit() {
         let streams = Arc::new(Streams::new(1, CancellationToken::new()));
-        let first = streams.open(&onlooker());
+        let first = streams.open(&reader());
 
-        let second = streams.open(&onlooker()).map(|_| ()).map_err(|problem| problem.into_told().status);
+        let second = streams.open(&reader()).map(|_| ()).map_err(|problem| problem.into_body().status);
         assert_eq!(second, Err(429));
         drop(first);
 
-        assert!(streams.open(&onlooker()).is_ok());
+        assert!(streams.open(&reader()).is_ok());
         assert_eq!(streams.count(), 0);
     }
 }

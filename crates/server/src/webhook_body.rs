@@ -64,7 +64,7 @@ impl WebhookBodies {
         if len > MESSAGE_LEN_MAX {
             return Err(Problem::too_large(MESSAGE_LEN_MAX as usize));
         }
-        let turn = self.turn(network)?;
+        let turn = self.slot(network)?;
         let mut signed = SignedBody { bytes: Vec::new(), budget: None, _turn: turn };
         let reading = self.read_all(request.into_body(), &mut signed, &mut signature);
         let time_max = app.limits.body_time_max;
@@ -84,7 +84,9 @@ impl WebhookBodies {
         // The connection ends the body at the declared length; it is checked here too.
         let mut left = body.size_hint().upper().unwrap_or(MESSAGE_LEN_MAX).min(MESSAGE_LEN_MAX);
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Problem::unfinished_body(format!("the body broke off: {error}")))?;
+            let frame = frame.map_err(|error| {
+                Problem::unfinished_body(format!("the connection was lost while receiving the body: {error}"))
+            })?;
             let Ok(data) = frame.into_data() else { continue };
             let len = data.len() as u64;
             left = left.checked_sub(len).ok_or_else(|| Problem::too_large(MESSAGE_LEN_MAX as usize))?;
@@ -105,7 +107,7 @@ impl WebhookBodies {
         Ok(())
     }
 
-    fn turn(&self, network: IpAddr) -> Result<NetworkSlot, Problem> {
+    fn slot(&self, network: IpAddr) -> Result<NetworkSlot, Problem> {
         let mut by_network = self.by_network.lock();
         let count = by_network.entry(network).or_default();
         if *count >= PER_NETWORK_MAX {

@@ -119,7 +119,7 @@ pub trait StoreBackend: fmt::Display + Send + Sync {
     }
 
     /// Whether the store is on this machine.
-    fn is_here(&self) -> bool;
+    fn is_local(&self) -> bool;
 
     /// Reserves a part of the store for a benchmark, which leaves the fleets there alone. Parts that dead processes
     /// left are removed. `None`: every data directory has a store of its own.

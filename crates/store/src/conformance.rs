@@ -3,12 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod documents;
-mod following;
-mod listing;
-mod reading;
-mod restarting;
+mod durability;
+mod lists;
+mod log;
+mod reads;
 pub mod sample;
-mod writing;
+mod writes;
 
 use std::sync::Arc;
 
@@ -19,20 +19,20 @@ pub use documents::{
     a_document_is_compared_and_set, a_document_is_removed_only_at_its_expected_revision,
     documents_are_listed_in_order_of_key,
 };
-pub use following::{
+pub use durability::acknowledged_writes_survive_a_restart;
+pub use lists::{
+    a_filter_returns_exactly_the_matching_jobs, a_foreign_cursor_is_rejected, a_list_is_stable_while_jobs_are_added,
+};
+pub use log::{
     a_follower_sees_every_event_exactly_once, a_scope_returns_only_its_own_events,
     changed_returns_at_once_when_the_log_is_ahead, positions_grow_in_commit_order_without_gaps,
 };
-pub use listing::{
-    a_filter_returns_exactly_the_matching_jobs, a_foreign_cursor_is_rejected, a_list_is_stable_while_jobs_are_added,
-};
-pub use reading::{
+pub use reads::{
     a_body_is_returned_byte_for_byte, a_job_is_read_as_it_was_written, an_unknown_id_is_absent,
     dependents_are_found_by_their_dependency, open_lists_exactly_the_jobs_that_have_not_ended,
     runs_are_listed_in_order, the_census_follows_every_stage_change,
 };
-pub use restarting::acknowledged_writes_survive_a_restart;
-pub use writing::{
+pub use writes::{
     a_job_and_its_events_are_written_together_or_not_at_all, a_rejected_unit_does_not_fail_the_others,
     an_abandoned_write_is_complete_or_absent, creating_a_job_twice_is_stale_and_changes_nothing,
     of_two_racing_writes_exactly_one_succeeds, only_one_of_two_writers_wins,

@@ -94,7 +94,7 @@ impl DirectoryLogs {
         match tokio::task::spawn_blocking(move || work(&shared)).await {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => {
-                Err(StoreError::DiskFull(format!("the log of job `{job}` cannot grow: free some space on its disk")))
+                Err(StoreError::DiskFull(format!("cannot append to the log of job `{job}`: free space on its disk")))
             }
             Ok(Err(error)) => Err(StoreError::Unavailable(format!("the log of job `{job}`: {error}"))),
             Err(_) => Err(StoreError::Unavailable("the process is shutting down".to_owned())),
@@ -192,7 +192,7 @@ impl Shared {
     }
 
     fn mark(&self) -> String {
-        format!("\n[the log ends here: it reached its limit of {} bytes]\n", self.limit)
+        format!("\n[log truncated at its limit of {} bytes]\n", self.limit)
     }
 }
 

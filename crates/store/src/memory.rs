@@ -73,7 +73,7 @@ impl JobStore for MemoryStore {
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {
         let mut end = self.end.subscribe();
         let moved = end.wait_for(|end| *end > after).await;
-        moved.map(|end| *end).map_err(|_| StoreError::Unavailable("the store is gone".to_owned()))
+        moved.map(|end| *end).map_err(|_| StoreError::Unavailable("the store was closed".to_owned()))
     }
 }
 
@@ -113,7 +113,7 @@ impl Fleet {
         let mut recorded = Vec::new();
         for event in &unit.events {
             if event.seq <= seq {
-                return Err(StoreError::Corrupt(format!("job `{}` has an event {} already", event.job_id, event.seq)));
+                return Err(StoreError::Corrupt(format!("job `{}` already has an event {}", event.job_id, event.seq)));
             }
             let json = serde_json::to_string(event)
                 .map_err(|error| StoreError::Corrupt(format!("the event cannot be written: {error}")))?;

@@ -110,7 +110,7 @@ impl PostgresStore {
         end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let meter = Arc::new(Meter::default());
         let pool = Pool::new(Arc::clone(&connector), options.readers.max(1));
-        pool.give(session);
+        pool.put(session);
         let herald = Notifier::new(Arc::clone(&connector), Arc::clone(&meter), options.look_every);
         let recent: Arc<RecentEvents> = Arc::default();
         let word = WriterNotice { own: herald.own(), recent: Arc::clone(&recent), meter: Arc::clone(&meter) };

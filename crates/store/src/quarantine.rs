@@ -26,7 +26,7 @@ impl Quarantine {
         if known.contains_key(&place) || known.len() >= LISTED_MAX {
             return;
         }
-        error!("{collection} `{key}` cannot be read and is passed over: {why}");
+        error!("{collection} `{key}` is unreadable and was skipped: {why}");
         known.insert(place, why.to_string());
     }
 

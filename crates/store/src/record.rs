@@ -61,8 +61,8 @@ impl fmt::Display for StoreRecord {
 /// The store does not match its record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "acknowledged work is missing: {what}. Expected {expected} or later, as recorded in `{}`; found {found}. Put the store \
-     back, or restore a backup with `giga restore FILE`; to go on with what is there, start with --accept-data-loss",
+    "acknowledged work is missing: {what}. Expected {expected} or later, as recorded in `{}`; found {found}. Bring the \
+     store back, or restore a backup with `giga restore FILE`; to continue with the data found, start with --accept-data-loss",
     record.display()
 )]
 pub struct DataLoss {
@@ -156,7 +156,7 @@ pub fn read_record(path: &Path) -> io::Result<Option<StoreRecord>> {
     };
     let newest = bytes.chunks(SLOT_LEN).filter_map(StoreRecord::from_slot).max_by_key(|(seq, _)| *seq);
     if newest.is_none() {
-        warn!("The record of the store at {} cannot be read; a new one is made", path.display());
+        warn!("The record of the store at {} is unreadable; creating a new one", path.display());
     }
     Ok(newest.map(|(_, record)| record))
 }

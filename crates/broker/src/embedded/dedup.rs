@@ -20,27 +20,27 @@ impl DedupWindow {
         Self { span, len_max, ids: HashSet::new(), by_age: VecDeque::new() }
     }
 
-    pub(crate) fn remembers(&mut self, id: &MessageId, now: Duration) -> bool {
-        self.forget_old(now);
+    pub(crate) fn contains(&mut self, id: &MessageId, now: Duration) -> bool {
+        self.evict_expired(now);
         self.ids.contains(id)
     }
 
-    pub(crate) fn remember(&mut self, id: MessageId, now: Duration) {
+    pub(crate) fn record(&mut self, id: MessageId, now: Duration) {
         if self.ids.insert(id) {
             self.by_age.push_back((now, id));
         }
         while self.by_age.len() > self.len_max {
-            self.forget_oldest();
+            self.evict_oldest();
         }
     }
 
-    fn forget_old(&mut self, now: Duration) {
+    fn evict_expired(&mut self, now: Duration) {
         while self.by_age.front().is_some_and(|(at, _)| now.saturating_sub(*at) >= self.span) {
-            self.forget_oldest();
+            self.evict_oldest();
         }
     }
 
-    fn forget_oldest(&mut self) {
+    fn evict_oldest(&mut self) {
         if let Some((_, id)) = self.by_age.pop_front() {
             self.ids.remove(&id);
         }

@@ -45,14 +45,14 @@ impl Hub {
         if self.state == State::Closed {
             return Err(BrokerError::Unavailable("it is shut down".into()));
         }
-        if self.window.remembers(&message.id(), now) {
+        if self.window.contains(&message.id(), now) {
             return Ok(PublishOutcome::Duplicate);
         }
         let factory = message.target_factory_id.clone();
         if self.mailboxes.get(&factory).is_some_and(|mailbox| mailbox.depth() >= self.settings.queue_max) {
             return Err(BrokerError::Unavailable(format!("the queue of `{factory}` is full")));
         }
-        self.window.remember(message.id(), now);
+        self.window.record(message.id(), now);
         let no = self.number();
         self.mailboxes.entry(factory).or_default().put(no, QueuedMessage { message, deliveries: 0 });
         Ok(PublishOutcome::Accepted)
@@ -72,7 +72,7 @@ impl Hub {
     /// The next message of a mailbox.
     pub(crate) fn deliver(&mut self, factory: &FactoryId, wake: &Arc<Notify>) -> Result<Option<Delivery>, BrokerError> {
         let no = self.number();
-        let mailbox = self.held(factory, wake).ok_or(BrokerError::Closed)?;
+        let mailbox = self.subscribed(factory, wake).ok_or(BrokerError::Closed)?;
         Ok(mailbox.deliver(no))
     }
 
@@ -106,13 +106,13 @@ impl Hub {
         reason: &str,
     ) -> Result<(), BrokerError> {
         let parcel = self.take(factory, wake, no)?;
-        self.bury(parcel.message, reason.to_owned());
+        self.move_to_dead_letters(parcel.message, reason.to_owned());
         Ok(())
     }
 
     /// Ends a subscription and requeues its incomplete messages.
     pub(crate) fn leave(&mut self, factory: &FactoryId, wake: &Arc<Notify>) {
-        if self.held(factory, wake).is_none() {
+        if self.subscribed(factory, wake).is_none() {
             return;
         }
         self.reclaim(factory);
@@ -134,7 +134,7 @@ impl Hub {
         u64::try_from(depth).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn bury(&mut self, message: Message, reason: String) {
+    pub(crate) fn move_to_dead_letters(&mut self, message: Message, reason: String) {
         self.dead.push_back((message, reason));
         while self.dead.len() > self.settings.dead_letters_max {
             self.dead.pop_front();
@@ -147,17 +147,17 @@ impl Hub {
     }
 
     /// The mailbox, if this subscription still holds it.
-    fn held(&mut self, factory: &FactoryId, wake: &Arc<Notify>) -> Option<&mut Mailbox> {
+    fn subscribed(&mut self, factory: &FactoryId, wake: &Arc<Notify>) -> Option<&mut Mailbox> {
         self.mailboxes.get_mut(factory).filter(|mailbox| mailbox.is_held_by(wake))
     }
 
     fn take(&mut self, factory: &FactoryId, wake: &Arc<Notify>, no: DeliveryNo) -> Result<QueuedMessage, BrokerError> {
-        self.held(factory, wake).and_then(|mailbox| mailbox.take(no)).ok_or(BrokerError::Expired)
+        self.subscribed(factory, wake).and_then(|mailbox| mailbox.take(no)).ok_or(BrokerError::Expired)
     }
 
     /// Requeues received and incomplete messages at their old positions.
     fn reclaim(&mut self, factory: &FactoryId) {
-        let unfinished = self.mailboxes.get_mut(factory).map(Mailbox::unfinished).unwrap_or_default();
+        let unfinished = self.mailboxes.get_mut(factory).map(Mailbox::take_incomplete).unwrap_or_default();
         for (place, parcel) in unfinished {
             self.redeliver(factory, place, parcel);
         }
@@ -166,7 +166,7 @@ impl Hub {
     fn redeliver(&mut self, factory: &FactoryId, place: u64, parcel: QueuedMessage) {
         if parcel.deliveries >= self.settings.deliveries_max {
             let reason = format!("delivered {} times and never completed", parcel.deliveries);
-            self.bury(parcel.message, reason);
+            self.move_to_dead_letters(parcel.message, reason);
         } else {
             self.mailboxes.entry(factory.clone()).or_default().put(place, parcel);
         }

@@ -73,7 +73,7 @@ impl Mailbox {
     }
 
     /// Removes all received and incomplete messages, with their positions.
-    pub(crate) fn unfinished(&mut self) -> Vec<(u64, QueuedMessage)> {
+    pub(crate) fn take_incomplete(&mut self) -> Vec<(u64, QueuedMessage)> {
         std::mem::take(&mut self.locked).into_values().collect()
     }
 

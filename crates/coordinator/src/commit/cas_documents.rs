@@ -58,7 +58,7 @@ impl Coordinator {
                     Ok(found) => found,
                     // A write over an unreadable document repairs it.
                     Err(error) => {
-                        warn!("Replacing {} `{key}`, which cannot be read: {error}", collection.name());
+                        warn!("Replacing unreadable {} `{key}`: {error}", collection.name());
                         expected = there;
                         continue;
                     }
@@ -66,7 +66,7 @@ impl Coordinator {
                 return Ok(PutOutcome::Lost(found));
             }
         }
-        let why = format!("it did not write {} `{key}`", collection.name());
+        let why = format!("{} `{key}` was not written", collection.name());
         Err(StoreError::Unavailable(why).into())
     }
 
@@ -89,7 +89,7 @@ impl Coordinator {
 }
 
 /// The error for a lost race over a document.
-pub(crate) fn somebody_was_faster() -> Error {
+pub(crate) fn is_conflict() -> Error {
     Error::NotReady("another request changed it: try again".to_owned())
 }
 

@@ -29,7 +29,7 @@ impl Quarantine {
         let mut known = self.0.lock();
         let entry = Entry { revision, since: now, why: why.to_string() };
         if known.insert((collection, key.to_owned()), entry).is_none() {
-            error!("{} `{key}` cannot be read and is passed over: {why}", collection.name());
+            error!("Skipped unreadable {} `{key}`: {why}", collection.name());
         }
     }
 
@@ -64,7 +64,7 @@ impl Coordinator {
 
 fn unreadable(collection: &str, key: &str, why: &str, since: Timestamp) -> Alert {
     let message = format!(
-        "{collection} `{key}` cannot be read and is passed over: remove or repair it as docs/how-to/troubleshooting.md says ({why})"
+        "{collection} `{key}` is unreadable and was skipped: remove or repair it, see docs/how-to/troubleshooting.md ({why})"
     );
     alert(AlertCode::UnreadableDocument, message, since, None)
 }

@@ -78,17 +78,15 @@ impl Settings {
         let shortest = self.lease_ttl.min(self.stale_after);
         let renew_max = shortest / 3;
         if self.renew_every > renew_max {
+            let limit = if self.lease_ttl <= self.stale_after { "the lease" } else { "stale_after" };
             warnings.push(format!(
-                "renewing every {:?} contradicts a lease of {:?} and staleness after {:?}: renewing every {renew_max:?}",
-                self.renew_every, self.lease_ttl, self.stale_after
+                "renew_every ({:?}) is longer than a third of {limit} ({shortest:?}); using {:.1?}",
+                self.renew_every, renew_max
             ));
             self.renew_every = renew_max;
         }
         if self.sweep_every < SWEEP_EVERY_MIN {
-            warnings.push(format!(
-                "sweeping every {:?} would do nothing else: every {SWEEP_EVERY_MIN:?}",
-                self.sweep_every
-            ));
+            warnings.push(format!("sweep_every ({:?}) is too short; using {SWEEP_EVERY_MIN:?}", self.sweep_every));
             self.sweep_every = SWEEP_EVERY_MIN;
         }
         (self, warnings)

@@ -87,8 +87,8 @@ impl Coordinator {
         }
         let factory = &process.factory;
         let seat = {
-            let mut desk = self.state.lock();
-            let Some(known) = desk.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
+            let mut state = self.state.lock();
+            let Some(known) = state.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
             if known.value.instance != request.instance {
                 return Err(Error::Refused(Refusal::NotHolder { factory: factory.clone() }));
             }
@@ -99,14 +99,14 @@ impl Coordinator {
             if job.errand().is_some() {
                 return Ok(None);
             }
-            if desk.products.get(job.product()).is_some_and(|product| product.value.paused) {
+            if state.products.get(job.product()).is_some_and(|product| product.value.paused) {
                 return Err(Error::NotReady(format!("product `{}` is paused", job.product())));
             }
             let seats = known.value.seat_limit;
-            if let Some(rest) = desk.rest_of(job, factory) {
+            if let Some(rest) = state.unavailability_of(job, factory) {
                 return Err(Error::NotReady(format!("factory `{factory}` cannot run it: {rest}")));
             }
-            if !desk.leases.reserve(request.job_id, process, seats as usize) {
+            if !state.leases.reserve(request.job_id, process, seats as usize) {
                 return Err(Error::NotReady(format!(
                     "factory `{factory}` has no free seat (it has {})",
                     domain::counted(seats, "seat")
@@ -114,7 +114,7 @@ impl Coordinator {
             }
             ReservedSeat { coordinator: self, job: request.job_id, process: process.clone() }
         };
-        match self.weigh(job.spec(), &job.submission().deps).await? {
+        match self.check_deps(job.spec(), &job.submission().deps).await? {
             DepsVerdict::Met => Ok(Some(seat)),
             DepsVerdict::Unmet(deps) => Err(Refusal::DepsUnmet(deps.first().copied().unwrap_or(job.id())).into()),
             DepsVerdict::Failed(dep) => Err(Refusal::DepsUnmet(dep).into()),

@@ -40,7 +40,7 @@ impl Coordinator {
         // One claim per factory at a time: a request sent twice finds the jobs it has won, not more.
         let lane = self.claim_locks.of(factory);
         let mut lane = lane.lock().await;
-        let standing = self.standing(&process, request);
+        let standing = self.granted_before(&process, request);
         if !standing.is_empty() {
             lane.won(request);
             self.count_claim_from_now(&process, &standing);
@@ -108,7 +108,7 @@ impl Coordinator {
     /// The commit that offers a job to the claiming factory and accepts the offer.
     fn granting(&self, who: &Principal, process: &Process, request: &ClaimRequest, pick: &Pick) -> Option<Commit> {
         let (now, job, factory) = (self.now(), &pick.job, &process.factory);
-        let current = self.lifted((*job.value).clone()).ok()?;
+        let current = self.migrated((*job.value).clone()).ok()?;
         let seq = current.dispatch_seq().next();
         let score = pick.placement.score.total;
         let dispatch = Dispatch { seq, target: factory.clone(), accept_by: now, score };
@@ -125,25 +125,25 @@ impl Coordinator {
             Ok(granted) => Some(granted.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
                 let id = job.value.id();
-                debug!(job.id = %id, %refusal, "Job {} cannot be claimed any more", job.value.label());
+                debug!(job.id = %id, %refusal, "Job {} can no longer be claimed", job.value.label());
                 None
             }
         }
     }
 
     /// Jobs that this claim has won and that its process still holds.
-    fn standing(&self, process: &Process, request: &ClaimRequest) -> Vec<Versioned<Arc<Job>>> {
-        let desk = self.state.lock();
-        let held = desk.leases.of_process(process).into_iter().filter_map(|id| desk.job(id));
+    fn granted_before(&self, process: &Process, request: &ClaimRequest) -> Vec<Versioned<Arc<Job>>> {
+        let state = self.state.lock();
+        let held = state.leases.of_process(process).into_iter().filter_map(|id| state.job(id));
         held.filter(|job| is_answered(&job.value, process, request)).collect()
     }
 
     /// Extends the leases of a repeated answer from now, as the factory that repeated its request does (row 5).
     fn count_claim_from_now(&self, process: &Process, jobs: &[Versioned<Arc<Job>>]) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        let mut desk = self.state.lock();
+        let mut state = self.state.lock();
         for job in jobs {
-            desk.leases.renew(job.value.id(), job.value.epoch(), process, expires);
+            state.leases.renew(job.value.id(), job.value.epoch(), process, expires);
         }
     }
 
@@ -157,7 +157,7 @@ impl Coordinator {
         for job in jobs {
             let (id, epoch) = (job.value.id(), job.value.epoch());
             let Some(seq) = job.value.lease().map(|lease| lease.seq) else { continue };
-            info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job {} to `{}`, which asked", job.value.label(), who.name);
+            info!(job.id = %id, lease.epoch = %epoch, instance = %request.instance, "Granted job {} to `{}` by claim", job.value.label(), who.name);
             let assignment = self.assignment(&job.value).await?;
             let lease_ttl_ms = millis(self.settings.lease_ttl);
             granted.push(GrantedJob {
@@ -170,10 +170,13 @@ impl Coordinator {
 
     /// Jobs that wait for a seat, of the products in the caller's scope.
     fn waiting_for(&self, who: &Principal) -> u64 {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let own = who.products();
-        let waiting =
-            if own.is_empty() { desk.queue.len() } else { own.iter().map(|product| desk.queue.len_of(product)).sum() };
+        let waiting = if own.is_empty() {
+            state.queue.len()
+        } else {
+            own.iter().map(|product| state.queue.len_of(product)).sum()
+        };
         waiting as u64
     }
 

@@ -42,7 +42,7 @@ struct InboxSlot {
 /// The stream's side of one open inbox.
 pub struct Inbox {
     factory: FactoryId,
-    desk: Arc<InboxSlot>,
+    state: Arc<InboxSlot>,
     directives: mpsc::Receiver<Directive>,
     credit: usize,
     greeted: bool,
@@ -70,12 +70,12 @@ impl Coordinator {
         let known = self.factory(factory)?;
         if known.value.instance != instance {
             return Err(Error::NotReady(
-                "another process of this factory has registered since: send a heartbeat".to_owned(),
+                "another process of this factory registered later: send a heartbeat".to_owned(),
             ));
         }
         let subscription = self.ports.broker.subscribe(factory).await?;
         let (directives, receiver) = mpsc::channel(DIRECTIVES_MAX);
-        let desk = Arc::new(InboxSlot {
+        let state = Arc::new(InboxSlot {
             instance,
             subscription,
             directives,
@@ -84,7 +84,7 @@ impl Coordinator {
             answered: Notify::new(),
             closed: CancellationToken::new(),
         });
-        let former = self.inboxes.open.lock().insert(factory.clone(), Arc::clone(&desk));
+        let former = self.inboxes.open.lock().insert(factory.clone(), Arc::clone(&state));
         if let Some(former) = former {
             former.closed.cancel();
         }
@@ -92,7 +92,7 @@ impl Coordinator {
         self.note_connected(factory);
         Ok(Inbox {
             factory: factory.clone(),
-            desk,
+            state,
             directives: receiver,
             credit: credit.max(1) as usize,
             greeted: false,
@@ -113,7 +113,7 @@ impl InboxSlot {
                 Ok(()) | Err(BrokerError::Expired | BrokerError::Closed) => {}
                 Err(error) => {
                     let message = delivery.message.id();
-                    warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may come again");
+                    warn!(factory.id = %factory, %error, "Could not complete message `{message}`: it may be redelivered");
                 }
             }
         }
@@ -123,41 +123,41 @@ impl InboxSlot {
 impl Inboxes {
     /// Completes a factory's messages whose offers have ended.
     pub(crate) async fn complete_ended(&self, factory: &FactoryId) {
-        let desk = self.open.lock().get(factory).cloned();
-        if let Some(desk) = desk {
-            desk.complete_ended(factory).await;
+        let state = self.open.lock().get(factory).cloned();
+        if let Some(state) = state {
+            state.complete_ended(factory).await;
         }
     }
 
     /// An offer ended: its message is completed and its credit returned.
     pub(crate) fn settle(&self, factory: &FactoryId, message: MessageId) {
-        let Some(desk) = self.open.lock().get(factory).cloned() else { return };
-        let Some(deliveries) = desk.unanswered.lock().remove(&message) else { return };
-        desk.ended.lock().extend(deliveries);
-        desk.answered.notify_one();
+        let Some(state) = self.open.lock().get(factory).cloned() else { return };
+        let Some(deliveries) = state.unanswered.lock().remove(&message) else { return };
+        state.ended.lock().extend(deliveries);
+        state.answered.notify_one();
     }
 
     /// Sends a directive to a factory, if its inbox is open. The next renewal repeats it.
     pub(crate) fn direct(&self, factory: &FactoryId, directive: Directive) {
-        if let Some(desk) = self.open.lock().get(factory)
-            && desk.directives.try_send(directive).is_err()
+        if let Some(state) = self.open.lock().get(factory)
+            && state.directives.try_send(directive).is_err()
         {
-            warn!(factory.id = %factory, "Factory `{factory}` does not read its inbox");
+            warn!(factory.id = %factory, "Factory `{factory}` is not reading its inbox");
         }
     }
 
     /// Ends a factory's stream.
     pub(crate) fn close(&self, factory: &FactoryId) {
-        if let Some(desk) = self.open.lock().remove(factory) {
-            desk.closed.cancel();
+        if let Some(state) = self.open.lock().remove(factory) {
+            state.closed.cancel();
         }
     }
 
     /// Ends a factory's stream if another process than this one reads it.
     pub(crate) fn close_others(&self, factory: &FactoryId, instance: InstanceId) {
         let mut open = self.open.lock();
-        if let Some(desk) = open.get(factory).filter(|desk| desk.instance != instance) {
-            desk.closed.cancel();
+        if let Some(state) = open.get(factory).filter(|state| state.instance != instance) {
+            state.closed.cancel();
             open.remove(factory);
         }
     }
@@ -177,11 +177,11 @@ impl Inbox {
             return Some(InboxEvent::Hello { modes: self.told.clone() });
         }
         loop {
-            self.desk.complete_ended(&self.factory).await;
-            let has_credit = self.desk.unanswered.lock().len() < self.credit;
+            self.state.complete_ended(&self.factory).await;
+            let has_credit = self.state.unanswered.lock().len() < self.credit;
             tokio::select! {
                 biased;
-                () = self.desk.closed.cancelled() => return None,
+                () = self.state.closed.cancelled() => return None,
                 () = self.coordinator.stopped() => return None,
                 directive = self.directives.recv() => return directive.map(InboxEvent::Directive),
                 Ok(()) = self.modes.changed() => {
@@ -192,14 +192,14 @@ impl Inbox {
                     }
                 }
                 // Runs before the next delivery, so that ended offers are completed at the broker.
-                () = self.desk.answered.notified() => {}
-                delivery = self.desk.subscription.receive(), if has_credit => match delivery {
+                () = self.state.answered.notified() => {}
+                delivery = self.state.subscription.receive(), if has_credit => match delivery {
                     Ok(delivery) => match self.deliver(delivery) {
                         Some(event) => return Some(event),
                         None => continue,
                     },
                     Err(error) => {
-                        info!(factory.id = %self.factory, %error, "The inbox of factory `{}` ends", self.factory);
+                        info!(factory.id = %self.factory, %error, "The inbox stream of factory `{}` ended", self.factory);
                         return None;
                     }
                 },
@@ -216,9 +216,9 @@ impl Inbox {
     fn deliver(&self, delivery: Delivery) -> Option<InboxEvent> {
         let message = delivery.message.clone();
         // Under the same lock as the check of the offer, so that `settle` finds an offer that ends now.
-        let mut unanswered = self.desk.unanswered.lock();
+        let mut unanswered = self.state.unanswered.lock();
         if !self.coordinator.state.lock().is_offered(message.id()) {
-            self.desk.ended.lock().push(delivery);
+            self.state.ended.lock().push(delivery);
             return None;
         }
         unanswered.entry(message.id()).or_default().push(delivery);
@@ -230,14 +230,14 @@ impl Drop for Inbox {
     fn drop(&mut self) {
         let is_replaced = {
             let mut open = self.coordinator.inboxes.open.lock();
-            let is_ours = open.get(&self.factory).is_some_and(|desk| Arc::ptr_eq(desk, &self.desk));
+            let is_ours = open.get(&self.factory).is_some_and(|state| Arc::ptr_eq(state, &self.state));
             if is_ours {
                 open.remove(&self.factory);
             }
             open.contains_key(&self.factory)
         };
         if !is_replaced {
-            debug!(factory.id = %self.factory, instance = %self.desk.instance, "The inbox of factory `{}` is closed", self.factory);
+            debug!(factory.id = %self.factory, instance = %self.state.instance, "Closed the inbox stream of factory `{}`", self.factory);
             self.coordinator.note_disconnected(&self.factory);
         }
     }

@@ -7,7 +7,7 @@ use domain::{Collection, DispatchModes, Expected, Revision, TokenScope, Versione
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
@@ -55,7 +55,7 @@ impl Coordinator {
         flags: DispatchModes,
         expected: Option<Revision>,
     ) -> Result<Versioned<DispatchModes>, Error> {
-        who.administer()?;
+        who.require_admin()?;
         self.check_flags(&flags)?;
         let known = self.modes.now();
         if expected.is_some_and(|expected| expected != known.revision) {
@@ -68,15 +68,15 @@ impl Coordinator {
         match self.put_document(Collection::Flags, KEY, over, Some(&flags)).await? {
             PutOutcome::Written(revision) => {
                 let written = Versioned { value: flags, revision };
-                self.know_flags(written.clone());
-                info!(by = %who.name, flags = ?written.value, "`{}` switched the mode", who.name);
+                self.cache_modes(written.clone());
+                info!(by = %who.name, flags = ?written.value, "`{}` changed the dispatch modes", who.name);
                 Ok(written)
             }
             PutOutcome::Lost(found) => {
                 if let Some(found) = found {
-                    self.know_flags(found);
+                    self.cache_modes(found);
                 }
-                Err(if expected.is_some() { Error::Outdated } else { somebody_was_faster() })
+                Err(if expected.is_some() { Error::Outdated } else { is_conflict() })
             }
         }
     }
@@ -85,23 +85,23 @@ impl Coordinator {
     pub(crate) async fn load_flags(&self) -> Result<(), Error> {
         for (key, flags) in self.documents::<DispatchModes>(Collection::Flags).await? {
             if key == KEY {
-                self.know_flags(flags);
+                self.cache_modes(flags);
             }
         }
         // Unreadable modes count as the defaults until an administrator sets them.
         for (_, revision) in self.quarantine.of(Collection::Flags).into_iter().filter(|(key, _)| key == KEY) {
-            self.know_flags(Versioned { value: DispatchModes::default(), revision });
+            self.cache_modes(Versioned { value: DispatchModes::default(), revision });
         }
         Ok(())
     }
 
     /// Takes the modes into memory and notifies every subscriber. An older revision than the known one changes nothing.
-    fn know_flags(&self, flags: Versioned<DispatchModes>) {
+    fn cache_modes(&self, flags: Versioned<DispatchModes>) {
         let is_news = {
-            let mut desk = self.state.lock();
+            let mut state = self.state.lock();
             let is_news = flags.revision > self.modes.now.borrow().revision;
             if is_news {
-                desk.modes = flags.value.clone();
+                state.modes = flags.value.clone();
                 self.modes.now.send_replace(flags);
             }
             is_news
@@ -116,10 +116,10 @@ impl Coordinator {
         if let Some(mode) = flags.modes().into_iter().find(|mode| !mode.is_available()) {
             return Err(Error::ModeNotAvailable(mode));
         }
-        let desk = self.state.lock();
-        match flags.products.keys().find(|product| !desk.products.contains_key(product)) {
+        let state = self.state.lock();
+        match flags.products.keys().find(|product| !state.products.contains_key(product)) {
             Some(given) => {
-                Err(Error::UnknownProduct { given: given.clone(), known: desk.products.keys().cloned().collect() })
+                Err(Error::UnknownProduct { given: given.clone(), known: state.products.keys().cloned().collect() })
             }
             None => Ok(()),
         }

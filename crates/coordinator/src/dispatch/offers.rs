@@ -167,7 +167,7 @@ impl Coordinator {
     async fn end_offer(&self, request: &DeclineRequest, job: &domain::Job, reason: String) -> Result<(), Error> {
         match job.stage() {
             Stage::Queued { .. } => {
-                self.take_back(request.job_id, request.dispatch_seq, OfferEnd::Declined(reason)).await
+                self.withdraw_offer(request.job_id, request.dispatch_seq, OfferEnd::Declined(reason)).await
             }
             _ => self.take_errand_back(request.job_id, request.dispatch_seq, format!("declined: it {reason}")).await,
         }
@@ -193,9 +193,9 @@ impl Coordinator {
 
     fn note_missed_offer(&self, factory: &FactoryId, how: MissedOffer, problem: String) -> Streak {
         let streak = {
-            let mut desk = self.state.lock();
-            let streak = desk.offer_answers.missed(factory, how, problem, self.now(), self.ports.clock.monotonic());
-            self.show_to_scheduler(&mut desk, factory);
+            let mut state = self.state.lock();
+            let streak = state.offer_answers.missed(factory, how, problem, self.now(), self.ports.clock.monotonic());
+            self.show_to_scheduler(&mut state, factory);
             streak
         };
         self.timer.notify_one();
@@ -204,18 +204,18 @@ impl Coordinator {
 
     /// Records that the factory accepted an offer.
     pub(crate) fn note_accepted(&self, factory: &FactoryId) {
-        let mut desk = self.state.lock();
-        if desk.offer_answers.forget(factory) {
-            self.show_to_scheduler(&mut desk, factory);
+        let mut state = self.state.lock();
+        if state.offer_answers.forget(factory) {
+            self.show_to_scheduler(&mut state, factory);
         }
     }
 
     /// Resumes offers to factories whose pause is over.
     pub(crate) fn resume_offers(&self) {
-        let mut desk = self.state.lock();
-        let resumed = desk.offer_answers.resumed(self.ports.clock.monotonic());
+        let mut state = self.state.lock();
+        let resumed = state.offer_answers.resumed(self.ports.clock.monotonic());
         for factory in &resumed {
-            self.show_to_scheduler(&mut desk, factory);
+            self.show_to_scheduler(&mut state, factory);
         }
         if !resumed.is_empty() {
             self.work.notify_one();
@@ -223,8 +223,8 @@ impl Coordinator {
     }
 
     /// The time until a factory may get offers again.
-    pub(crate) fn until_offers_resume(&self, desk: &FleetState) -> Option<Duration> {
-        let next = desk.offer_answers.next_resume()?;
+    pub(crate) fn until_offers_resume(&self, state: &FleetState) -> Option<Duration> {
+        let next = state.offer_answers.next_resume()?;
         Some(next.saturating_sub(self.ports.clock.monotonic()))
     }
 }

@@ -33,7 +33,7 @@ impl Principal {
     }
 
     /// Requires permission to run the fleet: tokens, products, factories.
-    pub fn administer(&self) -> Result<(), Error> {
+    pub fn require_admin(&self) -> Result<(), Error> {
         match self.grant {
             TokenScope::Admin => Ok(()),
             _ => Err(forbidden("an admin token is needed")),
@@ -41,7 +41,7 @@ impl Principal {
     }
 
     /// Requires permission to submit jobs of a product and act on them.
-    pub fn steer(&self, product: &ProductId) -> Result<(), Error> {
+    pub fn require_operator(&self, product: &ProductId) -> Result<(), Error> {
         match &self.grant {
             TokenScope::Admin => Ok(()),
             TokenScope::Operator { products } if covers(products, product) => Ok(()),
@@ -62,7 +62,7 @@ impl Principal {
     }
 
     /// Requires permission to see the whole fleet.
-    pub fn look(&self) -> Result<(), Error> {
+    pub fn require_fleet_view(&self) -> Result<(), Error> {
         match self.grant {
             TokenScope::Join { .. } => Err(forbidden("a join token can only enrol a factory")),
             _ => Ok(()),

@@ -4,7 +4,7 @@ use domain::{Collection, Expected, Product, ProductId, Versioned};
 use protocol::{ProductList, ProductSettings};
 use tracing::info;
 
-use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
@@ -16,20 +16,20 @@ const WEIGHT_MAX: u32 = 1_000;
 impl Coordinator {
     /// The products that the caller may see.
     pub fn products(&self, who: &Principal) -> Result<ProductList, Error> {
-        who.look()?;
-        let desk = self.state.lock();
-        let items = desk.products.values().map(|product| product.value.clone()).filter(|p| who.sees(&p.id)).collect();
+        who.require_fleet_view()?;
+        let state = self.state.lock();
+        let items = state.products.values().map(|product| product.value.clone()).filter(|p| who.sees(&p.id)).collect();
         Ok(ProductList { items })
     }
 
     /// One product.
     pub fn product(&self, who: &Principal, id: &ProductId) -> Result<Product, Error> {
-        who.look()?;
-        let desk = self.state.lock();
-        match desk.products.get(id).filter(|_| who.sees(id)) {
+        who.require_fleet_view()?;
+        let state = self.state.lock();
+        match state.products.get(id).filter(|_| who.sees(id)) {
             Some(product) => Ok(product.value.clone()),
             None => {
-                let known = desk.products.keys().filter(|known| who.sees(known)).cloned().collect();
+                let known = state.products.keys().filter(|known| who.sees(known)).cloned().collect();
                 Err(Error::UnknownProduct { given: id.clone(), known })
             }
         }
@@ -42,7 +42,7 @@ impl Coordinator {
         id: &ProductId,
         settings: ProductSettings,
     ) -> Result<Product, Error> {
-        who.administer()?;
+        who.require_admin()?;
         let known = self.state.lock().products.get(id).cloned();
         let mut product = known.as_ref().map_or_else(|| Product::new(id.clone()), |known| known.value.clone());
         if let Some(weight) = settings.weight
@@ -69,30 +69,30 @@ impl Coordinator {
     pub(crate) async fn write_product(&self, product: Product, expected: Expected) -> Result<(), Error> {
         match self.put_document(Collection::Products, product.id.as_str(), expected, Some(&product)).await? {
             PutOutcome::Written(revision) => {
-                self.know_product(Versioned { value: product, revision });
+                self.cache_product(Versioned { value: product, revision });
                 Ok(())
             }
             PutOutcome::Lost(found) => {
                 if let Some(found) = found {
-                    self.know_product(found);
+                    self.cache_product(found);
                 }
-                Err(somebody_was_faster())
+                Err(is_conflict())
             }
         }
     }
 
-    pub(crate) fn know_product(&self, product: Versioned<Product>) {
-        let mut desk = self.state.lock();
+    pub(crate) fn cache_product(&self, product: Versioned<Product>) {
+        let mut state = self.state.lock();
         // Pause and seats decide which jobs can be claimed.
-        desk.touch(&product.value.id);
-        desk.product_values.insert(product.value.id.clone(), product.value.clone());
-        desk.products.insert(product.value.id.clone(), product);
+        state.touch(&product.value.id);
+        state.product_values.insert(product.value.id.clone(), product.value.clone());
+        state.products.insert(product.value.id.clone(), product);
     }
 
     fn check_ownership(&self, id: &ProductId, settings: &ProductSettings) -> Result<(), Error> {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         for repo in settings.repos.iter().flatten() {
-            let others = desk.products.values().map(|product| &product.value).filter(|product| product.id != *id);
+            let others = state.products.values().map(|product| &product.value).filter(|product| product.id != *id);
             if let Some(owner) = others.into_iter().find(|product| product.repos.contains(repo)) {
                 return Err(Error::RepoOwned { repo: repo.clone(), owner: owner.id.clone() });
             }

@@ -12,7 +12,7 @@ use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
-use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
@@ -89,7 +89,7 @@ impl Coordinator {
         let is_new_process = known.as_ref().is_none_or(|known| known.value.instance != factory.instance);
         let draining = factory.draining;
         self.register(factory.clone(), known, None).await?;
-        self.heard(who, &id, load, disk, now);
+        self.note_heartbeat(who, &id, load, disk, now);
         self.resume_changed_logins(&id).await;
         if is_new_process {
             self.note_accepted(&id);
@@ -102,15 +102,13 @@ impl Coordinator {
     /// Rejects a credential whose id is that of another factory's unnamed one: its usage windows are not this
     /// factory's.
     fn check_credentials(&self, id: &FactoryId, engines: &[EngineHealth]) -> Result<(), Error> {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let is_foreign = |credential: &str| {
             let owner = credential.split_once('/').and_then(|(factory, _)| factory.parse::<FactoryId>().ok());
-            owner.is_some_and(|owner| owner != *id && desk.factories.contains_key(&owner))
+            owner.is_some_and(|owner| owner != *id && state.factories.contains_key(&owner))
         };
         match engines.iter().filter_map(|engine| engine.credential.as_deref()).find(|named| is_foreign(named)) {
-            Some(named) => {
-                Err(invalid("engines.credential", format!("`{named}` is the credential of another factory")))
-            }
+            Some(named) => Err(invalid("engines.credential", format!("`{named}` belongs to another factory"))),
             None => Ok(()),
         }
     }
@@ -118,28 +116,28 @@ impl Coordinator {
     /// Whether another process has registered after this one and is alive or may be. The order of registration decides
     /// which one is newer, never the factory's own clock (rows 6 and 10).
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
-        let desk = self.state.lock();
-        let presence = self.presence(desk.liveness.get(&known.id));
+        let state = self.state.lock();
+        let presence = self.presence(state.liveness.get(&known.id));
         let may_be_alive = !matches!(presence, scheduler::Presence::Stale | scheduler::Presence::Down);
-        desk.instances.is_former(&known.id, instance) && may_be_alive
+        state.instances.is_former(&known.id, instance) && may_be_alive
     }
 
     /// A factory signs off: it gets no work from now on, before its heartbeats are missed. This is stored, so that a
     /// restarted coordinator does not report it as missing.
     async fn leave(&self, id: &FactoryId, known: Option<Versioned<Factory>>) {
         let now = self.now();
-        info!(factory.id = %id, "Factory `{id}` signed off");
+        info!(factory.id = %id, "Factory `{id}` deregistered");
         if let Some(known) = known
             && let Err(error) = self.register(known.value.clone(), Some(known), Some(now)).await
         {
-            warn!(factory.id = %id, %error, "Cannot write down that factory `{id}` signed off");
+            warn!(factory.id = %id, %error, "Cannot record that factory `{id}` deregistered");
         }
-        let mut desk = self.state.lock();
-        desk.liveness.insert(id.clone(), self.stopped_pulse(now));
-        self.show_to_scheduler(&mut desk, id);
+        let mut state = self.state.lock();
+        state.liveness.insert(id.clone(), self.stopped_liveness(now));
+        self.show_to_scheduler(&mut state, id);
     }
 
-    fn stopped_pulse(&self, at: Timestamp) -> Liveness {
+    fn stopped_liveness(&self, at: Timestamp) -> Liveness {
         Liveness {
             last: at,
             heard: self.ports.clock.monotonic(),
@@ -158,7 +156,7 @@ impl Coordinator {
         match request.draining {
             true => who.factory_or_admin(id)?,
             // A factory may drain itself. Only an administrator, who may have drained it on suspicion, resumes it.
-            false => who.administer()?,
+            false => who.require_admin()?,
         }
         let known = self.factory(id)?;
         let factory = Factory { draining: request.draining, ..known.value.clone() };
@@ -166,32 +164,32 @@ impl Coordinator {
         self.register(factory, Some(known), stopped_at).await?;
         let directive = if request.draining { Directive::Drain } else { Directive::Resume };
         self.inboxes.direct(id, directive);
-        info!(factory.id = %id, draining = request.draining, "Factory `{id}` was told to {}", if request.draining { "drain" } else { "resume" });
+        info!(factory.id = %id, draining = request.draining, "Factory `{id}` was asked to {}", if request.draining { "drain" } else { "resume" });
         self.work.notify_one();
         Ok(())
     }
 
     /// Removes a factory and its tokens. Its jobs are requeued.
     pub async fn deregister(&self, who: &Principal, id: &FactoryId) -> Result<(), Error> {
-        who.administer()?;
+        who.require_admin()?;
         let known = self.factory(id)?;
         self.revoke_factory_tokens(id).await?;
         let expected = Expected::At(known.revision);
         match self.put_document::<Registration>(Collection::Factories, id.as_str(), expected, None).await? {
             PutOutcome::Written(_) | PutOutcome::Lost(None) => {}
             PutOutcome::Lost(Some(found)) => {
-                self.know_factory(found);
-                return Err(somebody_was_faster());
+                self.cache_factory(found);
+                return Err(is_conflict());
             }
         }
         let held = {
-            let mut desk = self.state.lock();
-            desk.factories.remove(id);
-            desk.liveness.remove(id);
-            desk.offer_answers.forget(id);
-            desk.instances.remove(id);
-            desk.fleet.remove(id);
-            desk.leases.of_factory(id)
+            let mut state = self.state.lock();
+            state.factories.remove(id);
+            state.liveness.remove(id);
+            state.offer_answers.forget(id);
+            state.instances.remove(id);
+            state.fleet.remove(id);
+            state.leases.of_factory(id)
         };
         self.counters.forget(id);
         self.claim_locks.forget(id);
@@ -199,26 +197,26 @@ impl Coordinator {
         for (job, epoch) in held {
             self.reap(job, epoch).await;
         }
-        info!(factory.id = %id, by = %who.name, "Factory `{id}` was deregistered");
+        info!(factory.id = %id, by = %who.name, "Factory `{id}` was removed");
         Ok(())
     }
 
     /// Removes every factory that has been silent for long and holds no lease [T7].
     pub async fn prune(&self, who: &Principal) -> Result<PruneResponse, Error> {
-        who.administer()?;
+        who.require_admin()?;
         let now = self.ports.clock.monotonic();
         let silent: Vec<FactoryId> = {
-            let desk = self.state.lock();
+            let state = self.state.lock();
             let is_silent = |id: &&FactoryId| {
-                let pulse = desk.liveness.get(*id).filter(|pulse| pulse.stopped_at.is_none());
+                let pulse = state.liveness.get(*id).filter(|pulse| pulse.stopped_at.is_none());
                 pulse.is_none_or(|pulse| now.saturating_sub(pulse.heard) > self.settings.stale_after)
-                    && desk.leases.of_factory(id).is_empty()
+                    && state.leases.of_factory(id).is_empty()
             };
-            desk.factories.keys().filter(is_silent).cloned().collect()
+            state.factories.keys().filter(is_silent).cloned().collect()
         };
         if self.is_warming() {
             return Err(Error::NotReady(
-                "the coordinator has just started and has not heard of everybody yet".to_owned(),
+                "the coordinator has just started and waits for the factories to reconnect".to_owned(),
             ));
         }
         for id in &silent {
@@ -277,7 +275,7 @@ impl Coordinator {
                 written => return written,
             }
         }
-        Err(somebody_was_faster())
+        Err(is_conflict())
     }
 
     /// Stores a factory's description, if it changed.
@@ -300,37 +298,37 @@ impl Coordinator {
         };
         let (now, outcome) = match put {
             PutOutcome::Written(revision) => (Some(Versioned { value: registration, revision }), Ok(())),
-            PutOutcome::Lost(found) => (found, Err(somebody_was_faster())),
+            PutOutcome::Lost(found) => (found, Err(is_conflict())),
         };
         if let Some(now) = now {
-            self.know_factory(now);
+            self.cache_factory(now);
         }
         outcome
     }
 
     /// Takes a stored factory into memory.
-    pub(crate) fn know_factory(&self, written: Versioned<Registration>) {
+    pub(crate) fn cache_factory(&self, written: Versioned<Registration>) {
         let Registration { factory, former, stopped_at } = written.value;
         let id = factory.id.clone();
-        let mut desk = self.state.lock();
-        match (stopped_at, desk.liveness.get_mut(&id)) {
-            (Some(at), _) => drop(desk.liveness.insert(id.clone(), self.stopped_pulse(at))),
+        let mut state = self.state.lock();
+        match (stopped_at, state.liveness.get_mut(&id)) {
+            (Some(at), _) => drop(state.liveness.insert(id.clone(), self.stopped_liveness(at))),
             (None, Some(pulse)) => pulse.stopped_at = None,
             (None, None) => {}
         }
-        desk.instances.set(&id, factory.instance, former);
-        desk.factories.insert(id.clone(), Versioned { value: factory, revision: written.revision });
-        self.show_to_scheduler(&mut desk, &id);
+        state.instances.set(&id, factory.instance, former);
+        state.factories.insert(id.clone(), Versioned { value: factory, revision: written.revision });
+        self.show_to_scheduler(&mut state, &id);
     }
 
-    pub(crate) fn heard(&self, who: &Principal, id: &FactoryId, load: f64, disk: Option<u64>, now: Timestamp) {
+    pub(crate) fn note_heartbeat(&self, who: &Principal, id: &FactoryId, load: f64, disk: Option<u64>, now: Timestamp) {
         let heard = self.ports.clock.monotonic();
         {
-            let mut desk = self.state.lock();
-            let disk_low_since = desk.liveness.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
+            let mut state = self.state.lock();
+            let disk_low_since = state.liveness.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
             let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
             let products = who.products();
-            let disconnected_since = desk.liveness.get(id).and_then(|pulse| pulse.disconnected_since);
+            let disconnected_since = state.liveness.get(id).and_then(|pulse| pulse.disconnected_since);
             let pulse = Liveness {
                 last: now,
                 heard,
@@ -341,8 +339,8 @@ impl Coordinator {
                 disconnected_since,
                 stopped_at: None,
             };
-            desk.liveness.insert(id.clone(), pulse);
-            self.show_to_scheduler(&mut desk, id);
+            state.liveness.insert(id.clone(), pulse);
+            self.show_to_scheduler(&mut state, id);
         }
         self.work.notify_one();
         self.timer.notify_one();
@@ -351,11 +349,11 @@ impl Coordinator {
     /// A factory's inbox stream closed: it gets no offers until it reconnects. One that signed off is not disconnected.
     pub(crate) fn note_disconnected(&self, id: &FactoryId) {
         let now = self.now();
-        let mut desk = self.state.lock();
+        let mut state = self.state.lock();
         let is_connected = |pulse: &&mut Liveness| pulse.disconnected_since.is_none() && pulse.stopped_at.is_none();
-        let Some(pulse) = desk.liveness.get_mut(id).filter(is_connected) else { return };
+        let Some(pulse) = state.liveness.get_mut(id).filter(is_connected) else { return };
         pulse.disconnected_since = Some(now);
-        self.show_to_scheduler(&mut desk, id);
+        self.show_to_scheduler(&mut state, id);
         if !self.stopping.is_cancelled() {
             warn!(factory.id = %id, "Factory `{id}` is disconnected: its inbox stream closed, its leases continue");
         }
@@ -364,11 +362,11 @@ impl Coordinator {
     /// A factory opened its inbox, or claims work.
     pub(crate) fn note_connected(&self, id: &FactoryId) {
         let was_away = {
-            let mut desk = self.state.lock();
-            let pulse = desk.liveness.get_mut(id);
+            let mut state = self.state.lock();
+            let pulse = state.liveness.get_mut(id);
             let was_away = pulse.is_some_and(|pulse| pulse.disconnected_since.take().is_some());
             if was_away {
-                self.show_to_scheduler(&mut desk, id);
+                self.show_to_scheduler(&mut state, id);
             }
             was_away
         };
@@ -378,28 +376,30 @@ impl Coordinator {
     }
 
     /// Updates a factory in the scheduler's view.
-    pub(crate) fn show_to_scheduler(&self, desk: &mut crate::state::FleetState, id: &FactoryId) {
-        let Some(factory) = desk.factories.get(id).map(|factory| factory.value.clone()) else { return };
-        let pulse = desk.liveness.get(id);
+    pub(crate) fn show_to_scheduler(&self, state: &mut crate::state::FleetState, id: &FactoryId) {
+        let Some(factory) = state.factories.get(id).map(|factory| factory.value.clone()) else { return };
+        let pulse = state.liveness.get(id);
         let presence = self.presence(pulse);
-        let resting = self.resting(desk, &factory);
-        let woken =
-            desk.fleet.get(id).is_some_and(|state| state.resting.keys().any(|engine| !resting.contains_key(engine)));
+        let resting = self.unavailable_engines(state, &factory);
+        let woken = state
+            .fleet
+            .get(id)
+            .is_some_and(|factory_state| factory_state.resting.keys().any(|engine| !resting.contains_key(engine)));
         let free = pulse.and_then(|pulse| pulse.disk_free_bytes);
-        let state = FactoryState {
+        let factory_state = FactoryState {
             factory,
             products: pulse.map(|pulse| pulse.products.clone()).unwrap_or_default(),
             presence,
             load: pulse.map_or(0.0, |pulse| pulse.load),
             health: self.counters.health(id),
             disk_low: self.is_disk_low(free),
-            unresponsive: desk.offer_answers.pause(id),
+            unresponsive: state.offer_answers.pause(id),
             resting,
         };
-        desk.fleet.upsert(state);
+        state.fleet.upsert(factory_state);
         if woken {
             // Clients that wait for a new queue version have to ask again.
-            desk.touch_waiting();
+            state.touch_waiting();
         }
     }
 

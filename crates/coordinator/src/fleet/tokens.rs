@@ -16,7 +16,7 @@ use protocol::{
 use sha2::{Digest, Sha256};
 use tracing::{debug, info};
 
-use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
@@ -143,18 +143,18 @@ impl Coordinator {
         who: &Principal,
         request: CreateTokenRequest,
     ) -> Result<CreateTokenResponse, Error> {
-        who.administer()?;
+        who.require_admin()?;
         if request.name.is_empty() || request.name.len() > 100 || !request.name.chars().all(domain::is_terminal_safe) {
             return Err(invalid("name", "1 to 100 printable characters".to_owned()));
         }
         if matches!(request.grant, TokenScope::Factory { .. }) {
-            return Err(invalid("grant", "a factory's token comes from enrolment: make a join token".to_owned()));
+            return Err(invalid("grant", "a factory gets its token by enrolment: create a join token".to_owned()));
         }
         let is_join = matches!(request.grant, TokenScope::Join { .. });
         check_ttl(request.ttl_seconds)?;
         let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
         let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
-        info!(token.id = %token.id, by = %who.name, "`{}` made token `{}`", who.name, token.name);
+        info!(token.id = %token.id, by = %who.name, "`{}` created token `{}`", who.name, token.name);
         Ok(CreateTokenResponse { token: view(&token), secret: secret.0, coordinator: None })
     }
 
@@ -208,7 +208,7 @@ impl Coordinator {
         }
         if factory.is_none() && self.is_taken(id) {
             return Err(Error::Forbidden(format!(
-                "there is a factory `{id}` already, and the join token is not for that name"
+                "factory `{id}` already exists, and the join token is not for that name"
             )));
         }
         Ok(TokenScope::Factory { factory: id.clone(), products, capabilities })
@@ -258,9 +258,9 @@ impl Coordinator {
         };
         let now = self.now();
         let live = old.iter().filter(|(_, _, token)| token.expires_at.is_none_or(|at| at > now)).count();
-        if live >= FACTORY_TOKENS_MAX && who.administer().is_err() {
+        if live >= FACTORY_TOKENS_MAX && who.require_admin().is_err() {
             return Err(Error::NotReady(format!(
-                "factory `{factory}` has {FACTORY_TOKENS_MAX} tokens that still work: wait until the older ones expire"
+                "factory `{factory}` has {FACTORY_TOKENS_MAX} valid tokens: wait until the older ones expire"
             )));
         }
         let old_until = self.now().after(self.settings.token_overlap);
@@ -276,7 +276,7 @@ impl Coordinator {
 
     /// Revokes all tokens of a factory, and ends its open streams.
     pub async fn revoke_factory(&self, who: &Principal, factory: &FactoryId) -> Result<(), Error> {
-        who.administer()?;
+        who.require_admin()?;
         self.revoke_factory_tokens(factory).await?;
         self.inboxes.close(factory);
         info!(factory.id = %factory, by = %who.name, "Revoked the tokens of factory `{factory}`");
@@ -292,7 +292,7 @@ impl Coordinator {
 
     /// Revokes a token.
     pub async fn delete_token(&self, who: &Principal, id: TokenId) -> Result<(), Error> {
-        who.administer()?;
+        who.require_admin()?;
         let found = self.tokens.matching(|token| token.id == id);
         let Some((hash, _, token)) = found.into_iter().next() else { return Err(Error::NoSuchToken) };
         self.remove_token(&hash).await?;
@@ -304,7 +304,7 @@ impl Coordinator {
 
     /// All tokens, without their secrets.
     pub fn list_tokens(&self, who: &Principal) -> Result<TokenList, Error> {
-        who.administer()?;
+        who.require_admin()?;
         let now = self.now();
         let is_listed = |token: &Token| !is_ended_join(token, now);
         let mut items: Vec<_> = self.tokens.matching(is_listed).iter().map(|(_, _, token)| view(token)).collect();
@@ -353,7 +353,7 @@ impl Coordinator {
         };
         for (hash, _, token) in self.tokens.matching(has_ended).into_iter().take(PURGED_MAX) {
             if let Err(error) = self.remove_token(&hash).await {
-                debug!(token.id = %token.id, %error, "Could not remove token `{}`, which has ended", token.id);
+                debug!(token.id = %token.id, %error, "Could not remove the expired token `{}`", token.id);
             }
         }
     }
@@ -366,7 +366,7 @@ impl Coordinator {
             }
             PutOutcome::Lost(found) => {
                 self.tokens.know(hash, found);
-                Err(somebody_was_faster())
+                Err(is_conflict())
             }
         }
     }
@@ -387,7 +387,7 @@ impl Coordinator {
             }
             PutOutcome::Lost(found) => {
                 self.tokens.know(hash, found);
-                Err(somebody_was_faster())
+                Err(is_conflict())
             }
         }
     }

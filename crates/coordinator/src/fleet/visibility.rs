@@ -11,12 +11,12 @@ use crate::work::engine_availability::users_of;
 
 impl Coordinator {
     /// Whether a caller may see a factory: its own, or one that works for a product of the caller.
-    pub(crate) fn shows_factory(&self, who: &Principal, desk: &FleetState, id: &FactoryId) -> bool {
+    pub(crate) fn shows_factory(&self, who: &Principal, state: &FleetState, id: &FactoryId) -> bool {
         let visible = who.products();
         if visible.is_empty() || who.factory().is_ok_and(|own| own == id) {
             return true;
         }
-        let served = match desk.liveness.get(id) {
+        let served = match state.liveness.get(id) {
             Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
             // It has signed off, or has not connected since the coordinator started: its tokens have the same scope.
             Some(_) | None => self.products_of_tokens(id),
@@ -25,16 +25,16 @@ impl Coordinator {
     }
 
     /// The factories with an engine that uses a credential, limited to those that the caller may see.
-    pub(crate) fn visible_users(&self, who: &Principal, desk: &FleetState, credential: &str) -> Vec<FactoryId> {
-        users_of(desk, credential).into_iter().filter(|id| self.shows_factory(who, desk, id)).collect()
+    pub(crate) fn visible_users(&self, who: &Principal, state: &FleetState, credential: &str) -> Vec<FactoryId> {
+        users_of(state, credential).into_iter().filter(|id| self.shows_factory(who, state, id)).collect()
     }
 
     /// Whether a caller may see a credential. A factory sees its own only (see `engines_for`), an operator those that a
     /// factory of the operator's products uses.
-    pub(crate) fn shows_credential(&self, who: &Principal, desk: &FleetState, credential: &str) -> bool {
+    pub(crate) fn shows_credential(&self, who: &Principal, state: &FleetState, credential: &str) -> bool {
         match who.factory() {
-            Ok(caller) => self.visible_users(who, desk, credential).contains(caller),
-            Err(_) => who.products().is_empty() || !self.visible_users(who, desk, credential).is_empty(),
+            Ok(caller) => self.visible_users(who, state, credential).contains(caller),
+            Err(_) => who.products().is_empty() || !self.visible_users(who, state, credential).is_empty(),
         }
     }
 

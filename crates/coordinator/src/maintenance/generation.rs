@@ -22,7 +22,7 @@ impl Coordinator {
     }
 
     /// The cursor of a position in this store's event log.
-    pub fn bookmark(&self, position: Position) -> EventCursor {
+    pub fn cursor(&self, position: Position) -> EventCursor {
         EventCursor { generation: self.generation, position }
     }
 
@@ -33,7 +33,7 @@ impl Coordinator {
     }
 
     /// The job in this generation: the basis of every decision.
-    pub(crate) fn lifted(&self, job: Job) -> Result<Job, Refusal> {
+    pub(crate) fn migrated(&self, job: Job) -> Result<Job, Refusal> {
         if job.generation() >= self.generation {
             return Ok(job);
         }
@@ -42,24 +42,24 @@ impl Coordinator {
 
     /// Migrates every open job to this generation at the start, so that old holders are fenced before any request is
     /// served. Ended jobs are migrated with their next change.
-    pub(crate) async fn lift_open(&self, lineage: &StoreGeneration) {
-        let lifted = self.lift_the_rest().await;
+    pub(crate) async fn migrate_open_jobs(&self, lineage: &StoreGeneration) {
+        let lifted = self.migrate_remaining().await;
         if lifted > 0 {
             let (generation, as_of) =
                 (self.generation, lineage.as_of.map_or("an unknown time".to_owned(), |at| at.to_string()));
             warn!(
                 store.generation = %generation, jobs.lifted = lifted,
-                "The store was put back from a backup of {as_of}: {lifted} open jobs begin again under generation \
-                 {generation}. Tokens are as of the backup: revoke again what was revoked since"
+                "The store was restored from a backup of {as_of}: {lifted} open jobs start again under generation \
+                 {generation}. Tokens are as of the backup: revoke those that were revoked since"
             );
         }
     }
 
     /// Migrates open jobs of older generations; returns how many. Idempotent: the sweep does the same.
-    pub(crate) async fn lift_the_rest(&self) -> usize {
+    pub(crate) async fn migrate_remaining(&self) -> usize {
         let older: Vec<_> = {
-            let desk = self.state.lock();
-            desk.jobs().filter(|job| job.value.generation() < self.generation).cloned().collect()
+            let state = self.state.lock();
+            state.jobs().filter(|job| job.value.generation() < self.generation).cloned().collect()
         };
         let mut lifted = 0;
         for some in older.chunks(LIFTED_MAX) {
@@ -67,7 +67,7 @@ impl Coordinator {
             let units: Vec<Commit> = some
                 .iter()
                 .filter_map(|job| {
-                    let lifted = self.lifted((*job.value).clone()).ok()?;
+                    let lifted = self.migrated((*job.value).clone()).ok()?;
                     Some(lifted.commit_at(Expected::At(job.revision), None))
                 })
                 .collect();
@@ -77,7 +77,7 @@ impl Coordinator {
                     Ok(_) => lifted += 1,
                     Err(CommitError::Stale | CommitError::Unknown) => self.refresh(id).await,
                     Err(CommitError::Store(error)) => {
-                        warn!(job.id = %id, %error, "Could not lift job {} into this generation, the sweep will", self.label(id));
+                        warn!(job.id = %id, %error, "Could not move job {} into this generation, the sweep retries", self.label(id));
                         self.mark_suspect();
                     }
                 }
@@ -88,14 +88,14 @@ impl Coordinator {
 }
 
 /// The store's generation and its history.
-pub(crate) async fn lineage(store: &dyn FleetStore, now: Timestamp) -> Result<StoreGeneration, Error> {
+pub(crate) async fn store_generation(store: &dyn FleetStore, now: Timestamp) -> Result<StoreGeneration, Error> {
     let Some(document) = store.document(Collection::Meta, StoreGeneration::KEY).await? else {
         return Ok(StoreGeneration::default());
     };
     match serde_json::from_value(document.value.clone()) {
         Ok(lineage) => Ok(lineage),
         Err(error) => {
-            error!("The generation of the store cannot be read, a new one begins: {error}");
+            error!("The generation of the store is unreadable, starting a new one: {error}");
             begin_generation(store, document, now).await
         }
     }

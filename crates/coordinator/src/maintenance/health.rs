@@ -98,7 +98,7 @@ impl Coordinator {
             },
             None => "the disk of the store".to_owned(),
         };
-        format!("no space left on {place}: nothing is written until there is; free some space there")
+        format!("no space left on {place}: writes fail until space is freed there")
     }
 
     /// Detects from the outcomes of writes whether there is space.
@@ -128,7 +128,7 @@ impl Coordinator {
         if self.health.full_since.lock().take().is_none() {
             return;
         }
-        info!("There is space again: writes work");
+        info!("Writes work again: disk space is available");
         // Failed writes are compared again, and waiting work continues.
         self.mark_suspect();
         self.work.notify_one();

@@ -26,7 +26,7 @@ impl Coordinator {
             warn!("{warning}");
         }
         let (started_at, started) = (ports.clock.now(), ports.clock.monotonic());
-        let lineage = generation::lineage(ports.fleet.as_ref(), started_at).await?;
+        let lineage = generation::store_generation(ports.fleet.as_ref(), started_at).await?;
         let incarnation = u64::from_le_bytes(ports.entropy.bytes());
         let coordinator = Arc::new(Self {
             ports,
@@ -61,12 +61,12 @@ impl Coordinator {
         coordinator.purge_tokens().await;
         coordinator.compare_open_jobs().await?;
         coordinator.restore_order();
-        coordinator.lift_open(&lineage).await;
+        coordinator.migrate_open_jobs(&lineage).await;
         coordinator.settle_blocked().await;
         coordinator.ship_ready().await;
         coordinator.republish().await;
         let open = coordinator.state.lock().open_count();
-        info!(jobs.open = open, "The coordinator knows {open} open jobs");
+        info!(jobs.open = open, "Loaded {open} open jobs");
         Ok(coordinator)
     }
 
@@ -77,7 +77,7 @@ impl Coordinator {
             self.run_dispatcher(),
             self.run_timer(),
             self.run_sweep(),
-            self.run_looks(),
+            self.run_pull_request_poller(),
             self.run_disk_watch()
         );
     }
@@ -89,14 +89,14 @@ impl Coordinator {
 
     /// Sorts the queue by the order of writes, and sets the number of the next change.
     fn restore_order(&self) {
-        let mut desk = self.state.lock();
-        desk.restore_order();
-        self.order.store(desk.last_order(), Ordering::Relaxed);
+        let mut state = self.state.lock();
+        state.restore_order();
+        self.order.store(state.last_order(), Ordering::Relaxed);
     }
 
     async fn load_fleet(&self) -> Result<(), Error> {
         for (_, product) in self.documents::<Product>(Collection::Products).await? {
-            self.know_product(product);
+            self.cache_product(product);
         }
         self.pause_unreadable_products();
         let default = ProductId::default_product();
@@ -111,10 +111,10 @@ impl Coordinator {
         self.load_flags().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
-            self.know_factory(factory);
+            self.cache_factory(factory);
         }
         for (credential, window) in self.documents::<QuotaWindow>(Collection::Credentials).await? {
-            self.know_window(credential, window);
+            self.cache_window(credential, window);
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Coordinator {
         for (key, revision) in self.quarantine.of(Collection::Products) {
             let Ok(id) = key.parse::<ProductId>() else { continue };
             let value = Product { paused: true, ..Product::new(id) };
-            self.know_product(Versioned { value, revision });
+            self.cache_product(Versioned { value, revision });
         }
     }
 
@@ -132,8 +132,8 @@ impl Coordinator {
     /// broker has lost them. The broker drops duplicates.
     async fn republish(&self) {
         let offered: Vec<_> = {
-            let desk = self.state.lock();
-            desk.jobs().filter(|job| job.value.dispatch().is_some()).map(|job| Arc::clone(&job.value)).collect()
+            let state = self.state.lock();
+            state.jobs().filter(|job| job.value.dispatch().is_some()).map(|job| Arc::clone(&job.value)).collect()
         };
         for job in offered {
             self.publish(&job, Publish::Again).await;

@@ -54,7 +54,7 @@ impl Coordinator {
 
     /// One pass over everything that is due. Idempotent.
     pub async fn tick(&self) {
-        self.look_at_presence();
+        self.check_presence();
         self.wake_engines();
         self.resume_offers();
         self.reap_expired().await;
@@ -66,25 +66,25 @@ impl Coordinator {
 
     async fn try_deadline(&self, id: JobId, now: Timestamp) {
         if let Err(error) = self.act_on_deadline(id, now).await {
-            warn!(job.id = %id, %error, "Could not act on the deadline of job {}, trying again soon", self.label(id));
-            self.state.lock().put_off(id, now.after(TRY_AGAIN_AFTER));
+            warn!(job.id = %id, %error, "Could not act on the deadline of job {}, retrying", self.label(id));
+            self.state.lock().postpone(id, now.after(TRY_AGAIN_AFTER));
         }
-        self.still_looking();
+        self.still_running();
     }
 
     /// Records that the reaper is busy, not paused.
-    fn still_looking(&self) {
-        self.state.lock().leases.still_looking(self.ports.clock.monotonic(), self.tick_every() * 3);
+    fn still_running(&self) {
+        self.state.lock().leases.still_running(self.ports.clock.monotonic(), self.tick_every() * 3);
     }
 
     /// Compares memory with the store, and every blocked job with its dependencies. Idempotent.
     pub async fn sweep(&self) {
         if let Err(error) = self.compare_open_jobs().await {
-            warn!(%error, "The sweep could not read the store, it will come round again");
+            warn!(%error, "The sweep could not read the store, the next one retries");
             self.mark_suspect();
             return;
         }
-        self.lift_the_rest().await;
+        self.migrate_remaining().await;
         self.settle_blocked().await;
         self.ship_ready().await;
         self.purge_windows().await;
@@ -134,15 +134,15 @@ impl Coordinator {
             // The factory may only be reconnecting: no job is re-targeted before every factory had time to report.
             let heard_after = self.settings.renew_every.max(self.settings.accept_within);
             let pause = heard_after.saturating_sub(self.uptime()).max(TRY_AGAIN_AFTER);
-            self.state.lock().put_off(id, now.after(pause));
+            self.state.lock().postpone(id, now.after(pause));
             return Ok(());
         }
         match (job.value.stage(), job.value.errand().map(|errand| &errand.state)) {
             (Stage::Queued { dispatch: Some(offer), .. }, _) => self.expire_offer(id, offer).await,
             (Stage::Queued { dispatch: None, .. }, _) | (_, Some(ErrandState::Waiting { .. })) => {
-                let is_set_aside = self.state.lock().is_set_aside(id);
-                if is_set_aside && self.waits_for_deps(id).await? {
-                    self.state.lock().put_off(id, now.after(self.settings.sweep_every));
+                let is_parked = self.state.lock().is_parked(id);
+                if is_parked && self.waits_for_deps(id).await? {
+                    self.state.lock().postpone(id, now.after(self.settings.sweep_every));
                     return Ok(());
                 }
                 self.state.lock().ripen(id, now);
@@ -150,7 +150,7 @@ impl Coordinator {
                 Ok(())
             }
             (_, Some(ErrandState::Dispatched { dispatch })) => {
-                let message = format!("`{}` did not answer in time", dispatch.target);
+                let message = format!("no report from `{}` in time", dispatch.target);
                 self.take_errand_back(id, dispatch.seq, message).await
             }
             (_, Some(ErrandState::Held { lease, .. })) => {
@@ -169,7 +169,7 @@ impl Coordinator {
         // A factory whose accept was refused for an unmet dependency did answer.
         let is_connected = self.inboxes.is_open(&offer.target) && !self.waits_for_deps(id).await?;
         let why = if is_connected { OfferEnd::Unanswered } else { OfferEnd::Undelivered };
-        self.take_back(id, offer.seq, why).await?;
+        self.withdraw_offer(id, offer.seq, why).await?;
         if is_connected {
             self.note_unanswered(&offer.target, id);
         }
@@ -177,7 +177,7 @@ impl Coordinator {
     }
 
     /// An offer ended without a lease: no attempt is counted, and another target is preferred (protocol 4).
-    pub(crate) async fn take_back(&self, id: JobId, seq: DispatchSeq, why: OfferEnd) -> Result<(), Error> {
+    pub(crate) async fn withdraw_offer(&self, id: JobId, seq: DispatchSeq, why: OfferEnd) -> Result<(), Error> {
         fail_point!("take_back::before_commit");
         // A factory whose accept was refused for an unmet dependency did not decline the job.
         let waits_for_deps = self.waits_for_deps(id).await?;
@@ -221,7 +221,7 @@ impl Coordinator {
             job.apply(StageEvent::ErrandExpired { epoch, seq, message }, self.now(), COORDINATOR).map(Decision::Write)
         })
         .await?;
-        warn!(job.id = %id, "The promotion or merge of job {} was not finished, giving it to another factory: {message}", self.label(id));
+        warn!(job.id = %id, "The promotion or merge of job {} timed out, assigning it again: {message}", self.label(id));
         Ok(())
     }
 
@@ -229,8 +229,8 @@ impl Coordinator {
     async fn reap_expired(&self) {
         let now = self.ports.clock.monotonic();
         let expired = {
-            let mut desk = self.state.lock();
-            desk.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
+            let mut state = self.state.lock();
+            state.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
         };
         let reaps = stream::iter(expired.into_iter().map(|(job, epoch)| self.reap_if_expired(job, epoch, now)));
         reaps.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
@@ -238,26 +238,26 @@ impl Coordinator {
 
     async fn reap_if_expired(&self, job: JobId, epoch: Epoch, now: Duration) {
         // While earlier ones were reaped, its holder may have renewed it.
-        let is_doomed = self.state.lock().leases.doom_if_expired(job, epoch, now);
+        let is_doomed = self.state.lock().leases.mark_if_expired(job, epoch, now);
         if is_doomed {
             self.reap(job, epoch).await;
         }
-        self.still_looking();
+        self.still_running();
     }
 
     /// Updates the presence of factories that went silent, or whose warm-up is over, for the scheduler.
-    fn look_at_presence(&self) {
-        let mut desk = self.state.lock();
-        let changed: Vec<_> = desk
+    fn check_presence(&self) {
+        let mut state = self.state.lock();
+        let changed: Vec<_> = state
             .factories
             .keys()
-            .filter(|id| desk.fleet.get(id).is_none_or(|s| s.presence != self.presence(desk.liveness.get(*id))))
+            .filter(|id| state.fleet.get(id).is_none_or(|s| s.presence != self.presence(state.liveness.get(*id))))
             .cloned()
             .collect();
         for id in changed {
-            self.show_to_scheduler(&mut desk, &id);
-            if desk.fleet.get(&id).is_some_and(|state| state.presence == scheduler::Presence::Stale) {
-                warn!(factory.id = %id, "Factory `{id}` has been silent for too long");
+            self.show_to_scheduler(&mut state, &id);
+            if state.fleet.get(&id).is_some_and(|factory_state| factory_state.presence == scheduler::Presence::Stale) {
+                warn!(factory.id = %id, "Factory `{id}` is stale: no recent heartbeat");
             }
         }
     }
@@ -268,28 +268,28 @@ impl Coordinator {
     }
 
     fn until_next_tick(&self) -> Duration {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let now = self.steady();
         let mut pause = Duration::from_secs(3_600);
-        if !desk.leases.is_empty() {
+        if !state.leases.is_empty() {
             pause = pause.min(self.tick_every());
         }
-        if let Some(due) = desk.next_deadline() {
+        if let Some(due) = state.next_deadline() {
             pause = pause.min(due.since(now));
         }
-        if let Some(rest) = self.until_engines_wake(&desk) {
+        if let Some(rest) = self.until_engines_wake(&state) {
             pause = pause.min(rest + Duration::from_millis(1));
         }
-        if let Some(resume) = self.until_offers_resume(&desk) {
+        if let Some(resume) = self.until_offers_resume(&state) {
             pause = pause.min(resume + Duration::from_millis(1));
         }
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);
         }
         let monotonic = self.ports.clock.monotonic();
-        for (id, pulse) in &desk.liveness {
+        for (id, pulse) in &state.liveness {
             let is_heard = |presence| matches!(presence, scheduler::Presence::Live | scheduler::Presence::Disconnected);
-            if desk.fleet.get(id).is_some_and(|state| is_heard(state.presence)) {
+            if state.fleet.get(id).is_some_and(|factory_state| is_heard(factory_state.presence)) {
                 let silent_at = pulse.heard + self.settings.stale_after;
                 pause = pause.min(silent_at.saturating_sub(monotonic) + Duration::from_millis(1));
             }

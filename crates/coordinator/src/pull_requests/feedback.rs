@@ -34,11 +34,11 @@ impl Coordinator {
     ) -> Result<PullRequestReportResponse, Error> {
         self.workable(who, id).await?;
         let factory = who.factory()?;
-        if !self.was_asked_to_look(id, factory) {
-            return Err(Error::NotReady(format!("factory `{factory}` was not asked to look at this pull request")));
+        if !self.was_asked_to_poll(id, factory) {
+            return Err(Error::NotReady(format!("factory `{factory}` was not asked to poll this pull request")));
         }
-        let remarks = heard(&sighting.comments);
-        let amended = self.try_amend(id, |job| self.weigh_sighting(job, who, sighting, &remarks, self.now())).await?;
+        let remarks = bounded(&sighting.comments);
+        let amended = self.try_amend(id, |job| self.decide_by_report(job, who, sighting, &remarks, self.now())).await?;
         let (job, is_changed) = match amended {
             AmendOutcome::Written(job) => (job, true),
             AmendOutcome::Kept(job) => (job, false),
@@ -47,12 +47,12 @@ impl Coordinator {
         if !is_changed {
             return Ok(PullRequestReportResponse { stage, comment: None });
         }
-        say(&job.value, factory);
+        log_feedback(&job.value, factory);
         self.after_report(&job.value).await;
-        Ok(PullRequestReportResponse { stage, comment: self.word_for_the_forge(&job.value) })
+        Ok(PullRequestReportResponse { stage, comment: self.forge_comment(&job.value) })
     }
 
-    fn weigh_sighting(
+    fn decide_by_report(
         &self,
         job: Job,
         who: &Principal,
@@ -68,7 +68,7 @@ impl Coordinator {
         }
         match &sighting.pull_request {
             PullRequestState::Merged { merge, by } => {
-                let by = by.as_deref().map_or_else(|| "somebody".to_owned(), cut);
+                let by = by.as_deref().map_or_else(|| "an unknown user".to_owned(), cut);
                 let message = match job.completed() == Some(&sighting.head) {
                     true => format!("merged on the forge by {by}"),
                     false => {
@@ -86,11 +86,11 @@ impl Coordinator {
                 let message = Some("its pull request was closed on the forge".to_owned());
                 job.apply(StageEvent::Cancelled { message }, now, who.actor()).map(Decision::Write)
             }
-            PullRequestState::Open => self.weigh_remarks(job, who, sighting, remarks, now),
+            PullRequestState::Open => self.decide_by_comments(job, who, sighting, remarks, now),
         }
     }
 
-    fn weigh_remarks(
+    fn decide_by_comments(
         &self,
         job: Job,
         who: &Principal,
@@ -110,33 +110,34 @@ impl Coordinator {
         let ids = fresh.iter().map(|remark| remark.id.clone()).collect();
         let summary = summary(&fresh);
         if job.feedback_rounds() >= self.settings.feedback_rounds_max {
-            let rounds = domain::counted(job.feedback_rounds(), "round");
-            let message = format!("{summary}, after {rounds} of changes: a person has to look");
-            return Ok(Decision::Write(job.escalated(ids, message, now, who.actor())));
+            return Ok(Decision::Write(job.escalated(ids, summary, now, who.actor())));
         }
         job.sent_back(ids, summary, instructions(&fresh), now, who.actor()).map(Decision::Write)
     }
 
     /// The comment to post on the pull request.
-    fn word_for_the_forge(&self, job: &Job) -> Option<String> {
+    fn forge_comment(&self, job: &Job) -> Option<String> {
         let message = job.message().unwrap_or_default();
         let (round, of) = (job.feedback_rounds(), self.settings.feedback_rounds_max);
         match job.stage().name() {
-            StageName::Queued => Some(format!("Sent back: {message} (round {round} of {of}).")),
-            StageName::Review | StageName::Testing if job.is_escalated() => Some(format!("Given up: {message}.")),
-            StageName::Shipped | StageName::Failed => Some(format!("Over: {message}.")),
+            StageName::Queued => Some(format!("Changes requested: {message} (round {round} of {of}).")),
+            StageName::Review | StageName::Testing if job.is_escalated() => {
+                let rounds = domain::counted(round, "round");
+                Some(format!("Stopped after {rounds}, needs a maintainer: {message}."))
+            }
+            StageName::Shipped | StageName::Failed => Some(format!("Done: {message}.")),
             _ => None,
         }
     }
 }
 
-fn say(job: &Job, factory: &FactoryId) {
+fn log_feedback(job: &Job, factory: &FactoryId) {
     let (id, stage, message) = (job.id(), job.stage().name(), job.message().unwrap_or_default());
-    info!(job.id = %id, job.stage = %stage, factory.id = %factory, "The pull request of job {} says: {message}", job.label());
+    info!(job.id = %id, job.stage = %stage, factory.id = %factory, "Pull request feedback for job {}: {message}", job.label());
 }
 
 /// Comments truncated and escaped for terminals.
-fn heard(remarks: &[ReviewComment]) -> Vec<ReviewComment> {
+fn bounded(remarks: &[ReviewComment]) -> Vec<ReviewComment> {
     let bound = |remark: &ReviewComment| ReviewComment {
         id: short(&remark.id, 100),
         kind: remark.kind,

@@ -53,9 +53,9 @@ pub struct ForgeHint {
 
 impl Coordinator {
     /// Asks factories to poll open pull requests until the coordinator stops.
-    pub(crate) async fn run_looks(&self) {
+    pub(crate) async fn run_pull_request_poller(&self) {
         while !self.stopping.is_cancelled() {
-            let pause = self.ask_for_looks();
+            let pause = self.request_polls();
             tokio::select! {
                 () = self.stopping.cancelled() => return,
                 () = self.pull_request_poller.bell.notified() => {}
@@ -65,10 +65,10 @@ impl Coordinator {
     }
 
     /// Schedules an early poll of the pull requests that a webhook names. Returns the number of their jobs.
-    pub fn hear_of(&self, hint: &ForgeHint) -> usize {
+    pub fn poll_hinted(&self, hint: &ForgeHint) -> usize {
         let concerned: Vec<JobId> = {
-            let desk = self.state.lock();
-            open_requests(&desk).filter(|job| is_meant(hint, job)).map(Job::id).collect()
+            let state = self.state.lock();
+            open_requests(&state).filter(|job| matches_hint(hint, job)).map(Job::id).collect()
         };
         let now = self.ports.clock.monotonic();
         let mut open = self.pull_request_poller.open.lock();
@@ -85,17 +85,17 @@ impl Coordinator {
     }
 
     /// Sends every poll that is due, and returns the time until the next one. Idempotent.
-    pub fn ask_for_looks(&self) -> Duration {
+    pub fn request_polls(&self) -> Duration {
         let now = self.ports.clock.monotonic();
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let mut open = self.pull_request_poller.open.lock();
         let mut seen = HashSet::new();
         let mut pause = NOTHING_TO_DO;
-        for job in open_requests(&desk) {
+        for job in open_requests(&state) {
             seen.insert(job.id());
             let look = open.entry(job.id()).or_insert_with(|| PollEntry::due_at(now + self.settings.look_every));
             if look.due <= now {
-                look.asked = self.ask_one(&desk, job, look.turn);
+                look.asked = self.ask_one(&state, job, look.turn);
                 look.turn += 1;
                 look.last = Some(now);
                 look.due = now + self.settings.look_every;
@@ -106,15 +106,15 @@ impl Coordinator {
         pause
     }
 
-    fn ask_one(&self, desk: &FleetState, job: &Job, turn: usize) -> Option<FactoryId> {
+    fn ask_one(&self, state: &FleetState, job: &Job, turn: usize) -> Option<FactoryId> {
         let (repo, request, sha) = (job.spec().repo.as_ref()?, job.pull_request()?, job.promoted()?);
         let can_look = |id: &&FactoryId| {
-            desk.fleet.get(id).is_some_and(|state| {
-                let covers = state.products.is_empty() || state.products.contains(job.product());
-                covers && state.presence == Presence::Live && has_repository(&state.factory, job, repo)
+            state.fleet.get(id).is_some_and(|factory_state| {
+                let covers = factory_state.products.is_empty() || factory_state.products.contains(job.product());
+                covers && factory_state.presence == Presence::Live && has_repository(&factory_state.factory, job, repo)
             }) && self.inboxes.is_open(id)
         };
-        let able: Vec<&FactoryId> = desk.factories.keys().filter(can_look).collect();
+        let able: Vec<&FactoryId> = state.factories.keys().filter(can_look).collect();
         let chosen = able.get(turn.checked_rem(able.len())?).copied()?;
         let order = PollPullRequest {
             job_id: job.id(),
@@ -123,13 +123,13 @@ impl Coordinator {
             number: request.number,
             sha: sha.clone(),
         };
-        debug!(job.id = %job.id(), factory.id = %chosen, "Asking factory `{chosen}` to look at the pull request of job {}", job.label());
+        debug!(job.id = %job.id(), factory.id = %chosen, "Asking factory `{chosen}` to poll the pull request of job {}", job.label());
         self.inboxes.direct(chosen, Directive::Look(order));
         Some(chosen.clone())
     }
 
     /// Whether this factory was the last one asked to poll a job's pull request.
-    pub(crate) fn was_asked_to_look(&self, job: JobId, factory: &FactoryId) -> bool {
+    pub(crate) fn was_asked_to_poll(&self, job: JobId, factory: &FactoryId) -> bool {
         self.pull_request_poller.open.lock().get(&job).is_some_and(|look| look.asked.as_ref() == Some(factory))
     }
 }
@@ -141,9 +141,9 @@ impl PollEntry {
 }
 
 /// The finished open jobs that have a pull request.
-fn open_requests(desk: &FleetState) -> impl Iterator<Item = &Job> {
+fn open_requests(state: &FleetState) -> impl Iterator<Item = &Job> {
     let is_done = |job: &&Job| matches!(job.stage(), Stage::Review { .. } | Stage::Testing { .. });
-    desk.jobs().map(|job| &*job.value).filter(is_done).filter(|job| job.pull_request().is_some())
+    state.jobs().map(|job| &*job.value).filter(is_done).filter(|job| job.pull_request().is_some())
 }
 
 /// Whether a factory has the repository that a job's branch was pushed to.
@@ -152,13 +152,13 @@ fn has_repository(factory: &Factory, job: &Job, repo: &RepoName) -> bool {
     factory.repos.contains(repo) && job.repository().is_none_or(is_the_one)
 }
 
-fn is_meant(hint: &ForgeHint, job: &Job) -> bool {
+fn matches_hint(hint: &ForgeHint, job: &Job) -> bool {
     let is_commit = job.promoted().is_some_and(|sha| hint.commits.contains(sha));
-    is_commit || job.pull_request().is_some_and(|request| names(hint, request))
+    is_commit || job.pull_request().is_some_and(|request| hint_names(hint, request))
 }
 
 /// Whether a hint names a pull request: `https://forge.example/acme/notes/pull/7`.
-fn names(hint: &ForgeHint, request: &PullRequest) -> bool {
+fn hint_names(hint: &ForgeHint, request: &PullRequest) -> bool {
     let place = format!("/{}/pull/{}", hint.repository, request.number);
     hint.numbers.contains(&request.number) && request.url.ends_with(&place)
 }
@@ -177,9 +177,9 @@ mod tests {
             commits: Vec::new(),
         };
 
-        assert!(names(&hint("acme/notes", 7), &request));
-        assert!(!names(&hint("acme/notes", 17), &request));
-        assert!(!names(&hint("evil/acme/notes", 7), &request));
-        assert!(!names(&hint("otes", 7), &request));
+        assert!(hint_names(&hint("acme/notes", 7), &request));
+        assert!(!hint_names(&hint("acme/notes", 17), &request));
+        assert!(!hint_names(&hint("evil/acme/notes", 7), &request));
+        assert!(!hint_names(&hint("otes", 7), &request));
     }
 }

@@ -35,7 +35,7 @@ impl Coordinator {
     /// All current alerts. While factories may still be reconnecting after the start, no alert is raised that one of
     /// them could resolve [I14].
     pub async fn alerts(&self, who: &Principal) -> Result<AlertList, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         let mut items = self.health_alerts();
         items.extend(self.unreadable_alerts());
         items.extend(self.queue_alerts(who));
@@ -59,15 +59,15 @@ impl Coordinator {
                 continue;
             }
             let message = format!(
-                "the broker called a new dispatch of job {} a duplicate: its duplicate detection is at fault",
+                "the broker rejected a new dispatch of job {} as a duplicate: its duplicate detection is faulty",
                 self.label(job)
             );
             items.push(alert(AlertCode::DuplicateDispatch, message, since, Some(job)));
         }
         if !who.products().is_empty() {
-            let desk = self.state.lock();
+            let state = self.state.lock();
             items.retain(|alert| match &alert.factory_id {
-                Some(factory) => self.shows_factory(who, &desk, factory),
+                Some(factory) => self.shows_factory(who, &state, factory),
                 None => alert.code != AlertCode::UnreadableDocument,
             });
         }
@@ -82,19 +82,19 @@ impl Coordinator {
 
     fn queue_alerts(&self, who: &Principal) -> Vec<Alert> {
         let now = self.steady();
-        let desk = self.state.lock();
+        let state = self.state.lock();
         // Jobs that factories claim can be unplaceable just as offered ones.
         let everything = DispatchModes::default();
-        let view = FleetView { flags: &everything, ..desk.view(now, &self.settings.weights, usize::MAX) };
+        let view = FleetView { flags: &everything, ..state.view(now, &self.settings.weights, usize::MAX) };
         let plan = scheduler::plan(&view);
         let is_warming = self.is_warming();
-        let lag = if is_warming { None } else { self.lag_alert(who, &desk, &plan, now) };
+        let lag = if is_warming { None } else { self.lag_alert(who, &state, &plan, now) };
         let mut alerts = Vec::from_iter(lag);
         for unplaced in plan.unplaced {
             if !who.sees(&unplaced.shape.product) {
                 continue;
             }
-            let since = desk.waiting_since(unplaced.oldest).unwrap_or(now);
+            let since = state.waiting_since(unplaced.oldest).unwrap_or(now);
             let code = match &unplaced.why {
                 why if is_warming && !is_known_to_lack(why) => continue,
                 Unplaced::NoFactories | Unplaced::Away { .. } => AlertCode::NoLiveFactory,
@@ -105,7 +105,7 @@ impl Coordinator {
                 _ if now.since(since) >= self.settings.starving_after => AlertCode::QueueStarvation,
                 _ => continue,
             };
-            let why = self.reason_text(who, &desk, unplaced.oldest, &unplaced.why);
+            let why = self.reason_text(who, &state, unplaced.oldest, &unplaced.why);
             let message = format!("{}: {why}", counted(unplaced.jobs as u64, "waits", "wait"));
             let mut alert = alert(code, message, self.wall_time(since), Some(unplaced.oldest));
             alert.jobs = Some(unplaced.jobs as u64);
@@ -117,11 +117,11 @@ impl Coordinator {
 
     /// Jobs that wait although a seat is free for them: the dispatcher falls behind or cannot write, or no factory
     /// claims them.
-    fn lag_alert(&self, who: &Principal, desk: &FleetState, plan: &Plan, now: Timestamp) -> Option<Alert> {
+    fn lag_alert(&self, who: &Principal, state: &FleetState, plan: &Plan, now: Timestamp) -> Option<Alert> {
         let waited = |placement: &Placement| {
-            let job = desk.job(placement.job).filter(|job| who.sees(job.value.product()))?;
-            let since = desk.waiting_since(placement.job)?;
-            let patience = match desk.modes.mode_of(job.value.product()) {
+            let job = state.job(placement.job).filter(|job| who.sees(job.value.product()))?;
+            let since = state.waiting_since(placement.job)?;
+            let patience = match state.modes.mode_of(job.value.product()) {
                 Mode::Push => self.settings.accept_within,
                 Mode::Poll | Mode::Gate | Mode::Shadow | Mode::SelfSelect => self.settings.starving_after,
             };
@@ -130,7 +130,7 @@ impl Coordinator {
         let late: Vec<_> = plan.placements.iter().filter_map(waited).collect();
         let (since, oldest) = *late.iter().min()?;
         let message = format!(
-            "{} although seats are free: is the store writable, do factories ask?",
+            "{} although seats are free: check that the store is writable and that factories poll",
             counted(late.len() as u64, "waits", "wait")
         );
         let mut alert = alert(AlertCode::DispatchLag, message, self.wall_time(since), Some(oldest));
@@ -141,11 +141,11 @@ impl Coordinator {
     /// Promotions and merges that no live factory can take.
     fn errand_alerts(&self, who: &Principal) -> Vec<Alert> {
         let now = self.steady();
-        let desk = self.state.lock();
-        let view = desk.view(now, &self.settings.weights, 1);
+        let state = self.state.lock();
+        let view = state.view(now, &self.settings.weights, 1);
         let mut alerts = Vec::new();
-        for id in desk.errands.ready(LOOKED_AT_MAX) {
-            let Some(job) = desk.job(id).filter(|job| who.sees(job.value.product())) else { continue };
+        for id in state.errands.ready(LOOKED_AT_MAX) {
+            let Some(job) = state.job(id).filter(|job| who.sees(job.value.product())) else { continue };
             let shape = job.value.shape();
             let (Some(errand), Some(repo)) = (job.value.errand(), &shape.repo) else { continue };
             if scheduler::errand(&view, &shape, None).is_some() {
@@ -153,7 +153,7 @@ impl Coordinator {
             }
             let whose = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
             let message = format!(
-                "job {} is done and waits to {}: no live factory has `{repo}`{whose}, bring one back or let one clone it",
+                "job {} is done and waiting to {}: no live factory has `{repo}`{whose}; start one that has it, or configure the repository on another",
                 job.value.label(),
                 errand.kind.name()
             );
@@ -164,12 +164,12 @@ impl Coordinator {
 
     /// Pull requests that no rework round could satisfy.
     fn request_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.state.lock();
-        let stuck = desk.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
+        let state = self.state.lock();
+        let stuck = state.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
         let told = stuck.take(LOOKED_AT_MAX).map(|job| {
-            let (id, message) = (job.id(), job.message().unwrap_or("a person has to look"));
+            let (id, message) = (job.id(), job.message().unwrap_or("needs a maintainer"));
             let place = job.pull_request().map_or_else(String::new, |request| format!(" at {}", request.url));
-            let message = format!("the pull request of job {}{place} is not satisfied: {message}", job.label());
+            let message = format!("the pull request of job {}{place} needs attention: {message}", job.label());
             alert(AlertCode::ChangesExhausted, message, job.updated_at(), Some(id))
         });
         told.collect()
@@ -177,8 +177,8 @@ impl Coordinator {
 
     /// Jobs that wait for an operator's answer.
     fn question_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.state.lock();
-        let asked = desk.jobs().map(|job| &job.value).filter_map(|job| match job.stage() {
+        let state = self.state.lock();
+        let asked = state.jobs().map(|job| &job.value).filter_map(|job| match job.stage() {
             Stage::Blocked { on: BlockedOn::Question(question) } if who.sees(job.product()) => Some((job, question)),
             _ => None,
         });
@@ -193,13 +193,14 @@ impl Coordinator {
     }
 
     fn factory_alerts(&self) -> Vec<Alert> {
-        let desk = self.state.lock();
-        let is_stale =
-            |id: &&domain::FactoryId| desk.fleet.get(id).is_some_and(|state| state.presence == Presence::Stale);
-        let stale = desk.factories.keys().filter(is_stale);
+        let state = self.state.lock();
+        let is_stale = |id: &&domain::FactoryId| {
+            state.fleet.get(id).is_some_and(|factory_state| factory_state.presence == Presence::Stale)
+        };
+        let stale = state.factories.keys().filter(is_stale);
         stale
             .map(|id| {
-                let last = desk.liveness.get(id).map(|pulse| pulse.last);
+                let last = state.liveness.get(id).map(|pulse| pulse.last);
                 let since = last.unwrap_or(self.started_at);
                 let contact = match last {
                     Some(last) => format!("is stale, last contact at {last}"),
@@ -216,9 +217,11 @@ impl Coordinator {
 
     /// Factories that are connected and accept no work.
     fn unresponsive_alerts(&self) -> Vec<Alert> {
-        let desk = self.state.lock();
-        let is_live = |id: &domain::FactoryId| desk.fleet.get(id).is_some_and(|state| state.presence == Presence::Live);
-        let alarming = desk.offer_answers.alarming().filter(|(id, _)| is_live(id));
+        let state = self.state.lock();
+        let is_live = |id: &domain::FactoryId| {
+            state.fleet.get(id).is_some_and(|factory_state| factory_state.presence == Presence::Live)
+        };
+        let alarming = state.offer_answers.alarming().filter(|(id, _)| is_live(id));
         alarming
             .map(|(id, streak)| {
                 let message = format!(
@@ -234,11 +237,11 @@ impl Coordinator {
 
     /// Repositories that a live factory cannot use, each with its remote's error.
     fn remote_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.state.lock();
-        let live = desk.fleet.iter().filter(|state| state.presence == Presence::Live);
-        let unavailable = live.flat_map(|state| {
-            let id = &state.factory.id;
-            let repos = state.factory.unavailable_repos.iter().filter(|(repo, _)| desk.shows_repo(who, repo));
+        let state = self.state.lock();
+        let live = state.fleet.iter().filter(|factory_state| factory_state.presence == Presence::Live);
+        let unavailable = live.flat_map(|factory_state| {
+            let id = &factory_state.factory.id;
+            let repos = factory_state.factory.unavailable_repos.iter().filter(|(repo, _)| state.shows_repo(who, repo));
             repos.map(move |(repo, found)| (id, repo, found))
         });
         let told = unavailable.take(LOOKED_AT_MAX).map(|(id, repo, found)| {
@@ -250,11 +253,14 @@ impl Coordinator {
 
     /// Live factories whose state disk has too little free space for work.
     fn disk_alerts(&self) -> Vec<Alert> {
-        let desk = self.state.lock();
-        let full = desk.fleet.iter().filter(|state| state.presence == Presence::Live && state.disk_low);
-        let told = full.take(LOOKED_AT_MAX).map(|state| {
-            let id = &state.factory.id;
-            let pulse = desk.liveness.get(id);
+        let state = self.state.lock();
+        let full = state
+            .fleet
+            .iter()
+            .filter(|factory_state| factory_state.presence == Presence::Live && factory_state.disk_low);
+        let told = full.take(LOOKED_AT_MAX).map(|factory_state| {
+            let id = &factory_state.factory.id;
+            let pulse = state.liveness.get(id);
             let free = pulse.and_then(|pulse| pulse.disk_free_bytes).unwrap_or(0) / (1024 * 1024);
             let since = pulse.and_then(|pulse| pulse.disk_low_since).unwrap_or(self.started_at);
             let message = format!(
@@ -267,10 +273,10 @@ impl Coordinator {
 
     /// Credentials whose account has no credit left.
     fn credit_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let at = self.hour();
-        let desk = self.state.lock();
-        let exhausted = desk.quota_windows.all_resting(at).filter(|(_, window)| window.exhausted);
-        let shown = exhausted.filter(|(credential, _)| self.shows_credential(who, &desk, credential));
+        let at = self.clock_reading();
+        let state = self.state.lock();
+        let exhausted = state.quota_windows.all_exhausted(at).filter(|(_, window)| window.exhausted);
+        let shown = exhausted.filter(|(credential, _)| self.shows_credential(who, &state, credential));
         let told = shown.take(LOOKED_AT_MAX).map(|(credential, window)| {
             let message = format!(
                 "credential `{credential}` of engine `{}` has no credit left: add some, then resume it with `giga factories --reopen {credential}`",
@@ -283,8 +289,8 @@ impl Coordinator {
 
     /// Finished jobs whose promotion or merge was abandoned: an operator has to act.
     fn merge_alerts(&self, who: &Principal) -> Vec<Alert> {
-        let desk = self.state.lock();
-        let failed = desk.jobs().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
+        let state = self.state.lock();
+        let failed = state.jobs().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
         let told = failed.take(LOOKED_AT_MAX).map(|job| {
             let (label, short) = (job.label(), job.id().short());
             let failure = job.merge_failure().map_or_else(|| "merge failed".to_owned(), |failure| failure.to_string());
@@ -299,9 +305,9 @@ impl Coordinator {
     /// Jobs that are blocked on a dependency that failed.
     async fn dependency_alerts(&self, who: &Principal) -> Vec<Alert> {
         let blocked: Vec<_> = {
-            let desk = self.state.lock();
+            let state = self.state.lock();
             let is_stuck = |job: &&Job| job.failed_dependency().is_some() && who.sees(job.product());
-            let stuck = desk.jobs().filter(|job| is_stuck(&&*job.value)).take(LOOKED_AT_MAX);
+            let stuck = state.jobs().filter(|job| is_stuck(&&*job.value)).take(LOOKED_AT_MAX);
             stuck.map(|job| Arc::clone(&job.value)).collect()
         };
         let mut alerts = Vec::new();

@@ -178,7 +178,7 @@ impl Subscriber {
                     }
                 }
                 Err(error) => {
-                    warn!(%error, "Could not read events, looking again soon");
+                    warn!(%error, "Could not read events, retrying");
                     self.pause().await?;
                 }
             }
@@ -206,7 +206,7 @@ impl Subscriber {
         match grown {
             Ok(_) => Some(()),
             Err(error) => {
-                warn!(%error, "Could not wait for events, looking again soon");
+                warn!(%error, "Could not wait for events, retrying");
                 self.pause().await
             }
         }

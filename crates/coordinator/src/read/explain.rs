@@ -45,13 +45,13 @@ impl Coordinator {
                 // A dependency that is not open has ended.
                 let deps = job.submission().deps.iter().copied();
                 let open: Vec<_> = deps.filter(|dep| self.state.lock().job(*dep).is_some()).collect();
-                let text = format!("waits for {}", self.awaited(job, &open));
+                let text = format!("waiting for {}", self.awaited(job, &open));
                 let code = "dependencies".to_owned();
                 (!open.is_empty()).then_some(JobWait { code, text, unplaceable: false, retry_at: None })
             }
             Stage::Testing { errand: Some(errand), .. } => {
                 let why = self.lacks_factory(job)?;
-                let text = format!("waits for a factory to {}: {why}", errand.kind.name());
+                let text = format!("waiting for a factory to {}: {why}", errand.kind.name());
                 Some(JobWait { code: "no_factory_has_repo".to_owned(), text, unplaceable: true, retry_at: None })
             }
             _ => None,
@@ -59,10 +59,10 @@ impl Coordinator {
     }
 
     /// Why a job waits, with commands that name the job and, for administrators, the credential.
-    pub(crate) fn reason_text(&self, who: &Principal, desk: &FleetState, job: JobId, why: &Unplaced) -> String {
+    pub(crate) fn reason_text(&self, who: &Principal, state: &FleetState, job: JobId, why: &Unplaced) -> String {
         match why {
-            Unplaced::UsageWindow { window } if window.until.is_none() && who.administer().is_ok() => {
-                let mut suspended = desk.quota_windows.all_resting(self.hour());
+            Unplaced::UsageWindow { window } if window.until.is_none() && who.require_admin().is_ok() => {
+                let mut suspended = state.quota_windows.all_exhausted(self.clock_reading());
                 let is_it = |one: &QuotaWindow| one.engine == window.engine && one.until.is_none();
                 let credential = suspended.find(|(_, one)| is_it(one)).map(|(credential, _)| credential.as_str());
                 window.text_for(credential)
@@ -76,36 +76,36 @@ impl Coordinator {
         match job.dispatch() {
             Some(offer) => {
                 let engine = self.state.lock().expected_engine(job.id());
-                Explanation::goes(job.shape(), offer.target.clone(), engine, &self.settings.weights)
+                Explanation::placed(job.shape(), offer.target.clone(), engine, &self.settings.weights)
             }
-            None => self.look_ahead(job, scheduler::forecast),
+            None => self.forecast_with(job, scheduler::forecast),
         }
     }
 
     /// [`Coordinator::forecast`] with the reasons for and against every factory.
     pub(crate) fn full_forecast(&self, job: &Job) -> Explanation {
-        self.look_ahead(job, scheduler::explain)
+        self.forecast_with(job, scheduler::explain)
     }
 
     /// The explanation of a job, limited to the factories that the caller may see.
     pub(crate) fn explanation_for(&self, who: &Principal, job: JobId, explanation: Explanation) -> Explanation {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let mut shown = explanation;
         if let ExplainedOutcome::Waits { why, .. } = &shown.answer {
-            shown.text = self.reason_text(who, &desk, job, why);
+            shown.text = self.reason_text(who, &state, job, why);
         }
-        shown.factories.retain(|fit| self.shows_factory(who, &desk, &fit.factory));
+        shown.factories.retain(|fit| self.shows_factory(who, &state, &fit.factory));
         shown
     }
 
-    fn look_ahead(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
+    fn forecast_with(&self, job: &Job, by: fn(&FleetView, Demand) -> Explanation) -> Explanation {
         let now = self.steady();
         let waited = self.now().since(job.updated_at());
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let shape = job.shape();
-        let since = desk.waiting_since(job.id()).unwrap_or_else(|| now.before(waited));
+        let since = state.waiting_since(job.id()).unwrap_or_else(|| now.before(waited));
         let demand = Demand { shape: &shape, since, avoid: job.avoid() };
-        by(&desk.view(now, &self.settings.weights, 1), demand)
+        by(&state.view(now, &self.settings.weights, 1), demand)
     }
 
     /// The decision at the time of the last dispatch.
@@ -131,10 +131,10 @@ impl Coordinator {
 
     /// A job's dependencies with their stages: one that is done and not shipped waits for an operator in its turn.
     fn awaited(&self, job: &Job, deps: &[JobId]) -> String {
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let words = deps.iter().map(|dep| {
             // A caller that may see this job may see those of its product.
-            let known = desk.job(*dep).filter(|known| known.value.product() == job.product());
+            let known = state.job(*dep).filter(|known| known.value.product() == job.product());
             let Some(known) = known else { return dep.short().to_string() };
             let (label, stage) = (known.value.label(), known.value.stage());
             match (known.value.merge_failure(), stage) {
@@ -152,8 +152,8 @@ impl Coordinator {
     fn lacks_factory(&self, job: &Job) -> Option<String> {
         let shape = job.shape();
         let is_waiting = matches!(job.errand()?.state, ErrandState::Waiting { .. });
-        let desk = self.state.lock();
-        let view = desk.view(self.steady(), &self.settings.weights, 1);
+        let state = self.state.lock();
+        let view = state.view(self.steady(), &self.settings.weights, 1);
         if !is_waiting || scheduler::errand(&view, &shape, None).is_some() {
             return None;
         }
@@ -168,38 +168,40 @@ impl Coordinator {
             }
             Stage::Queued { not_before: Some(at), .. } if self.state.lock().waiting_since(job.id()).is_none() => {
                 let message = job.message().unwrap_or("the last attempt failed");
-                format!("waits until {at} before attempt {}: {message}", job.attempts() + 1)
+                format!("backing off until {at} before attempt {}: {message}", job.attempts() + 1)
             }
             Stage::Queued { .. } => match (self.modes.now().value.mode_of(job.product()), &now.answer) {
                 (Mode::Push, _) | (_, ExplainedOutcome::Waits { .. }) => now.text.clone(),
                 (mode, ExplainedOutcome::Goes { factory, .. }) => {
-                    format!("waits to be asked for in mode `{mode}`: `{factory}` suits it best")
+                    format!("waiting for a factory to poll ({mode} mode); best match: {factory}")
                 }
             },
             Stage::Blocked { on: BlockedOn::Question(question) } => {
-                format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id().short())
+                format!("waiting for an answer: {question} (answer with `giga requeue {} -m \"…\"`)", job.id().short())
             }
             Stage::Blocked { on: BlockedOn::Deps } if let Some(dep) = job.failed_dependency() => {
                 let failed = self.failed_dependency_text(job, dep).await;
                 let (dep, id) = (dep.short(), job.id().short());
                 format!("{failed}: requeue it with `giga requeue {dep}`, or cancel this job with `giga cancel {id}`")
             }
-            Stage::Blocked { on: BlockedOn::Deps } => match self.weigh(job.spec(), &job.submission().deps).await? {
-                DepsVerdict::Unmet(deps) => format!("waits for {}", self.awaited(job, &deps)),
-                DepsVerdict::Met => "its dependencies are met, it is about to be queued".to_owned(),
-                DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
-            },
+            Stage::Blocked { on: BlockedOn::Deps } => {
+                match self.check_deps(job.spec(), &job.submission().deps).await? {
+                    DepsVerdict::Unmet(deps) => format!("waiting for {}", self.awaited(job, &deps)),
+                    DepsVerdict::Met => "its dependencies are met, it will be queued next".to_owned(),
+                    DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
+                }
+            }
             Stage::Assigned { lease } => {
-                format!("factory `{}` has taken it and prepares{}", lease.factory, self.connection_of(&lease.factory))
+                format!("assigned to factory `{}`, preparing{}", lease.factory, self.connection_of(&lease.factory))
             }
             Stage::Building { lease, started_at } => {
                 let connection = self.connection_of(&lease.factory);
-                format!("runs on factory `{}` since {started_at}{connection}", lease.factory)
+                format!("running on factory `{}` since {started_at}{connection}", lease.factory)
             }
-            Stage::Review { .. } => "waits for its reviewers".to_owned(),
+            Stage::Review { .. } => "waiting for its reviewers".to_owned(),
             Stage::Testing { errand: Some(errand), .. } => {
                 match (job.merge_failure(), self.lacks_factory(job), errand.kind) {
-                    (_, Some(why), kind) => format!("its commit waits for a factory to {}: {why}", kind.name()),
+                    (_, Some(why), kind) => format!("its commit is waiting for a factory to {}: {why}", kind.name()),
                     (Some(failure), None, _) => format!("{failure}; the coordinator tries again"),
                     (None, None, ErrandKind::Promote) => "its commit is being promoted to its branch".to_owned(),
                     (None, None, ErrandKind::Ship) => "its commit is being merged".to_owned(),
@@ -211,6 +213,10 @@ impl Coordinator {
                     (Some(failure), _) => format!(
                         "{failure}: retry with `giga ship {short}`, requeue it with `giga requeue {short}`, or cancel it"
                     ),
+                    (None, Some(message)) if job.is_escalated() => {
+                        let rounds = domain::counted(job.feedback_rounds(), "round");
+                        format!("{done}; stopped after {rounds}, needs a maintainer: {message}")
+                    }
                     (None, Some(message)) => format!("{done}; {message}"),
                     (None, None) => format!("{done}: ship it with `giga ship {short}`"),
                 }

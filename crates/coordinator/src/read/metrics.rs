@@ -58,13 +58,13 @@ impl Counters {
 
     pub(crate) fn completed(&self, factory: &FactoryId) {
         self.completed.fetch_add(1, Ordering::Relaxed);
-        self.weigh(factory, 1.0);
+        self.record_outcome(factory, 1.0);
     }
 
     pub(crate) fn failed(&self, factory: &FactoryId, is_its_fault: bool) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         if is_its_fault {
-            self.weigh(factory, 0.0);
+            self.record_outcome(factory, 0.0);
         }
     }
 
@@ -93,7 +93,7 @@ impl Counters {
         self.health.lock().remove(factory);
     }
 
-    fn weigh(&self, factory: &FactoryId, outcome: f64) {
+    fn record_outcome(&self, factory: &FactoryId, outcome: f64) {
         let mut health = self.health.lock();
         let entry = health.entry(factory.clone()).or_insert(1.0);
         *entry += (outcome - *entry) * HEALTH_STEP;
@@ -102,7 +102,7 @@ impl Counters {
 
 impl Coordinator {
     /// The counters since the start.
-    pub fn figures(&self) -> MetricsSnapshot {
+    pub fn metrics_snapshot(&self) -> MetricsSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MetricsSnapshot {
             submitted: read(&self.counters.submitted),
@@ -116,7 +116,7 @@ impl Coordinator {
 
     /// The metrics of the fleet.
     pub async fn metrics(&self, who: &Principal) -> Result<Metrics, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         let mut jobs = std::collections::BTreeMap::new();
         for (product, stage, count) in self.ports.history.census().await? {
             if who.sees(&product) {
@@ -124,7 +124,7 @@ impl Coordinator {
             }
         }
         let seats = self.seat_metrics(who).await;
-        let figures = self.figures();
+        let figures = self.metrics_snapshot();
         // The store's operations belong to the whole fleet.
         let operations = if who.products().is_empty() { self.ports.history.operations() } else { Vec::new() };
         Ok(Metrics {
@@ -144,20 +144,20 @@ impl Coordinator {
     /// Seats and waiting jobs. For a token limited to some products: their jobs, and the factories that work for them.
     async fn seat_metrics(&self, who: &Principal) -> SeatMetrics {
         let (metrics, factories) = {
-            let desk = self.state.lock();
-            let factories = desk.factories.iter().filter(|(id, _)| self.shows_factory(who, &desk, id));
+            let state = self.state.lock();
+            let factories = state.factories.iter().filter(|(id, _)| self.shows_factory(who, &state, id));
             let (ids, seats): (Vec<FactoryId>, Vec<u64>) =
                 factories.map(|(id, known)| (id.clone(), u64::from(known.value.seat_limit))).unzip();
             let all = seats.iter().sum();
             let products = who.products();
             if products.is_empty() {
-                let (waiting, used) = (desk.queue.len() as u64, desk.leases.len() as u64);
+                let (waiting, used) = (state.queue.len() as u64, state.leases.len() as u64);
                 (SeatMetrics { waiting, depth: 0, used, all }, ids)
             } else {
-                let waiting = products.iter().map(|product| desk.queue_version(product).1).sum();
-                let own = || desk.jobs().map(|job| &job.value).filter(|job| who.sees(job.product()));
+                let waiting = products.iter().map(|product| state.queue_version(product).1).sum();
+                let own = || state.jobs().map(|job| &job.value).filter(|job| who.sees(job.product()));
                 let depth = own().filter(|job| job.dispatch().is_some()).count() as u64;
-                let used = own().filter(|job| desk.leases.expiry(job.id()).is_some()).count() as u64;
+                let used = own().filter(|job| state.leases.expiry(job.id()).is_some()).count() as u64;
                 return SeatMetrics { waiting, depth, used, all };
             }
         };

@@ -30,7 +30,7 @@ const DAG_NODES_MAX: usize = 2_000;
 impl Coordinator {
     /// A job that the caller may see; otherwise it does not exist for the caller.
     pub(crate) async fn visible(&self, who: &Principal, id: JobId) -> Result<Versioned<Arc<Job>>, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         let job = self.look_up(id).await?;
         if who.sees(job.value.product()) { Ok(job) } else { Err(Error::NoSuchJob(id)) }
     }
@@ -46,7 +46,7 @@ impl Coordinator {
     pub async fn job(&self, who: &Principal, id: JobId) -> Result<JobDetail, Error> {
         let job = self.visible(who, id).await?;
         let waits_for = match job.value.stage() {
-            Stage::Blocked { .. } => match self.weigh(job.value.spec(), &job.value.submission().deps).await? {
+            Stage::Blocked { .. } => match self.check_deps(job.value.spec(), &job.value.submission().deps).await? {
                 DepsVerdict::Unmet(deps) => deps,
                 DepsVerdict::Failed(dep) => vec![dep],
                 DepsVerdict::Met => Vec::new(),
@@ -71,7 +71,7 @@ impl Coordinator {
         after: Option<String>,
         limit: u16,
     ) -> Result<JobList, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         filter.products = self.limited_to(who, filter.products)?;
         let page = self.ports.history.jobs(&filter, after.map(Cursor), limit.clamp(1, PAGE_MAX)).await?;
         // Queued jobs of one shape wait for the same reason, and there may be many.
@@ -102,7 +102,7 @@ impl Coordinator {
 
     /// The scope of events that the caller may follow.
     pub fn fleet_scope(&self, who: &Principal) -> Result<Scope, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         let own = who.products();
         Ok(if own.is_empty() { Scope::Fleet } else { Scope::Products(own.into_iter().collect()) })
     }
@@ -119,7 +119,7 @@ impl Coordinator {
         let limit = limit.clamp(1, PAGE_MAX);
         let page = self.ports.history.events(&Scope::Job(id), after, limit).await?;
         let is_full = page.len() == usize::from(limit);
-        let next = page.last().filter(|_| is_full).map(|last| self.bookmark(last.position).to_string());
+        let next = page.last().filter(|_| is_full).map(|last| self.cursor(last.position).to_string());
         let items: Result<Vec<JobEvent>, _> =
             page.iter().map(|event| serde_json::from_str(&event.json_with_text())).collect();
         let items = items.map_err(|error| domain::StoreError::Corrupt(error.to_string()))?;
@@ -217,16 +217,16 @@ impl Coordinator {
 
     /// The version of each product's queue and how many jobs wait; no store operation.
     pub fn queue_state(&self, who: &Principal, asked: Vec<ProductId>) -> Result<Vec<QueueState>, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         let asked = self.limited_to(who, asked)?;
-        let desk = self.state.lock();
-        let products: Vec<_> = if asked.is_empty() { desk.products.keys().cloned().collect() } else { asked };
+        let state = self.state.lock();
+        let products: Vec<_> = if asked.is_empty() { state.products.keys().cloned().collect() } else { asked };
         let base = self.version_base();
-        let state = |product_id: ProductId| {
-            let (changes, pending_count) = desk.queue_version(&product_id);
+        let queue = |product_id: ProductId| {
+            let (changes, pending_count) = state.queue_version(&product_id);
             QueueState { product_id, version: base + changes, pending_count }
         };
-        Ok(products.into_iter().map(state).collect())
+        Ok(products.into_iter().map(queue).collect())
     }
 
     /// The base of versions: no other start has the same, and a later one has a larger one unless its clock was set
@@ -242,31 +242,31 @@ impl Coordinator {
 
     /// All factories.
     pub fn factories(&self, who: &Principal) -> Result<FactoryList, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         let ids: Vec<_> = self.state.lock().factories.keys().cloned().collect();
         Ok(FactoryList { items: ids.iter().filter_map(|id| self.factory_view(who, id).ok()).collect() })
     }
 
     /// One factory.
     pub fn factory_view(&self, who: &Principal, id: &FactoryId) -> Result<FactoryView, Error> {
-        who.look()?;
+        who.require_fleet_view()?;
         let known = self.factory(id)?;
-        let desk = self.state.lock();
-        if !self.shows_factory(who, &desk, id) {
+        let state = self.state.lock();
+        if !self.shows_factory(who, &state, id) {
             return Err(Error::NoSuchFactory(id.clone()));
         }
-        let pulse = desk.liveness.get(id);
-        let seats = desk.seated(id).filter_map(|job| seat_in_use(who, &job.value, id)).collect();
+        let pulse = state.liveness.get(id);
+        let seats = state.seated(id).filter_map(|job| seat_in_use(who, &job.value, id)).collect();
         Ok(FactoryView {
             id: id.clone(),
             presence: shown(self.presence(pulse)),
             last_heartbeat_at: pulse.map(|pulse| pulse.last),
-            engines: engines_for(who, id, self.engines_shown(&desk, &known.value)),
-            capabilities: known.value.capabilities.into_iter().filter(|one| desk.shows_capability(who, one)).collect(),
-            repos: known.value.repos.into_iter().filter(|repo| desk.shows_repo(who, repo)).collect(),
+            engines: engines_for(who, id, self.engines_shown(&state, &known.value)),
+            capabilities: known.value.capabilities.into_iter().filter(|one| state.shows_capability(who, one)).collect(),
+            repos: known.value.repos.into_iter().filter(|repo| state.shows_repo(who, repo)).collect(),
             repo_identities: {
                 let identities = known.value.repo_identities.into_iter();
-                identities.filter(|(repo, _)| desk.shows_repo(who, repo)).collect()
+                identities.filter(|(repo, _)| state.shows_repo(who, repo)).collect()
             },
             seat_limit: known.value.seat_limit,
             seats,

@@ -33,7 +33,7 @@ impl Deadlines {
     }
 
     /// Jobs whose deadline has passed, most overdue first.
-    pub(crate) fn passed(&self, now: Timestamp, limit: usize) -> Vec<JobId> {
+    pub(crate) fn expired(&self, now: Timestamp, limit: usize) -> Vec<JobId> {
         self.by_time.iter().take_while(|(at, _)| *at <= now).take(limit).map(|(_, job)| *job).collect()
     }
 }
@@ -50,9 +50,9 @@ mod tests {
 
         deadlines.set(job, at(20));
 
-        assert_eq!(deadlines.passed(at(15), 9), vec![]);
-        assert_eq!(deadlines.passed(at(20), 9), vec![job]);
+        assert_eq!(deadlines.expired(at(15), 9), vec![]);
+        assert_eq!(deadlines.expired(at(20), 9), vec![job]);
         deadlines.clear(job);
-        assert_eq!((deadlines.next(), deadlines.passed(at(99), 9)), (None, vec![]));
+        assert_eq!((deadlines.next(), deadlines.expired(at(99), 9)), (None, vec![]));
     }
 }

@@ -63,7 +63,7 @@ impl Errands {
     }
 
     /// Removes a job's errand.
-    pub(crate) fn forget(&mut self, job: JobId) {
+    pub(crate) fn remove(&mut self, job: JobId) {
         self.promotions.remove(&job);
         if let Some(repo) = self.waits_in.remove(&job)
             && let Some(jobs) = self.merges.get_mut(&repo)
@@ -88,7 +88,7 @@ impl Errands {
     }
 
     /// Whether a factory can take one more errand, when `planned` are planned for it.
-    pub(crate) fn has_room(&self, factory: &FactoryId, planned: usize) -> bool {
+    pub(crate) fn has_capacity(&self, factory: &FactoryId, planned: usize) -> bool {
         self.load.get(factory).copied().unwrap_or(0) + planned < PER_FACTORY_MAX
     }
 }

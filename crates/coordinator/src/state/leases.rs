@@ -94,14 +94,14 @@ impl Leases {
     }
 
     /// Marks a lease as being revoked: it can no longer be renewed.
-    pub(crate) fn doom(&mut self, job: JobId, epoch: Epoch) {
+    pub(crate) fn mark_expired(&mut self, job: JobId, epoch: Epoch) {
         if let Some(entry) = self.by_job.get_mut(&job).filter(|entry| entry.epoch == epoch) {
             entry.doomed = true;
         }
     }
 
-    /// [`Leases::doom`], unless the lease was renewed in the meantime; returns whether it is doomed.
-    pub(crate) fn doom_if_expired(&mut self, job: JobId, epoch: Epoch, now: Duration) -> bool {
+    /// [`Leases::mark_expired`], unless the lease was renewed in the meantime; returns whether it is doomed.
+    pub(crate) fn mark_if_expired(&mut self, job: JobId, epoch: Epoch, now: Duration) -> bool {
         let expired = self.by_job.get_mut(&job).filter(|entry| entry.epoch == epoch && entry.expires <= now);
         expired.map(|entry| entry.doomed = true).is_some()
     }
@@ -155,7 +155,7 @@ impl Leases {
     }
 
     /// Records that the reaper runs: a long pass is no pause, but a long gap within one is.
-    pub(crate) fn still_looking(&mut self, now: Duration, gap_max: Duration) {
+    pub(crate) fn still_running(&mut self, now: Duration, gap_max: Duration) {
         self.last_tick =
             self.last_tick.map(|last| if now.saturating_sub(last) > gap_max { last } else { last.max(now) });
     }
@@ -258,13 +258,13 @@ mod tests {
         let mut leases = one_lease();
         leases.expired(Duration::ZERO, GAP, TTL);
         for step in 1..=9 {
-            leases.still_looking(GAP / 2 * step, GAP);
+            leases.still_running(GAP / 2 * step, GAP);
         }
         assert_eq!(leases.expired(GAP * 5, GAP, TTL), vec![(job(1), Epoch(3))]);
 
         let mut leases = one_lease();
         leases.expired(Duration::ZERO, GAP, TTL);
-        leases.still_looking(TTL, GAP);
+        leases.still_running(TTL, GAP);
         assert_eq!(leases.expired(TTL, GAP, TTL), vec![]);
     }
 
@@ -289,12 +289,12 @@ mod tests {
     #[test]
     fn a_doomed_lease_is_not_renewed_and_a_renewed_one_not_doomed() {
         let mut leases = one_lease();
-        assert!(leases.doom_if_expired(job(1), Epoch(3), TTL));
+        assert!(leases.mark_if_expired(job(1), Epoch(3), TTL));
         assert_eq!(leases.renew(job(1), Epoch(3), &process(1), TTL * 2), Renewal::TooLate);
 
         let mut leases = one_lease();
         assert_eq!(leases.renew(job(1), Epoch(3), &process(1), TTL * 2), Renewal::Renewed);
-        assert!(!leases.doom_if_expired(job(1), Epoch(3), TTL));
+        assert!(!leases.mark_if_expired(job(1), Epoch(3), TTL));
     }
 
     #[test]

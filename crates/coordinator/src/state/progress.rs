@@ -45,7 +45,7 @@ impl Default for ProgressBoard {
 
 impl ProgressBoard {
     /// Publishes a run's progress. A repeated report is ignored.
-    pub(crate) fn put_up(&self, job: JobId, epoch: Epoch, product: ProductId, progress: &Progress) {
+    pub(crate) fn publish_progress(&self, job: JobId, epoch: Epoch, product: ProductId, progress: &Progress) {
         let progress = bounded(progress);
         let mut jobs = self.jobs.lock();
         if jobs.get(&job).is_some_and(|known| known.epoch == epoch && known.progress == progress) {
@@ -93,9 +93,9 @@ impl ProgressBoard {
 
 impl Coordinator {
     /// The job with the last reported metrics of its run, which sends no more reports: it spent at least that much.
-    pub(crate) fn with_figures(&self, job: Job) -> Job {
+    pub(crate) fn with_usage(&self, job: Job) -> Job {
         match self.progress.of(job.id()) {
-            Some(progress) => job.with_figures(figures_of(&progress)),
+            Some(progress) => job.with_usage(usage_of(&progress)),
             None => job,
         }
     }
@@ -103,7 +103,7 @@ impl Coordinator {
 
 /// Checks that every metric of a progress report is within bounds: the last report is charged when its run is lost.
 pub(crate) fn check_progress(progress: &Progress) -> Result<(), Error> {
-    figures_of(progress).check().map_err(|error| out_of_range(&error))?;
+    usage_of(progress).check().map_err(|error| out_of_range(&error))?;
     match progress.tool_calls.filter(|calls| *calls > TURNS_MAX) {
         Some(found) => {
             let (max, found) = (TURNS_MAX.to_string(), found.to_string());
@@ -113,7 +113,7 @@ pub(crate) fn check_progress(progress: &Progress) -> Result<(), Error> {
     }
 }
 
-fn figures_of(progress: &Progress) -> RunInsights {
+fn usage_of(progress: &Progress) -> RunInsights {
     let Progress { tokens_in, tokens_out, cost_usd, turns, .. } = *progress;
     RunInsights { tokens_in, tokens_out, cost_usd, turns, ..RunInsights::default() }
 }
@@ -154,7 +154,7 @@ mod tests {
         let board = ProgressBoard::default();
         let product = ProductId::default_product();
         for (n, what) in [(1, "a"), (2, "b"), (1, "c"), (1, "c")] {
-            board.put_up(job(n), Epoch(1), product.clone(), &doing(what));
+            board.publish_progress(job(n), Epoch(1), product.clone(), &doing(what));
         }
 
         let told = |seen, scope| {

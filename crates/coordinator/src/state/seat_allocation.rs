@@ -18,10 +18,10 @@ impl FleetState {
         Some(job)
     }
 
-    /// Places arriving jobs and reserves their seats until they are committed or [`FleetState::give_up_seat`]. The
+    /// Places arriving jobs and reserves their seats until they are committed or [`FleetState::release_seat`]. The
     /// queue is empty, so none of them overtakes another job, and all of them leave the queue again under the same
     /// lock.
-    pub(crate) fn seat_arrivals<'a>(
+    pub(crate) fn seat_submitted<'a>(
         &mut self,
         jobs: impl Iterator<Item = &'a Job>,
         now: Timestamp,
@@ -56,7 +56,7 @@ impl FleetState {
     }
 
     /// Releases the seat reserved for a job that was not written; returns whether there was one.
-    pub(crate) fn give_up_seat(&mut self, id: JobId) -> bool {
+    pub(crate) fn release_seat(&mut self, id: JobId) -> bool {
         let is_written = self.jobs.contains_key(&id);
         if !is_written {
             self.engines.remove(&id);
@@ -67,17 +67,17 @@ impl FleetState {
 
     /// Releases the seat of a held job, but keeps the job out of the queue: it has an unmet dependency. It is checked
     /// again when a dependency ends, or at `until`.
-    pub(crate) fn set_aside(&mut self, id: JobId, until: Timestamp) {
+    pub(crate) fn park(&mut self, id: JobId, until: Timestamp) {
         self.leave_seat(id);
         let Some(job) = self.job(id) else { return };
         for dep in &job.value.submission().deps {
             self.waiters.entry(*dep).or_default().insert(id);
         }
-        self.put_off(id, until);
+        self.postpone(id, until);
     }
 
     /// Whether a dispatchable job was set aside: jobs in the queue have no unmet dependencies.
-    pub(crate) fn is_set_aside(&self, id: JobId) -> bool {
+    pub(crate) fn is_parked(&self, id: JobId) -> bool {
         let Some(open) = self.jobs.get(&id) else { return false };
         let job = &open.job;
         let is_waiter = |dep| self.waiters.get(dep).is_some_and(|waiters| waiters.contains(&id));

@@ -34,7 +34,7 @@ pub(crate) enum DepsVerdict {
 
 impl Coordinator {
     /// The current state of a job's dependencies.
-    pub(crate) async fn weigh(&self, spec: &Spec, deps: &[JobId]) -> Result<DepsVerdict, Error> {
+    pub(crate) async fn check_deps(&self, spec: &Spec, deps: &[JobId]) -> Result<DepsVerdict, Error> {
         Ok(verdict(spec, &stages(&self.dependencies(deps).await?)))
     }
 
@@ -55,7 +55,7 @@ impl Coordinator {
     pub(crate) async fn waits_for_deps(&self, id: JobId) -> Result<bool, Error> {
         let job = self.look_up(id).await?;
         let deps = &job.value.submission().deps;
-        Ok(!deps.is_empty() && self.weigh(job.value.spec(), deps).await? != DepsVerdict::Met)
+        Ok(!deps.is_empty() && self.check_deps(job.value.spec(), deps).await? != DepsVerdict::Met)
     }
 
     /// A job's stage; `None` if the job does not exist.
@@ -80,8 +80,8 @@ impl Coordinator {
         while !level.is_empty() {
             let settled = stream::iter(level.into_iter().map(|id| self.settle_one(id)));
             let failed: Vec<JobId> = settled.buffer_unordered(AT_ONCE_MAX).filter_map(future::ready).collect().await;
-            let desk = self.state.lock();
-            level = failed.into_iter().flat_map(|id| desk.waiters(id)).collect();
+            let state = self.state.lock();
+            level = failed.into_iter().flat_map(|id| state.waiters(id)).collect();
         }
     }
 
@@ -91,7 +91,7 @@ impl Coordinator {
             Ok(DependentsCheck::ForWaiters) => Some(id),
             Ok(DependentsCheck::Quietly) => None,
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not look at the dependencies of job {}, the sweep will", self.label(id));
+                warn!(job.id = %id, %error, "Could not check the dependencies of job {}, the sweep retries", self.label(id));
                 None
             }
         }
@@ -100,9 +100,9 @@ impl Coordinator {
     /// Returns a job that a claim set aside to the queue, as far as one of its dependencies goes.
     fn recall(&self, id: JobId) {
         let now = self.steady();
-        let mut desk = self.state.lock();
-        if desk.is_set_aside(id) {
-            desk.ripen(id, now);
+        let mut state = self.state.lock();
+        if state.is_parked(id) {
+            state.ripen(id, now);
             self.work.notify_one();
         }
     }
@@ -130,7 +130,7 @@ impl Coordinator {
                 job.apply(event.clone(), now, COORDINATOR).map(Decision::Write)
             })
             .await?;
-        info!(job.id = %id, job.stage = %settled.value.stage().name(), "Dependencies of job {} were weighed", settled.value.label());
+        info!(job.id = %id, job.stage = %settled.value.stage().name(), "Checked the dependencies of job {}", settled.value.label());
         Ok(match settled.value.stage() {
             Stage::Failed { reason: FailureReason::DepFailed } => DependentsCheck::ForWaiters,
             _ => DependentsCheck::Quietly,

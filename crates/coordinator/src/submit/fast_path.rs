@@ -26,8 +26,8 @@ impl Drop for ReservedSeats<'_> {
     fn drop(&mut self) {
         self.coordinator.arriving.fetch_sub(1, Ordering::Relaxed);
         let is_free = {
-            let mut desk = self.coordinator.state.lock();
-            self.jobs.iter().fold(false, |is_free, id| desk.give_up_seat(*id) | is_free)
+            let mut state = self.coordinator.state.lock();
+            self.jobs.iter().fold(false, |is_free, id| state.release_seat(*id) | is_free)
         };
         if is_free {
             self.coordinator.work.notify_one();
@@ -40,27 +40,27 @@ impl Coordinator {
     pub(crate) fn offer_arrivals(&self, arriving: &mut [ValidatedJob]) -> ReservedSeats<'_> {
         let mut kept = ReservedSeats { coordinator: self, jobs: Vec::new() };
         let is_alone = self.arriving.fetch_add(1, Ordering::Relaxed) == 0;
-        let mut placements = if is_alone { self.seat_arrivals(arriving) } else { HashMap::new() };
+        let mut placements = if is_alone { self.seat_submitted(arriving) } else { HashMap::new() };
         for arrival in arriving {
             let id = arrival.job.id();
             let Some(placement) = placements.remove(&id) else { continue };
             kept.jobs.push(id);
             match self.offered(arrival.job.clone(), placement.factory, placement.score.total) {
                 Ok(offered) => arrival.job = offered,
-                Err(refusal) => debug!(job.id = %id, %refusal, "Job {} cannot be offered on arrival", id.short()),
+                Err(refusal) => debug!(job.id = %id, %refusal, "Job {} cannot be offered at submit", id.short()),
             }
         }
         kept
     }
 
-    fn seat_arrivals(&self, arriving: &[ValidatedJob]) -> HashMap<JobId, Placement> {
+    fn seat_submitted(&self, arriving: &[ValidatedJob]) -> HashMap<JobId, Placement> {
         fail_point!("arrival::queued", |_| HashMap::new());
         let is_dispatching = self.dispatching.load(Ordering::Relaxed) && !self.stopping.is_cancelled();
         // The dispatcher counts seats when it plans, and takes them after it has written.
         let (true, Ok(_seating)) = (is_dispatching, self.seat_allocation.try_read()) else { return HashMap::new() };
         let now = self.steady();
         let jobs = arriving.iter().map(|arrival| &arrival.job);
-        let placements = self.state.lock().seat_arrivals(jobs, now, &self.settings.weights, ROUND_MAX);
+        let placements = self.state.lock().seat_submitted(jobs, now, &self.settings.weights, ROUND_MAX);
         placements.into_iter().map(|placement| (placement.job, placement)).collect()
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn short(text: &str, chars_max: usize) -> String {
 }
 
 /// Text escaped for terminals.
-pub(crate) fn harmless(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.chars().filter(is_text).collect()
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn readable(request: &PullRequest) -> Result<PullRequest, Error> {
     let url = &request.url;
     let is_web = url.starts_with("https://") || url.starts_with("http://");
     if !is_web || url.len() > URL_LEN_MAX || !url.chars().all(|c| domain::is_terminal_safe(c) && !c.is_whitespace()) {
-        return Err(invalid("pullRequest.url", format!("an http address of at most {URL_LEN_MAX} bytes is needed")));
+        return Err(invalid("pullRequest.url", format!("expected an http URL of at most {URL_LEN_MAX} bytes")));
     }
     Ok(request.clone())
 }

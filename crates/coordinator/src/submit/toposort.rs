@@ -12,7 +12,7 @@ pub(crate) struct TopologicalOrder {
 }
 
 /// Sorts jobs by their dependencies, in one pass over all dependencies.
-pub(crate) fn order(waits_for: &[BTreeSet<usize>]) -> TopologicalOrder {
+pub(crate) fn toposort(waits_for: &[BTreeSet<usize>]) -> TopologicalOrder {
     let mut awaited_by = vec![BTreeSet::new(); waits_for.len()];
     for (job, deps) in waits_for.iter().enumerate() {
         for dep in deps {
@@ -60,7 +60,7 @@ mod tests {
         let waits_for = [vec![1], vec![0], vec![1], vec![2], vec![], vec![4, 6], vec![4], vec![7]];
         let waits_for: Vec<BTreeSet<usize>> = waits_for.into_iter().map(|deps| deps.into_iter().collect()).collect();
 
-        let order = order(&waits_for);
+        let order = toposort(&waits_for);
 
         assert_eq!(order, TopologicalOrder { sorted: vec![4, 6, 5, 2, 3], cyclic: [0, 1, 7].into() });
     }

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::deps::{DepsVerdict, verdict};
 use crate::submit::invalid;
-use crate::submit::toposort::order;
+use crate::submit::toposort::toposort;
 
 /// Longer keys could not be named as dependencies.
 const KEY_LEN_MAX: usize = 190;
@@ -47,24 +47,24 @@ struct BatchContext {
 
 impl Coordinator {
     /// Validates one job.
-    pub(crate) async fn prepare_one(&self, who: &Principal, request: SubmitRequest) -> Result<ValidatedJob, Error> {
-        self.prepare(who, vec![request]).await?.pop().unwrap_or(Err(Error::Unauthenticated))
+    pub(crate) async fn validate_one(&self, who: &Principal, request: SubmitRequest) -> Result<ValidatedJob, Error> {
+        self.validate(who, vec![request]).await?.pop().unwrap_or(Err(Error::Unauthenticated))
     }
 
     /// Validates jobs that may depend on each other. A job that depends on a rejected one is rejected too: it would
     /// wait for ever.
-    pub(crate) async fn prepare(
+    pub(crate) async fn validate(
         &self,
         who: &Principal,
         requests: Vec<SubmitRequest>,
     ) -> Result<Vec<Result<ValidatedJob, Error>>, Error> {
         let drafts: Vec<Result<ParsedJob, Error>> =
-            requests.into_iter().map(|request| self.draft(who, request)).collect();
+            requests.into_iter().map(|request| self.parse(who, request)).collect();
         let deps: usize = drafts.iter().flatten().map(|draft| draft.manifest.spec.deps.len()).sum();
         if deps > BATCH_DEPS_MAX {
             return Err(invalid("deps", format!("{deps} in one batch, {BATCH_DEPS_MAX} at most")));
         }
-        let order = order(&waits_for(&drafts));
+        let order = toposort(&waits_for(&drafts));
         let mut drafts: Vec<_> = drafts.into_iter().map(Some).collect();
         let mut prepared: Vec<_> = drafts.iter().map(|_| None).collect();
         for at in &order.cyclic {
@@ -83,17 +83,17 @@ impl Coordinator {
     }
 
     /// Parses a request and checks that its caller may submit it.
-    fn draft(&self, who: &Principal, request: SubmitRequest) -> Result<ParsedJob, Error> {
+    fn parse(&self, who: &Principal, request: SubmitRequest) -> Result<ParsedJob, Error> {
         let strictness = if request.strict { Strictness::Strict } else { Strictness::Lenient };
         let mut manifest = Manifest::parse(&request.body_md, strictness).map_err(Error::Manifest)?;
         manifest.spec.repo = manifest.spec.repo.map(|repo| self.name_of(repo));
         let product = self.product_of(who, &request, &manifest.spec)?;
-        who.steer(&product)?;
+        who.require_operator(&product)?;
         self.check_repo(&product, &manifest.spec)?;
         if manifest.spec.kind == Kind::Composite {
             return Err(invalid(
                 "kind",
-                "composite jobs are not taken yet: submit the children with `deps`".to_owned(),
+                "composite jobs are not supported yet: submit the children with `deps`".to_owned(),
             ));
         }
         let id = match &request.idempotency_key {
@@ -164,19 +164,19 @@ impl Coordinator {
             .or_else(|| request.product_id.clone())
             .or_else(|| own.first().cloned())
             .unwrap_or_else(ProductId::default_product);
-        let desk = self.state.lock();
-        if desk.products.contains_key(&product) {
+        let state = self.state.lock();
+        if state.products.contains_key(&product) {
             return Ok(product);
         }
-        let known = desk.products.keys().filter(|known| who.sees(known)).cloned().collect();
+        let known = state.products.keys().filter(|known| who.sees(known)).cloned().collect();
         Err(Error::UnknownProduct { given: product, known })
     }
 
     /// The name that most factories use for a repository given by its identity, such as `github.com/acme/notes`. A name
     /// that some factory uses is returned unchanged.
     fn name_of(&self, given: RepoName) -> RepoName {
-        let desk = self.state.lock();
-        let factories = || desk.factories.values().map(|known| &known.value);
+        let state = self.state.lock();
+        let factories = || state.factories.values().map(|known| &known.value);
         if factories().any(|factory| factory.repos.contains(&given)) {
             return given;
         }
@@ -192,8 +192,8 @@ impl Coordinator {
 
     fn check_repo(&self, product: &ProductId, spec: &Spec) -> Result<(), Error> {
         let Some(repo) = &spec.repo else { return Ok(()) };
-        let desk = self.state.lock();
-        let owner = desk.products.values().map(|product| &product.value).find(|product| product.repos.contains(repo));
+        let state = self.state.lock();
+        let owner = state.products.values().map(|product| &product.value).find(|product| product.repos.contains(repo));
         match owner {
             Some(owner) if owner.id != *product => {
                 Err(Error::RepoOwned { repo: repo.clone(), owner: owner.id.clone() })
@@ -228,7 +228,7 @@ fn deps_state(spec: &Spec, deps: &[JobId], ground: &BatchContext) -> DepsState {
 
 fn cycle(draft: &ParsedJob) -> Error {
     let deps = draft.manifest.spec.deps.iter().map(|dep| format!("`{}`", String::from(dep.clone())));
-    Error::DependencyCycle(format!("{} lead back to this job", deps.take(3).collect::<Vec<_>>().join(", ")))
+    Error::DependencyCycle(format!("{} depend on this job", deps.take(3).collect::<Vec<_>>().join(", ")))
 }
 
 fn check_key(key: &str) -> Result<&str, Error> {

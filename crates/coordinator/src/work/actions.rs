@@ -43,7 +43,7 @@ impl Coordinator {
         if !who.sees(before.value.product()) {
             return Err(Error::NoSuchJob(id));
         }
-        who.steer(before.value.product())?;
+        who.require_operator(before.value.product())?;
         let after = match action {
             Action::Cancel => self.cancel(who, target, &before, request).await?,
             Action::Ship if before.value.spec().repo.is_none() => return Err(Refusal::NothingToShip.into()),
@@ -91,7 +91,7 @@ impl Coordinator {
         if !who.sees(before.value.product()) {
             return Err(Error::NoSuchJob(id));
         }
-        who.steer(before.value.product())?;
+        who.require_operator(before.value.product())?;
         let message = message.as_deref().map(cut);
         let dismissed = self.amend(Target { id, expected }, |job| match job.is_dismissed() {
             true => Ok(Decision::Keep),
@@ -112,7 +112,7 @@ impl Coordinator {
         let id = before.value.id();
         let cancelled = StageEvent::Cancelled { message: request.message.as_deref().map(cut) };
         let after =
-            self.change(target, |job, now| self.with_figures(job).apply(cancelled.clone(), now, who.actor())).await?;
+            self.change(target, |job, now| self.with_usage(job).apply(cancelled.clone(), now, who.actor())).await?;
         // The holder also learns it with its next renewal; this is only faster.
         if let Some(lease) = before.value.lease() {
             let directive = Directive::Cancel { job_id: id, lease_epoch: lease.epoch };

@@ -13,40 +13,45 @@ use crate::work::quota_windows::{ClockReading, QuotaWindow};
 impl Coordinator {
     /// Shows engines that are available again to the scheduler, and wakes the jobs that wait for one. Idempotent.
     pub(crate) fn wake_engines(&self) {
-        let mut desk = self.state.lock();
-        let rests = |id: &&FactoryId| desk.fleet.get(id).is_some_and(|state| !state.resting.is_empty());
+        let mut state = self.state.lock();
+        let rests =
+            |id: &&FactoryId| state.fleet.get(id).is_some_and(|factory_state| !factory_state.resting.is_empty());
         let is_changed = |id: &&FactoryId| {
-            let now = desk.factories.get(*id).map(|factory| self.resting(&desk, &factory.value));
-            desk.fleet.get(id).map(|state| &state.resting) != now.as_ref()
+            let now = state.factories.get(*id).map(|factory| self.unavailable_engines(&state, &factory.value));
+            state.fleet.get(id).map(|factory_state| &factory_state.resting) != now.as_ref()
         };
-        let woken: Vec<FactoryId> = desk.factories.keys().filter(rests).filter(is_changed).cloned().collect();
+        let woken: Vec<FactoryId> = state.factories.keys().filter(rests).filter(is_changed).cloned().collect();
         if woken.is_empty() {
             return;
         }
         for id in &woken {
-            self.show_to_scheduler(&mut desk, id);
+            self.show_to_scheduler(&mut state, id);
         }
-        drop(desk);
+        drop(state);
         self.work.notify_one();
     }
 
     /// The unavailable engines of a factory and the reason: an exhausted credential, or the factory's own report.
-    pub(crate) fn resting(&self, desk: &FleetState, factory: &Factory) -> BTreeMap<EngineName, EngineUnavailable> {
-        let at = self.hour();
+    pub(crate) fn unavailable_engines(
+        &self,
+        state: &FleetState,
+        factory: &Factory,
+    ) -> BTreeMap<EngineName, EngineUnavailable> {
+        let at = self.clock_reading();
         let rests = factory.engines().filter_map(|engine| {
-            let rest = engine_rest(desk, factory, &engine, at)?;
+            let rest = engine_unavailability(state, factory, &engine, at)?;
             Some((engine, rest))
         });
         rests.collect()
     }
 
     /// The engines of a factory as shown to users, with the quota windows that the fleet knows.
-    pub(crate) fn engines_shown(&self, desk: &FleetState, factory: &Factory) -> Vec<EngineHealth> {
-        let at = self.hour();
+    pub(crate) fn engines_shown(&self, state: &FleetState, factory: &Factory) -> Vec<EngineHealth> {
+        let at = self.clock_reading();
         let is_unnamed = |engine: &EngineName| factory.engine_health.iter().all(|health| health.name != *engine);
         let unnamed = factory.engines().filter(is_unnamed).map(EngineHealth::named);
         let with_window = |health: EngineHealth| {
-            let window = desk.quota_windows.resting(&health.credential_at(&factory.id), at);
+            let window = state.quota_windows.exhausted(&health.credential_at(&factory.id), at);
             let told = health.window_until.filter(|until| *until > at.now);
             // A window that only an operator can end has no end time.
             let suspended = window.filter(|window| window.until.is_none());
@@ -67,22 +72,24 @@ impl Coordinator {
     }
 
     /// The time until the next engine is available again.
-    pub(crate) fn until_engines_wake(&self, desk: &FleetState) -> Option<Duration> {
-        let at = self.hour();
-        let told = desk.fleet.iter().filter(|state| !state.resting.is_empty());
-        let told = told.flat_map(|state| &state.factory.engine_health).filter_map(|health| health.window_until);
+    pub(crate) fn until_engines_wake(&self, state: &FleetState) -> Option<Duration> {
+        let at = self.clock_reading();
+        let told = state.fleet.iter().filter(|factory_state| !factory_state.resting.is_empty());
+        let told = told
+            .flat_map(|factory_state| &factory_state.factory.engine_health)
+            .filter_map(|health| health.window_until);
         let told = told.filter(|until| *until > at.now).map(|until| until.since(at.now));
-        told.chain(desk.quota_windows.next_end(at)).min()
+        told.chain(state.quota_windows.next_end(at)).min()
     }
 
     /// The credential that a report is about: one that the factory says this engine uses, otherwise the factory's own.
     pub(crate) fn credential_of(&self, factory: &FactoryId, engine: &EngineName, named: &str) -> String {
-        let at = self.hour();
-        let desk = self.state.lock();
-        let known = desk.factories.get(factory).map(|known| known.value.engine_health.as_slice()).unwrap_or_default();
+        let at = self.clock_reading();
+        let state = self.state.lock();
+        let known = state.factories.get(factory).map(|known| known.value.engine_health.as_slice()).unwrap_or_default();
         let own = || known.iter().filter(|health| health.name == *engine);
         let is_awake = |health: &&EngineHealth| {
-            health.is_usable() && desk.quota_windows.resting(&health.credential_at(factory), at).is_none()
+            health.is_usable() && state.quota_windows.exhausted(&health.credential_at(factory), at).is_none()
         };
         // A report without one of these names is about the credential that was usable until now.
         let meant = own().find(|health| health.credential.as_deref() == Some(named));
@@ -90,19 +97,19 @@ impl Coordinator {
         meant.map_or_else(|| unnamed_credential(factory, engine), |health| health.credential_at(factory))
     }
 
-    pub(crate) fn hour(&self) -> ClockReading {
+    pub(crate) fn clock_reading(&self) -> ClockReading {
         ClockReading { now: self.now(), monotonic: self.ports.clock.monotonic() }
     }
 }
 
 /// Why an engine of a factory is unavailable: none of its credentials is usable now.
-fn engine_rest(
-    desk: &FleetState,
+fn engine_unavailability(
+    state: &FleetState,
     factory: &Factory,
     engine: &EngineName,
     at: ClockReading,
 ) -> Option<EngineUnavailable> {
-    let window_of = |credential: &str| desk.quota_windows.resting(credential, at).map(QuotaWindow::shown);
+    let window_of = |credential: &str| state.quota_windows.exhausted(credential, at).map(QuotaWindow::shown);
     let own: Vec<_> = factory.engine_health.iter().filter(|health| health.name == *engine).collect();
     if own.is_empty() {
         return window_of(&unnamed_credential(&factory.id, engine)).map(EngineUnavailable::Window);
@@ -137,10 +144,10 @@ fn problem(own: &[&EngineHealth]) -> String {
 }
 
 /// The factories that have an engine with this credential.
-pub(crate) fn users_of(desk: &FleetState, credential: &str) -> Vec<FactoryId> {
+pub(crate) fn users_of(state: &FleetState, credential: &str) -> Vec<FactoryId> {
     let uses = |factory: &Factory| {
         let is_named = factory.engine_health.iter().any(|health| health.credential_at(&factory.id) == credential);
         is_named || factory.engines().any(|engine| unnamed_credential(&factory.id, &engine) == credential)
     };
-    desk.factories.values().filter(|known| uses(&known.value)).map(|known| known.value.id.clone()).collect()
+    state.factories.values().filter(|known| uses(&known.value)).map(|known| known.value.id.clone()).collect()
 }

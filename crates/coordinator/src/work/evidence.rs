@@ -8,7 +8,7 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
-use crate::submit::sanitize::{harmless, short};
+use crate::submit::sanitize::{escaped, short};
 
 /// Commits of one run: more than any agent makes.
 const COMMITS_MAX: usize = 1_000;
@@ -59,12 +59,12 @@ impl Coordinator {
             outcome: run.outcome,
             sha: run.sha,
             verify: run.evidence,
-            diff: shown.diff.as_deref().map(harmless),
+            diff: shown.diff.as_deref().map(escaped),
             diff_cut: shown.diff_cut,
-            commits: shown.commits.into_iter().map(harmless_line).collect(),
-            ending: shown.ending.or(message).as_deref().map(harmless),
-            refused: shown.refused.iter().map(|call| harmless(call)).collect(),
-            left_branches: shown.left_branches.into_iter().map(harmless_branch).collect(),
+            commits: shown.commits.into_iter().map(safe_line).collect(),
+            ending: shown.ending.or(message).as_deref().map(escaped),
+            refused: shown.refused.iter().map(|call| escaped(call)).collect(),
+            left_branches: shown.left_branches.into_iter().map(safe_branch).collect(),
             insights: run.insights,
         })
     }
@@ -73,18 +73,18 @@ impl Coordinator {
     async fn shown_for(&self, id: JobId, epoch: Epoch) -> Result<EvidenceReport, Error> {
         let Some(document) = self.ports.logs.evidence(id, epoch).await? else { return Ok(EvidenceReport::default()) };
         Ok(serde_json::from_slice(&document).unwrap_or_else(|_| {
-            warn!(job.id = %id, lease.epoch = %epoch, "What backs a run of job {} cannot be read", self.label(id));
+            warn!(job.id = %id, lease.epoch = %epoch, "The evidence of a run of job {} is unreadable", self.label(id));
             EvidenceReport::default()
         }))
     }
 }
 
-fn harmless_line(line: CommitLine) -> CommitLine {
-    CommitLine { subject: harmless(&line.subject), ..line }
+fn safe_line(line: CommitLine) -> CommitLine {
+    CommitLine { subject: escaped(&line.subject), ..line }
 }
 
-fn harmless_branch(left: LeftBranch) -> LeftBranch {
-    LeftBranch { name: harmless(&left.name), git_ref: harmless(&left.git_ref), ..left }
+fn safe_branch(left: LeftBranch) -> LeftBranch {
+    LeftBranch { name: escaped(&left.name), git_ref: escaped(&left.git_ref), ..left }
 }
 
 fn bounded(request: &EvidenceReport) -> EvidenceReport {

@@ -10,7 +10,7 @@ use protocol::{CredentialList, CredentialView, QuotaReport, QuotaResponse, Resum
 use tracing::{info, warn};
 
 use crate::commit::Decision;
-use crate::commit::cas_documents::{PutOutcome, somebody_was_faster};
+use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
@@ -53,7 +53,7 @@ impl Coordinator {
         // window is written first: a requeued job must not meet the same credential before it pauses.
         let unnamed = UsageWindow { engine: request.engine.clone(), window: None, until: None, exhausted: false };
         let job = self.read(id).await?;
-        self.lifted((*job.value).clone())?.apply(quota_hit(unnamed, None), self.now(), who.actor())?;
+        self.migrated((*job.value).clone())?.apply(quota_hit(unnamed, None), self.now(), who.actor())?;
         let login = self.login_of(&holder.factory, &request.engine, &credential);
         let window = self.use_up(&credential, id, request, login).await?;
         fail_point!("quota::window_written");
@@ -74,10 +74,10 @@ impl Coordinator {
 
     /// Credentials with an exhausted quota.
     pub fn credentials(&self, who: &Principal) -> Result<CredentialList, Error> {
-        who.look()?;
-        let at = self.hour();
+        who.require_fleet_view()?;
+        let at = self.clock_reading();
         let sees_all = who.products().is_empty();
-        let desk = self.state.lock();
+        let state = self.state.lock();
         let view = |(credential, window): (&String, &QuotaWindow)| CredentialView {
             credential: credential.clone(),
             engine: window.engine.clone(),
@@ -87,26 +87,26 @@ impl Coordinator {
             exhausted: window.exhausted,
             hits: window.hits,
             job_id: Some(window.job).filter(|_| sees_all),
-            factories: self.visible_users(who, &desk, credential),
+            factories: self.visible_users(who, &state, credential),
             message: window.message.clone().filter(|_| sees_all),
         };
-        let resting = desk.quota_windows.all_resting(at);
-        let shown = resting.filter(|(credential, _)| self.shows_credential(who, &desk, credential));
+        let resting = state.quota_windows.all_exhausted(at);
+        let shown = resting.filter(|(credential, _)| self.shows_credential(who, &state, credential));
         Ok(CredentialList { items: shown.map(view).collect() })
     }
 
     /// Resumes a credential before its usage window is reset. Clears the coordinator's window and those that factories
     /// report: their heartbeats repeat a reset time that the engine named.
     pub async fn reopen(&self, who: &Principal, request: &ResumeCredential) -> Result<CredentialList, Error> {
-        who.administer()?;
+        who.require_admin()?;
         let credential = &request.credential;
         let (known, reported, users) = {
-            let desk = self.state.lock();
-            let known = desk.quota_windows.get(credential).cloned();
-            (known, reported_until(&desk, credential, self.now()), users_of(&desk, credential))
+            let state = self.state.lock();
+            let known = state.quota_windows.get(credential).cloned();
+            (known, reported_until(&state, credential, self.now()), users_of(&state, credential))
         };
         if known.is_none() && reported.is_none() {
-            return Err(invalid("credential", format!("`{credential}` does not wait for a usage window")));
+            return Err(invalid("credential", format!("`{credential}` is not waiting for a usage window")));
         }
         let window = known.as_ref().map(|known| &known.value);
         let until = reported.max(window.and_then(|window| window.until.max(window.resets_at)));
@@ -118,7 +118,7 @@ impl Coordinator {
         if let Some(known) = &known {
             self.drop_window(credential, known).await?;
         }
-        info!(by = %who.name, "A credential was resumed before its usage window is reset");
+        info!(by = %who.name, "A credential was resumed before its usage window reset");
         self.wake_engines();
         self.credentials(who)
     }
@@ -143,11 +143,11 @@ impl Coordinator {
                 exhausted: request.exhausted,
                 login: login.clone(),
             };
-            let at = self.hour();
+            let at = self.clock_reading();
             let (known, next) = {
-                let desk = self.state.lock();
-                let next = self.settings.windows.after(desk.quota_windows.former(credential, at), hit, at.now, jitter);
-                (desk.quota_windows.get(credential).cloned(), next)
+                let state = self.state.lock();
+                let next = self.settings.windows.after(state.quota_windows.former(credential, at), hit, at.now, jitter);
+                (state.quota_windows.get(credential).cloned(), next)
             };
             let window = match (next, known.as_ref()) {
                 (Some(window), _) => window,
@@ -157,20 +157,20 @@ impl Coordinator {
             let expected = known.map_or(Expected::Absent, |known| Expected::At(known.revision));
             match self.put_document(Collection::Credentials, credential, expected, Some(&window)).await? {
                 PutOutcome::Written(revision) => {
-                    self.know_window(credential.to_owned(), Versioned { value: window.clone(), revision });
+                    self.cache_window(credential.to_owned(), Versioned { value: window.clone(), revision });
                     return Ok(window);
                 }
-                PutOutcome::Lost(Some(found)) => self.know_window(credential.to_owned(), found),
+                PutOutcome::Lost(Some(found)) => self.cache_window(credential.to_owned(), found),
                 PutOutcome::Lost(None) => self.state.lock().quota_windows.forget(credential),
             }
         }
-        Err(somebody_was_faster())
+        Err(is_conflict())
     }
 
     /// The fingerprint of the login that a factory uses for an engine now.
     fn login_of(&self, factory: &FactoryId, engine: &EngineName, credential: &str) -> Option<(FactoryId, String)> {
-        let desk = self.state.lock();
-        let known = &desk.factories.get(factory)?.value;
+        let state = self.state.lock();
+        let known = &state.factories.get(factory)?.value;
         let own = known
             .engine_health
             .iter()
@@ -181,36 +181,36 @@ impl Coordinator {
     /// Resumes credentials without credit whose key or login has changed on the factory that found out.
     pub(crate) async fn resume_changed_logins(&self, factory: &FactoryId) {
         let changed: Vec<(String, Versioned<QuotaWindow>)> = {
-            let desk = self.state.lock();
-            let Some(known) = desk.factories.get(factory) else { return };
+            let state = self.state.lock();
+            let Some(known) = state.factories.get(factory) else { return };
             let health = known.value.engine_health.iter();
             let window = |health: &EngineHealth| {
                 let credential = health.credential_at(factory);
-                let window = desk.quota_windows.get(&credential)?;
+                let window = state.quota_windows.get(&credential)?;
                 let is_changed = window.value.is_paid_by_another(factory, health.login.as_deref());
                 is_changed.then(|| (credential.clone(), window.clone()))
             };
             health.filter_map(window).collect()
         };
         for (credential, window) in changed {
-            info!(factory.id = %factory, "The login behind a credential without credit has changed: it gets work again");
+            info!(factory.id = %factory, "The login of a credential without credit changed: it accepts work again");
             if let Err(error) = self.drop_window(&credential, &window).await {
-                warn!(%error, "Could not resume a credential, the next heartbeat tries again");
+                warn!(%error, "Could not resume a credential, the next heartbeat retries");
             }
             self.wake_engines();
         }
     }
 
     /// Takes a stored window into memory, and shows the engines that it pauses to the scheduler.
-    pub(crate) fn know_window(&self, credential: String, window: Versioned<QuotaWindow>) {
-        let at = self.hour();
-        let mut desk = self.state.lock();
-        let users = users_of(&desk, &credential);
-        desk.quota_windows.know(credential, window, at);
+    pub(crate) fn cache_window(&self, credential: String, window: Versioned<QuotaWindow>) {
+        let at = self.clock_reading();
+        let mut state = self.state.lock();
+        let users = users_of(&state, &credential);
+        state.quota_windows.know(credential, window, at);
         for factory in users {
-            self.show_to_scheduler(&mut desk, &factory);
+            self.show_to_scheduler(&mut state, &factory);
         }
-        drop(desk);
+        drop(state);
         self.timer.notify_one();
     }
 
@@ -219,7 +219,7 @@ impl Coordinator {
         let history = self.state.lock().quota_windows.history(self.now());
         for (credential, window) in history {
             if let Err(error) = self.drop_window(&credential, &window).await {
-                warn!(%error, "Could not forget a usage window that is over, the sweep will try again");
+                warn!(%error, "Could not remove a usage window that has ended, the sweep retries");
             }
         }
     }
@@ -229,8 +229,8 @@ impl Coordinator {
         match self.put_document::<QuotaWindow>(Collection::Credentials, credential, expected, None).await? {
             PutOutcome::Written(_) | PutOutcome::Lost(None) => self.state.lock().quota_windows.forget(credential),
             PutOutcome::Lost(Some(found)) => {
-                self.know_window(credential.to_owned(), found);
-                return Err(somebody_was_faster());
+                self.cache_window(credential.to_owned(), found);
+                return Err(is_conflict());
             }
         }
         Ok(())
@@ -238,8 +238,8 @@ impl Coordinator {
 }
 
 /// The latest reset of a credential's usage window that a factory reports.
-fn reported_until(desk: &FleetState, credential: &str, now: Timestamp) -> Option<Timestamp> {
-    let factories = desk.factories.values().map(|known| &known.value);
+fn reported_until(state: &FleetState, credential: &str, now: Timestamp) -> Option<Timestamp> {
+    let factories = state.factories.values().map(|known| &known.value);
     let reports = factories.flat_map(|factory| factory.engine_health.iter().map(|health| (&factory.id, health)));
     let own = reports.filter(|(id, health)| health.credential_at(id) == credential);
     own.filter_map(|(_, health)| health.window_until).filter(|until| *until > now).max()

@@ -196,20 +196,20 @@ impl QuotaWindows {
     /// The state of a credential before a hit.
     pub(crate) fn former(&self, credential: &str, at: ClockReading) -> PriorWindow<'_> {
         match self.by_credential.get(credential) {
-            Some(known) if known.rests(at) => PriorWindow::Resting(&known.window.value),
+            Some(known) if known.is_exhausted(at) => PriorWindow::Resting(&known.window.value),
             Some(known) => PriorWindow::Over(&known.window.value),
             None => PriorWindow::Unknown,
         }
     }
 
     /// The window of a credential that pauses now.
-    pub(crate) fn resting(&self, credential: &str, at: ClockReading) -> Option<&QuotaWindow> {
-        self.by_credential.get(credential).filter(|known| known.rests(at)).map(|known| &known.window.value)
+    pub(crate) fn exhausted(&self, credential: &str, at: ClockReading) -> Option<&QuotaWindow> {
+        self.by_credential.get(credential).filter(|known| known.is_exhausted(at)).map(|known| &known.window.value)
     }
 
     /// Every credential that pauses now.
-    pub(crate) fn all_resting(&self, at: ClockReading) -> impl Iterator<Item = (&String, &QuotaWindow)> {
-        let resting = self.by_credential.iter().filter(move |(_, known)| known.rests(at));
+    pub(crate) fn all_exhausted(&self, at: ClockReading) -> impl Iterator<Item = (&String, &QuotaWindow)> {
+        let resting = self.by_credential.iter().filter(move |(_, known)| known.is_exhausted(at));
         resting.map(|(credential, known)| (credential, &known.window.value))
     }
 
@@ -221,7 +221,7 @@ impl QuotaWindows {
 
     /// The time until the next credential resumes.
     pub(crate) fn next_end(&self, at: ClockReading) -> Option<Duration> {
-        let ends = self.by_credential.values().filter(|known| known.rests(at)).filter_map(|known| {
+        let ends = self.by_credential.values().filter(|known| known.is_exhausted(at)).filter_map(|known| {
             let by_wall = known.window.value.until?.since(at.now);
             Some(by_wall.min(known.ends?.saturating_sub(at.monotonic)))
         });
@@ -230,7 +230,7 @@ impl QuotaWindows {
 }
 
 impl WindowEntry {
-    fn rests(&self, at: ClockReading) -> bool {
+    fn is_exhausted(&self, at: ClockReading) -> bool {
         match (self.window.value.until, self.ends) {
             (Some(until), Some(ends)) => until > at.now && ends > at.monotonic,
             _ => true,
@@ -345,12 +345,12 @@ mod tests {
         let mut windows = QuotaWindows::default();
         let at = |now, monotonic| ClockReading { now, monotonic };
         windows.know("a".to_owned(), Versioned { value: window, revision: Revision(1) }, at(NOW, MINUTE));
-        let rests = |at| windows.resting("a", at).is_some();
+        let is_exhausted = |at| windows.exhausted("a", at).is_some();
 
-        assert!(rests(at(NOW, MINUTE)) && rests(at(NOW.after(MINUTE / 2), MINUTE * 3 / 2)));
+        assert!(is_exhausted(at(NOW, MINUTE)) && is_exhausted(at(NOW.after(MINUTE / 2), MINUTE * 3 / 2)));
         assert_eq!(windows.next_end(at(NOW, MINUTE * 3 / 2)), Some(MINUTE / 2));
-        assert!(!rests(at(NOW.after(MINUTE), MINUTE)), "the wall clock was set ahead");
-        assert!(!rests(at(Timestamp::default(), MINUTE * 2)), "the wall clock was set back");
-        assert!(windows.resting("b", at(NOW, MINUTE)).is_none(), "it is another login's");
+        assert!(!is_exhausted(at(NOW.after(MINUTE), MINUTE)), "the wall clock was set ahead");
+        assert!(!is_exhausted(at(Timestamp::default(), MINUTE * 2)), "the wall clock was set back");
+        assert!(windows.exhausted("b", at(NOW, MINUTE)).is_none(), "it is another login's");
     }
 }

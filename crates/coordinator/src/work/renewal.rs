@@ -31,28 +31,28 @@ impl Coordinator {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let (mut lost, mut unknown) = (Vec::new(), Vec::new());
         let (abandoned, is_current, draining) = {
-            let mut desk = self.state.lock();
+            let mut state = self.state.lock();
             for HeldJobProgress { held, progress } in &request.held {
-                match desk.leases.renew(held.job_id, held.lease_epoch, &process, expires) {
-                    Renewal::Renewed => self.put_up(&desk, *held, progress.as_ref()),
+                match state.leases.renew(held.job_id, held.lease_epoch, &process, expires) {
+                    Renewal::Renewed => self.publish_progress(&state, *held, progress.as_ref()),
                     Renewal::TooLate => lost.push(*held),
                     Renewal::Unknown => unknown.push(*held),
                 }
             }
-            let abandoned = desk.leases.count_missing(&process, &listed);
-            let known = desk.factories.get(id).map(|factory| &factory.value);
+            let abandoned = state.leases.count_missing(&process, &listed);
+            let known = state.factories.get(id).map(|factory| &factory.value);
             let is_current = known.is_some_and(|factory| factory.instance == request.instance);
             (abandoned, is_current, known.is_some_and(|factory| factory.draining))
         };
         if is_current {
             // A superseded process sends no heartbeat for its factory.
-            self.heard(who, id, request.load, request.disk_free_bytes, self.now());
+            self.note_heartbeat(who, id, request.load, request.disk_free_bytes, self.now());
         }
         for (job, epoch) in abandoned {
-            warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job {}, taking it back", self.label(job));
+            warn!(job.id = %job, factory.id = %id, "Factory `{id}` no longer lists job {}, requeueing it", self.label(job));
             self.reap(job, epoch).await;
         }
-        lost.extend(self.really_lost(who, &process, unknown).await);
+        lost.extend(self.confirm_lost(who, &process, unknown).await);
         let directives = if draining { vec![Directive::Drain] } else { Vec::new() };
         let modes = self.modes.now().value.limited_to(&who.products());
         Ok(RenewResponse { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives, modes })
@@ -71,15 +71,15 @@ impl Coordinator {
     }
 
     /// Publishes the progress of a holder's agent. Under the lock of the state, so that it never outlives the lease.
-    fn put_up(&self, desk: &FleetState, held: HeldJob, progress: Option<&Progress>) {
-        let product = || desk.job(held.job_id).map(|job| job.value.product().clone());
+    fn publish_progress(&self, state: &FleetState, held: HeldJob, progress: Option<&Progress>) {
+        let product = || state.job(held.job_id).map(|job| job.value.product().clone());
         if let (Some(progress), Some(product)) = (progress, product()) {
-            self.progress.put_up(held.job_id, held.lease_epoch, product, progress);
+            self.progress.publish_progress(held.job_id, held.lease_epoch, product, progress);
         }
     }
 
     /// A lease not in memory may be one whose grant is being committed right now: the store decides.
-    async fn really_lost(&self, who: &Principal, process: &Process, suspected: Vec<HeldJob>) -> Vec<HeldJob> {
+    async fn confirm_lost(&self, who: &Principal, process: &Process, suspected: Vec<HeldJob>) -> Vec<HeldJob> {
         let mut lost = Vec::new();
         for held in suspected {
             let is_held = match self.read(held.job_id).await {
@@ -103,7 +103,7 @@ impl Coordinator {
 
     /// Reaps one lease, if it is still the one that expired: one conditional write (rows 7, 8 and 30).
     pub(crate) async fn reap(&self, id: JobId, epoch: Epoch) {
-        self.state.lock().leases.doom(id, epoch);
+        self.state.lock().leases.mark_expired(id, epoch);
         fail_point!("reap::before_commit", |_| {});
         let reaped = self
             .try_amend(id, |job| {
@@ -111,7 +111,7 @@ impl Coordinator {
                     return Ok(Decision::Keep);
                 }
                 let verdict = self.settings.retry.after_lost_lease(job.lost_leases());
-                let job = self.with_figures(job);
+                let job = self.with_usage(job);
                 job.apply(StageEvent::Reaped { epoch, verdict }, self.now(), COORDINATOR).map(Decision::Write)
             })
             .await;
@@ -128,7 +128,7 @@ impl Coordinator {
             }
             Ok(AmendOutcome::Kept(_)) => {}
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not take job {} back, the sweep will try again", self.label(id));
+                warn!(job.id = %id, %error, "Could not requeue job {}, the sweep retries", self.label(id));
             }
         }
     }

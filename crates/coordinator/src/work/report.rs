@@ -55,7 +55,7 @@ impl Coordinator {
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if let Some(stage) = request.stage {
             if stage != StageName::Building {
-                let why = format!("a holder can only go to `building` in this way, not to `{stage}`");
+                let why = format!("a factory can set only the stage `building`, not `{stage}`");
                 return Err(invalid("stage", why));
             }
             let engine = request.engine.clone().unwrap_or_else(EngineName::command);
@@ -90,7 +90,7 @@ impl Coordinator {
         };
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
         if request.sha.is_some() && self.look_up(id).await?.value.spec().repo.is_none() {
-            return Err(invalid("sha", "the job has no repository that a commit could be in".to_owned()));
+            return Err(invalid("sha", "the job has no repository, so it cannot have a commit".to_owned()));
         }
         let until = self.now().after(self.settings.errand_within);
         fail_point!("complete::before_commit");
@@ -157,7 +157,7 @@ impl Coordinator {
     pub async fn fail(&self, who: &Principal, id: JobId, request: &FailureReport) -> Result<FailureResponse, Error> {
         let holder = self.holder(who, id, request.lease_epoch).await?;
         check_insights(&request.insights)?;
-        if !request.reason.is_a_workers_word() {
+        if !request.reason.may_be_reported() {
             return Err(Refusal::NotAWorkersReason(request.reason).into());
         }
         request.checkpoint.as_ref().map_or(Ok(()), check)?;
@@ -282,9 +282,9 @@ impl Coordinator {
     /// same.
     pub(crate) async fn ship_ready(&self) {
         let ready: Vec<JobId> = {
-            let desk = self.state.lock();
-            let is_ready = |job: &&Job| is_ready(job) && (ships_by_itself(&desk, job) || job.spec().repo.is_none());
-            desk.jobs().map(|job| &*job.value).filter(is_ready).map(Job::id).collect()
+            let state = self.state.lock();
+            let is_ready = |job: &&Job| is_ready(job) && (ships_by_itself(&state, job) || job.spec().repo.is_none());
+            state.jobs().map(|job| &*job.value).filter(is_ready).map(Job::id).collect()
         };
         for id in ready {
             let shipping = self.amend(id, |job| match is_ready(&job) {
@@ -293,7 +293,7 @@ impl Coordinator {
             });
             match shipping.await {
                 Ok(job) => self.after_report(&job.value).await,
-                Err(error) => warn!(job.id = %id, %error, "Could not ship job {}, the sweep will", self.label(id)),
+                Err(error) => warn!(job.id = %id, %error, "Could not ship job {}, the sweep retries", self.label(id)),
             }
         }
     }
@@ -347,7 +347,7 @@ impl Coordinator {
                 StageEvent::ErrandFailed { holder, message: cut(message), retry_at, conflict: None }
             }
             ErrandOutcome::PutOff { message, retry_after_ms } => {
-                let pause = put_off_for(Duration::from_millis(*retry_after_ms), put_offs);
+                let pause = postpone_for(Duration::from_millis(*retry_after_ms), put_offs);
                 StageEvent::ErrandPutOff { holder, message: cut(message), retry_at: now.after(pause) }
             }
             ErrandOutcome::Impossible { message, conflict } => {
@@ -366,7 +366,7 @@ impl Coordinator {
 
 /// The pause of an errand that was postponed this often in a row: as long as its factory requests, and longer each
 /// time, so that a factory that postpones in a loop does not fill the store.
-fn put_off_for(asked: Duration, put_offs: u32) -> Duration {
+fn postpone_for(asked: Duration, put_offs: u32) -> Duration {
     let backoff = PUT_OFF_MIN.saturating_mul(2_u32.saturating_pow(put_offs)).min(PUT_OFF_BACKOFF_MAX);
     asked.clamp(backoff, PUT_OFF_MAX)
 }
@@ -376,8 +376,8 @@ fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
     StageEvent::Checkpointed { holder: holder.clone(), checkpoint }
 }
 
-fn ships_by_itself(desk: &FleetState, job: &Job) -> bool {
-    desk.products.get(job.product()).is_some_and(|product| product.value.auto_ship)
+fn ships_by_itself(state: &FleetState, job: &Job) -> bool {
+    state.products.get(job.product()).is_some_and(|product| product.value.auto_ship)
 }
 
 /// Whether a job is done, its branch has the work, and its merge was not abandoned.
@@ -409,9 +409,9 @@ mod tests {
     #[test]
     fn an_errand_postponed_in_a_loop_waits_longer_each_time() {
         let secs = Duration::from_secs;
-        let pauses: Vec<u64> = (0..7).map(|put_offs| put_off_for(Duration::ZERO, put_offs).as_secs()).collect();
+        let pauses: Vec<u64> = (0..7).map(|put_offs| postpone_for(Duration::ZERO, put_offs).as_secs()).collect();
 
         assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
-        assert_eq!((put_off_for(secs(60), 9), put_off_for(secs(9_000), 0)), (secs(60), PUT_OFF_MAX));
+        assert_eq!((postpone_for(secs(60), 9), postpone_for(secs(9_000), 0)), (secs(60), PUT_OFF_MAX));
     }
 }

@@ -164,7 +164,7 @@ async fn a_held_promotion_is_not_revoked_during_warm_up() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
-    fleet.bench.clock.advance(ERRAND_WITHIN * 2);
+    fleet.builder.clock.advance(ERRAND_WITHIN * 2);
 
     let fleet = fleet.restarted().await;
     fleet.coordinator.tick().await;
@@ -497,7 +497,7 @@ async fn a_merge_postponed_repeatedly_is_retried_less_often() {
         let put_off = ErrandOutcome::PutOff { message: "not yet".to_owned(), retry_after_ms: 0 };
         mac.promote(&fleet, grip, put_off).await.unwrap();
         let until = fleet.job(job).await.not_before.unwrap();
-        let pause = until.since(fleet.bench.clock.now());
+        let pause = until.since(fleet.builder.clock.now());
         pauses.push(pause.as_secs());
         fleet.pass(pause, &[&mac]).await;
         fleet.dispatch().await;

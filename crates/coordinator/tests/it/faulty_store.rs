@@ -18,11 +18,11 @@ use tokio::sync::Semaphore;
 pub(crate) struct FaultyStore {
     jobs: Arc<dyn JobStore>,
     documents: Arc<dyn FleetStore>,
-    trouble: Arc<Trouble>,
+    trouble: Arc<StoreFaults>,
 }
 
 /// The faults of the store, shared by all users of it.
-pub(crate) struct Trouble {
+pub(crate) struct StoreFaults {
     chance: SeededEntropy,
     faults: Mutex<Faults>,
     /// Commits wait here, after they have happened, while their answers are held back.
@@ -49,12 +49,12 @@ pub(crate) struct Faults {
 }
 
 impl FaultyStore {
-    pub(crate) fn new(jobs: Arc<dyn JobStore>, documents: Arc<dyn FleetStore>, trouble: Arc<Trouble>) -> Self {
+    pub(crate) fn new(jobs: Arc<dyn JobStore>, documents: Arc<dyn FleetStore>, trouble: Arc<StoreFaults>) -> Self {
         Self { jobs, documents, trouble }
     }
 }
 
-impl Trouble {
+impl StoreFaults {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             chance: SeededEntropy::new(seed),

@@ -22,15 +22,15 @@ use store::{
 use tempfile::TempDir;
 
 use crate::faulty_broker::FaultyBroker;
-use crate::faulty_store::{FaultyStore, Trouble};
+use crate::faulty_store::{FaultyStore, StoreFaults};
 use crate::machine::Machine;
 
 /// The parts that outlive a coordinator: the store, the clock, the settings. The embedded broker does not.
-pub(crate) struct Bench {
+pub(crate) struct TestFleetBuilder {
     pub(crate) clock: ManualClock,
     /// How far the coordinator's wall clock is ahead.
     pub(crate) ahead: Arc<Mutex<Duration>>,
-    pub(crate) store: Arc<Trouble>,
+    pub(crate) store: Arc<StoreFaults>,
     backend: Backend,
     pub(crate) logs: DirectoryLogs,
     broker: Mutex<Arc<FaultyBroker>>,
@@ -45,7 +45,7 @@ pub(crate) struct Bench {
 enum Backend {
     Memory(Arc<MemoryStore>),
     Sqlite(Arc<SqliteStore>),
-    Weak(Arc<SimulatedDatabase>),
+    Simulated(Arc<SimulatedDatabase>),
     Postgres(Box<pgserver::Server>),
 }
 
@@ -76,7 +76,7 @@ impl Stores {
     }
 }
 
-impl Bench {
+impl TestFleetBuilder {
     /// On a fast in-memory store.
     pub(crate) fn memory() -> Self {
         Self::on(Backend::Memory(Arc::default()), tempfile::tempdir().unwrap())
@@ -90,16 +90,16 @@ impl Bench {
     }
 
     /// On a simulated database with weak guarantees and many faults. Each coordinator is a separate process to it.
-    pub(crate) fn weak() -> Self {
+    pub(crate) fn simulated() -> Self {
         Self::weak_with(Faults::BAD_DAY)
     }
 
     /// On a simulated database with these faults.
     pub(crate) fn weak_with(faults: Faults) -> Self {
         let seed = std::env::var("GIGA_WEAK_SEED").map_or(WEAK_SEED, |seed| seed.parse().unwrap());
-        eprintln!("the weak database's seed is {seed}: GIGA_WEAK_SEED={seed} tells the story again");
+        eprintln!("the weak database's seed is {seed}: GIGA_WEAK_SEED={seed} tells the scenario again");
         let database = SimulatedDatabase::new(faults, Arc::new(SeededEntropy::new(seed)));
-        Self::on(Backend::Weak(Arc::new(database)), tempfile::tempdir().unwrap())
+        Self::on(Backend::Simulated(Arc::new(database)), tempfile::tempdir().unwrap())
     }
 
     /// On a real server of its own. Each coordinator is a separate process to it. In memory if the tester declared that
@@ -115,7 +115,7 @@ impl Bench {
         let clock = ManualClock::default();
         let broker_settings = broker::Settings::default();
         Self {
-            store: Arc::new(Trouble::new(11)),
+            store: Arc::new(StoreFaults::new(11)),
             backend,
             logs: DirectoryLogs::new(folder.path().join("logs"), 1 << 20),
             broker: Mutex::new(broker(&clock, broker_settings)),
@@ -129,11 +129,11 @@ impl Bench {
         }
     }
 
-    /// The file of a bench that has one.
+    /// The file of a builder that has one.
     pub(crate) fn sqlite_file(&self) -> &SqliteStore {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite,
-            Backend::Memory(_) | Backend::Weak(_) | Backend::Postgres(_) => panic!("the bench has no file"),
+            Backend::Memory(_) | Backend::Simulated(_) | Backend::Postgres(_) => panic!("the builder has no file"),
         }
     }
 
@@ -142,7 +142,7 @@ impl Bench {
         match &self.backend {
             Backend::Memory(_) => panic!("what is in memory only is not backed up"),
             Backend::Sqlite(sqlite) => drop(sqlite.back_up(&file, self.clock.now()).await.unwrap()),
-            Backend::Weak(database) => {
+            Backend::Simulated(database) => {
                 let chance = Arc::new(SeededEntropy::new(WEAK_SEED));
                 return Backup::Copy(Arc::new(database.copied(chance)));
             }
@@ -156,13 +156,13 @@ impl Bench {
     /// Another store, restored from a backup of this one. Clock, principals and broker stay the same: they outlive a
     /// store.
     pub(crate) async fn restored(&self, backup: &Backup) -> Self {
-        let mut bench = match (&self.backend, backup) {
+        let mut builder = match (&self.backend, backup) {
             (Backend::Postgres(_), Backup::File(file)) => {
-                let bench = Self::postgres();
-                if let Backend::Postgres(server) = &bench.backend {
+                let builder = Self::postgres();
+                if let Backend::Postgres(server) = &builder.backend {
                     postgres(server).await.restore(file, self.clock.now()).await.unwrap();
                 }
-                bench
+                builder
             }
             (_, Backup::File(file)) => {
                 let folder = tempfile::tempdir().unwrap();
@@ -172,17 +172,17 @@ impl Bench {
             }
             (_, Backup::Copy(database)) => {
                 let database = Arc::new(database.copied(Arc::new(SeededEntropy::new(WEAK_SEED))));
-                begin_anew(&weak(&database).await, self.clock.now()).await;
+                begin_anew(&simulated(&database).await, self.clock.now()).await;
                 database.set_faults(Faults::BAD_DAY);
-                Self::on(Backend::Weak(database), tempfile::tempdir().unwrap())
+                Self::on(Backend::Simulated(database), tempfile::tempdir().unwrap())
             }
         };
-        bench.clock = self.clock.clone();
-        bench.entropy = Arc::clone(&self.entropy);
-        bench.settings = self.settings.clone();
-        bench.broker = Mutex::new(self.broker());
-        bench.admin = Mutex::new(self.admin.lock().clone());
-        bench
+        builder.clock = self.clock.clone();
+        builder.entropy = Arc::clone(&self.entropy);
+        builder.settings = self.settings.clone();
+        builder.broker = Mutex::new(self.broker());
+        builder.admin = Mutex::new(self.admin.lock().clone());
+        builder
     }
 
     /// The store as a starting process opens it.
@@ -190,7 +190,7 @@ impl Bench {
         match &self.backend {
             Backend::Memory(memory) => Stores::of(Arc::clone(memory)),
             Backend::Sqlite(sqlite) => Stores::of(Arc::clone(sqlite)),
-            Backend::Weak(database) => Stores::of(Arc::new(weak(database).await)),
+            Backend::Simulated(database) => Stores::of(Arc::new(simulated(database).await)),
             Backend::Postgres(server) => Stores::of(Arc::new(postgres(server).await)),
         }
     }
@@ -199,7 +199,7 @@ impl Bench {
     pub(crate) fn has_one_order(&self) -> bool {
         match &self.backend {
             Backend::Memory(_) | Backend::Sqlite(_) | Backend::Postgres(_) => true,
-            Backend::Weak(_) => false,
+            Backend::Simulated(_) => false,
         }
     }
 
@@ -207,7 +207,7 @@ impl Bench {
     fn idle_rounds(&self) -> usize {
         match &self.backend {
             Backend::Memory(_) | Backend::Sqlite(_) | Backend::Postgres(_) => 1,
-            Backend::Weak(_) => IDLE_ROUNDS_ON_A_BAD_DAY,
+            Backend::Simulated(_) => IDLE_ROUNDS_ON_A_BAD_DAY,
         }
     }
 
@@ -219,7 +219,7 @@ impl Bench {
 
     /// With a store that never loses an answer, whatever its other faults.
     pub(crate) fn answering(self) -> Self {
-        if let Backend::Weak(database) = &self.backend {
+        if let Backend::Simulated(database) = &self.backend {
             database.set_faults(Faults { answers_lost: 0.0, requests_lost: 0.0, ..Faults::BAD_DAY });
         }
         self
@@ -243,7 +243,7 @@ impl Bench {
             *self.admin.lock() = Some(secret.reveal().to_owned());
         }
         let admin = coordinator.authenticate(self.admin.lock().as_deref().unwrap()).unwrap();
-        Fleet { coordinator, admin, history, bench: Arc::clone(self) }
+        Fleet { coordinator, admin, history, builder: Arc::clone(self) }
     }
 
     /// A new coordinator without any requests yet, and read access to its store.
@@ -263,7 +263,7 @@ impl Bench {
     }
 }
 
-async fn weak(database: &Arc<SimulatedDatabase>) -> SimulatedDocumentStore {
+async fn simulated(database: &Arc<SimulatedDatabase>) -> SimulatedDocumentStore {
     let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
     SimulatedDocumentStore::open(Arc::clone(database), clock, chance).await.unwrap()
 }
@@ -315,34 +315,34 @@ fn broker(clock: &ManualClock, settings: broker::Settings) -> Arc<FaultyBroker> 
 pub(crate) struct Fleet {
     pub(crate) coordinator: Arc<Coordinator>,
     pub(crate) admin: Principal,
-    pub(crate) bench: Arc<Bench>,
+    pub(crate) builder: Arc<TestFleetBuilder>,
     history: Arc<dyn JobHistory>,
 }
 
 impl Fleet {
     /// A coordinator after its warm-up.
-    pub(crate) async fn warm(bench: Bench) -> Self {
-        let fleet = Arc::new(bench).open().await;
+    pub(crate) async fn warm(builder: TestFleetBuilder) -> Self {
+        let fleet = Arc::new(builder).open().await;
         fleet.warm_up();
         fleet
     }
 
     /// Advances the clock past the warm-up, in which no factory counts as missing.
     pub(crate) fn warm_up(&self) {
-        self.bench.clock.advance(self.coordinator.settings().renew_every);
+        self.builder.clock.advance(self.coordinator.settings().renew_every);
     }
 
     /// Kills the coordinator with its broker, and starts another one on the same store.
     pub(crate) async fn restarted(self) -> Self {
-        let bench = Arc::clone(&self.bench);
+        let builder = Arc::clone(&self.builder);
         drop(self);
-        *bench.broker.lock() = broker(&bench.clock, bench.broker_settings);
-        bench.open().await
+        *builder.broker.lock() = broker(&builder.clock, builder.broker_settings);
+        builder.open().await
     }
 
     /// Random bytes of this test.
     pub(crate) fn bytes<const N: usize>(&self) -> [u8; N] {
-        (self.bench.entropy.as_ref() as &dyn Entropy).bytes()
+        (self.builder.entropy.as_ref() as &dyn Entropy).bytes()
     }
 
     /// A number from 0 to `below` − 1.
@@ -356,8 +356,8 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn store(&self) -> &Trouble {
-        &self.bench.store
+    pub(crate) fn store(&self) -> &StoreFaults {
+        &self.builder.store
     }
 
     pub(crate) async fn submit(&self, body: &str) -> JobId {
@@ -422,7 +422,7 @@ impl Fleet {
     /// Dispatches until the queue is empty.
     pub(crate) async fn dispatch(&self) -> usize {
         let (mut sent, mut idle) = (0, 0);
-        while idle < self.bench.idle_rounds() {
+        while idle < self.builder.idle_rounds() {
             match self.coordinator.dispatch_round().await {
                 0 => idle += 1,
                 n => (sent, idle) = (sent + n, 0),
@@ -437,7 +437,7 @@ impl Fleet {
         let mut left = span;
         while !left.is_zero() {
             let next = left.min(step);
-            self.bench.clock.advance(next);
+            self.builder.clock.advance(next);
             left -= next;
             for machine in alive {
                 machine.renew(self).await;

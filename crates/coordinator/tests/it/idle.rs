@@ -50,13 +50,13 @@ async fn an_idle_timer_sleeps() {
     // Offered during the warm-up of the next coordinator, and accepted before its postponed deadline.
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
-    fleet.bench.clock.advance(Duration::from_secs(16));
+    fleet.builder.clock.advance(Duration::from_secs(16));
     let fleet = fleet.restarted().await;
     mac.beat(&fleet).await;
     fleet.coordinator.tick().await;
     let grip = mac.try_take(&fleet, job).await.unwrap();
     mac.start(&fleet, grip).await.unwrap();
-    fleet.bench.clock.advance(Duration::from_secs(60));
+    fleet.builder.clock.advance(Duration::from_secs(60));
     mac.renew(&fleet).await;
     fleet.coordinator.tick().await;
 
@@ -85,11 +85,11 @@ async fn during_warm_up_no_offer_expires_and_no_factory_is_missing() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
-    fleet.bench.clock.advance(Duration::from_secs(600));
+    fleet.builder.clock.advance(Duration::from_secs(600));
 
     let fleet = fleet.restarted().await;
     fleet.coordinator.tick().await;
-    fleet.bench.clock.advance(RENEW_EVERY - Duration::from_millis(1));
+    fleet.builder.clock.advance(RENEW_EVERY - Duration::from_millis(1));
     fleet.coordinator.tick().await;
 
     assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
@@ -126,12 +126,12 @@ async fn after_warm_up_a_silent_factory_is_missing_and_loses_offers() {
 // [I14] [row 10]
 #[tokio::test]
 async fn a_wall_clock_set_back_does_not_prolong_the_warm_up() {
-    let bench = quick();
-    *bench.ahead.lock() = Duration::from_hours(1);
-    let fleet = Arc::new(bench).open().await;
+    let builder = quick();
+    *builder.ahead.lock() = Duration::from_hours(1);
+    let fleet = Arc::new(builder).open().await;
     fleet.submit(PLAIN).await;
 
-    *fleet.bench.ahead.lock() = Duration::ZERO;
+    *fleet.builder.ahead.lock() = Duration::ZERO;
     fleet.warm_up();
 
     let codes: Vec<_> =

@@ -75,7 +75,7 @@ impl Machine {
     }
 
     fn process(fleet: &Fleet, name: &str, token: String, offers: Offers, clock_ahead: Duration) -> Self {
-        let now = fleet.bench.clock.now().after(clock_ahead);
+        let now = fleet.builder.clock.now().after(clock_ahead);
         Self {
             id: name.parse().unwrap(),
             instance: InstanceId::new(now, fleet.bytes()),
@@ -151,7 +151,7 @@ impl Machine {
         AcceptRequest {
             job_id: job,
             dispatch_seq: seq,
-            claim_nonce: ClaimNonce::new(fleet.bench.clock.now(), fleet.bytes()),
+            claim_nonce: ClaimNonce::new(fleet.builder.clock.now(), fleet.bytes()),
             instance: self.instance,
             factory_id: None,
         }
@@ -174,7 +174,7 @@ impl Machine {
         ClaimRequest {
             factory_id: Some(self.id.clone()),
             instance: self.instance,
-            claim_nonce: ClaimNonce::new(fleet.bench.clock.now(), fleet.bytes()),
+            claim_nonce: ClaimNonce::new(fleet.builder.clock.now(), fleet.bytes()),
             limit: Some(limit),
             products: None,
             except_products: Vec::new(),

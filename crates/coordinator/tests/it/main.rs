@@ -4,7 +4,7 @@
 //! Every test runs on the embedded stores and, by the macro below, on others; it takes its store from its parent
 //! module.
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-#![expect(clippy::duplicate_mod, reason = "one story is told on several stores")]
+#![expect(clippy::duplicate_mod, reason = "one scenario is told on several stores")]
 
 mod faulty_broker;
 mod faulty_store;
@@ -14,57 +14,57 @@ mod stores;
 
 use stores::embedded::{lasting, quick, retold, share_of};
 
-mod accepting;
-mod answering;
-mod arriving;
-mod claiming;
-mod counting;
-mod cutting;
-mod depending;
-mod dispatching;
+mod accept;
+mod actions;
+mod change_feed;
+mod claim;
+mod clock_jumps;
+mod dependencies;
+mod disconnects;
+mod dispatch;
+mod enrolment;
 mod errands;
-mod failing;
-mod feeding;
-mod following;
+mod event_stream;
+mod evidence;
+mod failure_reasons;
 mod idle;
-mod joining;
-mod judging;
-mod jumping;
-mod leading;
-mod leasing;
+mod leadership;
+mod leases;
 mod modes;
-mod placing;
-mod proving;
-mod racing;
-mod restoring;
+mod offer_answers;
+mod placement;
+mod progress;
+mod pull_requests;
+mod races;
+mod restore;
+mod retry_policy;
+mod scheduling_turns;
 mod seats;
-mod showing;
-mod sighting;
-mod steering;
-mod turning;
-mod windows;
+mod store_operations;
+mod submit_fast_path;
+mod usage_limits;
 
 /// Repeats test modules on the stores of a module of `stores`.
-macro_rules! stories_on {
-    ($stores:ident: $($story:ident),+) => {
+macro_rules! tests_on {
+    ($stores:ident: $($scenario:ident),+) => {
         #[path = "."]
         mod $stores {
             use crate::stores::$stores::{lasting, quick, retold, share_of};
 
-            $(mod $story;)+
+            $(mod $scenario;)+
         }
     };
 }
 
-stories_on!(
-    weak: accepting, answering, arriving, claiming, cutting, depending, dispatching, errands, failing, following, idle,
-    joining, jumping,
-    judging, leading, leasing, modes, placing, proving, racing, restoring, seats, showing, sighting, steering, turning,
-    windows
+tests_on!(
+    simulated: accept, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
+    enrolment, clock_jumps,
+    retry_policy, leadership, leases, modes, placement, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
+    usage_limits
 );
 
 // The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
-stories_on!(
-    postgres: accepting, claiming, depending, dispatching, errands, following, leading, leasing, racing, restoring, seats, steering, windows
+tests_on!(
+    postgres: accept, claim, dependencies, dispatch, errands, event_stream, leadership, leases, races, restore, seats, actions, usage_limits
 );

@@ -161,6 +161,6 @@ async fn claimable_jobs_are_no_lag_and_unplaceable_ones_alert() {
     fleet.pass(Duration::from_secs(600), &[&mac]).await;
 
     assert_eq!(soon, [AlertCode::Unplaceable]);
-    assert_eq!(explained.summary, "waits to be asked for in mode `poll`: `mac` suits it best");
+    assert_eq!(explained.summary, "waiting for a factory to poll (poll mode); best match: mac");
     assert!(codes().await.contains(&AlertCode::DispatchLag), "nobody asks, and nobody says so");
 }

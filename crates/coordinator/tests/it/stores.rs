@@ -2,14 +2,14 @@
 
 /// Embedded: in memory, and in a file.
 pub(crate) mod embedded {
-    use crate::fleet::Bench;
+    use crate::fleet::TestFleetBuilder;
 
-    pub(crate) fn quick() -> Bench {
-        Bench::memory()
+    pub(crate) fn quick() -> TestFleetBuilder {
+        TestFleetBuilder::memory()
     }
 
-    pub(crate) fn lasting() -> Bench {
-        Bench::sqlite()
+    pub(crate) fn lasting() -> TestFleetBuilder {
+        TestFleetBuilder::sqlite()
     }
 
     pub(crate) fn share_of(rounds: usize) -> usize {
@@ -23,14 +23,14 @@ pub(crate) mod embedded {
 
 /// PostgreSQL.
 pub(crate) mod postgres {
-    use crate::fleet::Bench;
+    use crate::fleet::TestFleetBuilder;
 
-    pub(crate) fn quick() -> Bench {
-        Bench::postgres()
+    pub(crate) fn quick() -> TestFleetBuilder {
+        TestFleetBuilder::postgres()
     }
 
-    pub(crate) fn lasting() -> Bench {
-        Bench::postgres()
+    pub(crate) fn lasting() -> TestFleetBuilder {
+        TestFleetBuilder::postgres()
     }
 
     /// Every operation is a round trip, and the rules are the same.
@@ -45,15 +45,15 @@ pub(crate) mod postgres {
 }
 
 /// A simulated database with weak guarantees and many faults.
-pub(crate) mod weak {
-    use crate::fleet::Bench;
+pub(crate) mod simulated {
+    use crate::fleet::TestFleetBuilder;
 
-    pub(crate) fn quick() -> Bench {
-        Bench::weak()
+    pub(crate) fn quick() -> TestFleetBuilder {
+        TestFleetBuilder::simulated()
     }
 
-    pub(crate) fn lasting() -> Bench {
-        Bench::weak()
+    pub(crate) fn lasting() -> TestFleetBuilder {
+        TestFleetBuilder::simulated()
     }
 
     /// Every operation is several requests, and the rules are the same.

@@ -22,7 +22,7 @@ impl Job {
     pub(super) fn follow(&mut self, event: &StageEvent, before: &PriorHolder, at: Timestamp) {
         use StageEvent as E;
         if let E::Restored { generation } = event {
-            return self.take_back(*generation, before, at);
+            return self.revoke(*generation, before, at);
         }
         self.state.message = None;
         match event {
@@ -115,11 +115,11 @@ impl Job {
     }
 
     /// Revokes leases and offers of the lost history. Counts neither an attempt nor a lost lease.
-    fn take_back(&mut self, generation: Generation, before: &PriorHolder, at: Timestamp) {
+    fn revoke(&mut self, generation: Generation, before: &PriorHolder, at: Timestamp) {
         self.enter(generation);
         let is_at_work = matches!(self.state.stage.name(), StageName::Queued) && before.lease.is_some();
         if is_at_work {
-            self.state.message = Some("the store was put back from a backup: the work begins again".to_owned());
+            self.state.message = Some("the store was restored from a backup: the work starts again".to_owned());
             self.remember_end(RunEnd::Restored);
             self.end_run(RunOutcome::Restored, None, at);
         }
@@ -127,7 +127,7 @@ impl Job {
 
     /// Adds the last metrics that a run reported before it was lost, so that its cost counts.
     #[must_use]
-    pub fn with_figures(mut self, heard: RunInsights) -> Self {
+    pub fn with_usage(mut self, heard: RunInsights) -> Self {
         if let Some(run) = self.state.run.as_mut().filter(|run| run.insights == RunInsights::default()) {
             run.insights = heard;
         }

@@ -84,7 +84,7 @@ impl Decoder {
             None => self.findings.push(Finding::error(
                 1,
                 Some("title".to_owned()),
-                "there is no title and no text to take one from: add `title:`",
+                "the manifest has no title and no text: add `title:`",
             )),
         }
     }

@@ -65,14 +65,14 @@ pub(super) static FIELDS: &[Field] = &[
     ),
     value(
         "product",
-        "The product that pays for the job and sees it. The submitter's own when absent.",
+        "The product that the job belongs to. The submitter's own when absent.",
         "notes",
         |form, node| form.spec.product = form.name(node),
         || line_schema(64),
     ),
     value(
         "repo",
-        "The repository to work in, by the name that factories advertise. Without one the job runs in an empty folder.",
+        "The repository to work in, by the name that factories advertise. Without one the job runs in an empty directory.",
         "acme/notes",
         |form, node| form.spec.repo = form.name(node),
         || line_schema(LINE_CHARS_MAX),
@@ -87,7 +87,7 @@ pub(super) static FIELDS: &[Field] = &[
     unsupported("profile", "The named persona with its defaults, optionally at a version."),
     value(
         "capabilities",
-        "Tokens that a factory must advertise to be given the job.",
+        "Capabilities that a factory must have to run the job.",
         "[os:linux, has:docker]",
         |form, node| {
             form.spec.capabilities = form.set(node, ITEMS_MAX, |form, item| form.name(item).map(Capability::canonical));
@@ -104,7 +104,7 @@ pub(super) static FIELDS: &[Field] = &[
     ),
     value(
         "model",
-        "The model that the engine is asked to use, for a job that names one engine. For several: `models`.",
+        "The model to use, for a job that names one engine. For several: `models`.",
         "opus",
         |form, node| form.spec.model = form.argument(node, LINE_CHARS_MAX),
         || line_schema(LINE_CHARS_MAX),
@@ -126,7 +126,7 @@ pub(super) static FIELDS: &[Field] = &[
     group("budget", "What the job may cost. The product's own limits when absent.", BUDGET),
     value(
         "deps",
-        "Jobs that must end well first: ids, or `key:` and the idempotency key that a job was submitted under.",
+        "Jobs that must succeed first: ids, or `key:` and the idempotency key of a job.",
         "[\"key:design\", 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a]",
         |form, node| form.spec.deps = form.set(node, DEPS_MAX, |form, item| form.dep(item, LINE_CHARS_MAX)),
         || list_schema(DEPS_MAX, &line_schema(LINE_CHARS_MAX)),
@@ -147,34 +147,34 @@ pub(super) static FIELDS: &[Field] = &[
     ),
     value(
         "kind",
-        "Whether the job is work itself or follows its children; `task` when absent.",
+        "Whether the job is a task or a composite of its children; `task` when absent.",
         "task",
         |form, node| form.spec.kind = form.word(node, &KINDS).unwrap_or_default(),
         || word_schema(&KINDS),
     ),
     value(
         "prepare",
-        "Commands that run after the agent and before the commit, such as formatters and generators: a list, or a single one. What they change is committed with the work.",
+        "Commands that run after the agent and before the commit, such as formatters and generators: a list, or a single one. Their changes are committed with the work.",
         "[npm run format]",
         |form, node| form.spec.prepare = commands(form, node),
         commands_schema,
     ),
     value(
         "verify",
-        "Commands that must succeed before the work counts as done: a list, or a single one. They run on the committed work; what they write is not committed.",
+        "Commands that must succeed before the work counts as done: a list, or a single one. They run on the committed work; their changes are not committed.",
         "[npm test, npm run lint]",
         |form, node| form.spec.verify = commands(form, node),
         commands_schema,
     ),
     value(
         "allowEmpty",
-        "Whether work that changes no file counts as done too: an audit, a check, a search; `false` when absent.",
+        "Whether the job may finish without changing a file: an audit, a check, a search; `false` when absent.",
         "true",
         |form, node| form.spec.allow_empty = form.boolean(node).unwrap_or_default(),
         || json!({"type": "boolean"}),
     ),
     unsupported("review", "Who must approve before the work is shipped."),
-    group("retry", "How a failure is tried again. The fleet's own policy when absent.", RETRY),
+    group("retry", "How failures are retried. The fleet's policy when absent.", RETRY),
     unsupported("preemptible", "Whether a critical job may take this one's seat."),
     unsupported(
         "touches",
@@ -204,14 +204,14 @@ static BUDGET: &[Field] = &[
         |form, node| {
             form.spec.budget.wall_ms = form.duration(node);
             if form.spec.budget.wall_ms == Some(0) {
-                form.refuse(node.line, "must be longer than nothing");
+                form.refuse(node.line, "must be greater than zero");
             }
         },
         duration_schema,
     ),
     value(
         "tokens",
-        "Tokens in and out together.",
+        "Input and output tokens together.",
         "200000",
         |form, node| form.spec.budget.tokens = form.whole(node, 1, TOKENS_MAX),
         || json!({"type": "integer", "minimum": 1, "maximum": TOKENS_MAX}),
@@ -228,7 +228,7 @@ static RETRY: &[Field] = &[
     ),
     value(
         "backoff",
-        "The first pause, with its unit; each further one is twice as long.",
+        "The first backoff, with its unit; it doubles with each attempt.",
         "30s",
         |form, node| form.spec.retry.backoff_ms = form.duration(node),
         duration_schema,

@@ -42,28 +42,28 @@ fn distance(from: &[char], to: &[char]) -> usize {
 mod tests {
     use super::*;
 
-    fn nearest_key(word: &str) -> Option<&'static str> {
+    fn closest_key(word: &str) -> Option<&'static str> {
         suggest(word, ["title", "base", "tags", "depsMode", "onDepFailure", "capabilities"].into_iter())
     }
 
     #[test]
     fn a_typo_suggests_its_key() {
-        assert_eq!(nearest_key("titel"), Some("title"));
-        assert_eq!(nearest_key("tag"), Some("tags"));
-        assert_eq!(nearest_key("capabilites"), Some("capabilities"));
+        assert_eq!(closest_key("titel"), Some("title"));
+        assert_eq!(closest_key("tag"), Some("tags"));
+        assert_eq!(closest_key("capabilites"), Some("capabilities"));
     }
 
     #[test]
     fn another_spelling_suggests_its_key() {
-        assert_eq!(nearest_key("deps_mode"), Some("depsMode"));
-        assert_eq!(nearest_key("on-dep-failure"), Some("onDepFailure"));
+        assert_eq!(closest_key("deps_mode"), Some("depsMode"));
+        assert_eq!(closest_key("on-dep-failure"), Some("onDepFailure"));
     }
 
     #[test]
     fn an_unrelated_word_suggests_nothing() {
-        assert_eq!(nearest_key("name"), None);
-        assert_eq!(nearest_key("owner"), None);
-        assert_eq!(nearest_key(""), None);
-        assert_eq!(nearest_key(&"x".repeat(100_000)), None);
+        assert_eq!(closest_key("name"), None);
+        assert_eq!(closest_key("owner"), None);
+        assert_eq!(closest_key(""), None);
+        assert_eq!(closest_key(&"x".repeat(100_000)), None);
     }
 }

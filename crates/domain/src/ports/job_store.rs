@@ -171,7 +171,7 @@ pub enum StoreError {
     #[error("no space left: {0}")]
     DiskFull(String),
     /// The stored data cannot be read.
-    #[error("the store holds something unreadable: {0}")]
+    #[error("the store has an unreadable record: {0}")]
     Corrupt(String),
     /// The cursor was not issued by this store.
     #[error("the cursor is not valid: start again from the first page")]
@@ -182,10 +182,10 @@ pub enum StoreError {
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// Conflict: the revision is not the expected one. Read and decide again.
-    #[error("somebody else was faster")]
+    #[error("conflict: another writer changed it first")]
     Stale,
     /// The outcome is unknown: read the job before the next write (row 32).
-    #[error("it is not known whether the write happened")]
+    #[error("the outcome of the write is unknown")]
     Unknown,
     /// The store failed.
     #[error(transparent)]

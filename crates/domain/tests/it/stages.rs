@@ -1,11 +1,11 @@
 //! Stages, fencing and effects of stage changes [J5][I1][I2].
 
-mod aftermath;
+mod documents;
+mod effects;
 mod feedback;
 mod fence;
 mod grid;
-mod previous;
+mod previous_run;
 mod property;
-mod restoring;
+mod restore;
 mod sample;
-mod stored;

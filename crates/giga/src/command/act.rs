@@ -34,7 +34,7 @@ async fn refuse_unanswered(client: &Client, ids: &[JobId]) -> Result<(), Failure
         let job = wait::read(client, *id).await?;
         if let Some(question) = job.question.as_deref().filter(|_| wait::asks(&job)) {
             let label = clean(&job.label().to_string());
-            return Err(Failure::usage(format!("job {label} waits for an answer: {}", clean(question)))
+            return Err(Failure::usage(format!("job {label} waiting for an answer: {}", clean(question)))
                 .hint(format!("{}; `-m \"\"` has it decide by itself", wait::answering(id.short()))));
         }
     }

@@ -83,7 +83,7 @@ async fn with_evidence(
     if let Err(error) = &restored
         && !matches!(error, BackupError::Unknown(_) | BackupError::Open(_))
     {
-        let taking_back = tokio::task::spawn_blocking(move || unpacked.take_back()).await;
+        let taking_back = tokio::task::spawn_blocking(move || unpacked.remove_imported()).await;
         taking_back.context("the restore broke off")?;
     }
     Ok(told(restored.map_err(anyhow::Error::new)?))

@@ -103,7 +103,7 @@ impl CoordinatorProcess {
         let vault =
             StoreBackupService::open(Arc::clone(&store.lifecycle), logs, &database, generation, clock, restart.clone());
         let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
-        let server = server.with_vault(Arc::new(vault));
+        let server = server.with_backup_service(Arc::new(vault));
         let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
         Ok(Self { coordinator, api, certificate, store, server, endpoint: config.data.endpoint(), restart })
     }
@@ -218,7 +218,7 @@ fn options(config: &Config) -> anyhow::Result<Options> {
 /// kept beside the new one.
 async fn keep_admin_token(coordinator: &Coordinator, path: &Path) -> anyhow::Result<()> {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
-    if coordinator.authenticate(kept.trim()).is_ok_and(|who| who.administer().is_ok()) {
+    if coordinator.authenticate(kept.trim()).is_ok_and(|who| who.require_admin().is_ok()) {
         return Ok(());
     }
     let secret = match coordinator.first_admin_token().await? {

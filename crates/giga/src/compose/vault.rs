@@ -88,7 +88,7 @@ impl StoreBackupService {
             && !matches!(error, BackupError::Unknown(_))
         {
             let taking_back = off_thread(move || {
-                unpacked.take_back();
+                unpacked.remove_imported();
                 Ok(())
             });
             taking_back.await?;
@@ -112,7 +112,7 @@ fn refused(error: BackupError) -> BackupServiceError {
         }
         BackupError::Damaged { why, .. } => BackupServiceError::BadBackup(format!("the backup is damaged: {why}")),
         BackupError::Newer { found, known, .. } => BackupServiceError::BadBackup(format!(
-            "the backup has schema {found}, this program knows up to {known}: use the newer program"
+            "the backup has schema {found}, this version supports up to {known}: use the newer version"
         )),
         error => BackupServiceError::Store(error.into()),
     }

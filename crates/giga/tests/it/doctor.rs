@@ -67,7 +67,7 @@ fn what_cannot_work_fails_and_what_is_odd_warns() {
         assert_eq!(verdict(&ran, name), expected, "{name}: {}", ran.stdout);
     }
     assert!(ran.stdout.contains("GIGA_LISTN is set and means nothing"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("renewing every"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("renew_every"), "{}", ran.stdout);
 }
 
 // [F3]

@@ -181,7 +181,7 @@ fn while_nothing_happens_it_is_said_once_what_a_job_waits_for() {
 fn a_merge_that_waits_for_a_factory_shows_the_reason() {
     let coordinator = Coordinator::start();
     let (stream, explain) = (format!("GET /jobs/{ID}/events/stream"), format!("GET /jobs/{ID}/explain"));
-    let text = "waits for a factory to ship: no live factory has `calc`; start one that has it";
+    let text = "waiting for a factory to ship: no live factory has `calc`; start one that has it";
     let ships = json!({
         "errand": "ship", "waiting": {"code": "no_factory_has_repo", "text": text, "unplaceable": true},
     });
@@ -249,7 +249,7 @@ fn a_question_is_not_passed_over_by_mistake() {
     let sent = machine.giga_with(&["requeue", ID, "-m", "", "--api", coordinator.api()], &TOKEN, "");
 
     assert_eq!((refused.code, refused.stdout.as_str()), (Some(2), ""), "{}", refused.stderr);
-    assert!(refused.stderr.contains("waits for an answer: Which gate?"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("waiting for an answer: Which gate?"), "{}", refused.stderr);
     assert_eq!((sent.code, sent.stdout), (Some(0), format!("{SHORT}  queued       Tidy up\n")), "{}", sent.stderr);
 }
 

@@ -74,8 +74,7 @@ fn an_explanation_is_as_agreed() {
     ];
     let answer =
         serde_json::to_value(scheduler::ExplainedOutcome::Goes { factory: "mac-1".parse().unwrap(), engine: None });
-    let now =
-        json!({"shape": shape, "answer": answer.unwrap(), "text": "goes to `mac-1`", "weights": {}, "factories": fits});
+    let now = json!({"shape": shape, "answer": answer.unwrap(), "text": "will run on mac-1", "weights": {}, "factories": fits});
     let explained = json!({"job": job(), "summary": "runs on factory `mac-1`", "now": now});
     fleet.expect(&format!("GET /jobs/{ID}/explain"), Answer::json(200, &explained));
 

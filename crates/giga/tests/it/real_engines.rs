@@ -187,7 +187,7 @@ fn in_seconds(seconds: i64) -> i64 {
 // [J6] [F2]
 #[test]
 fn claude_takes_a_prompt_to_a_verified_commit_on_its_branch() {
-    let script = [Turn::write("out.txt", "made by an agent\n"), Turn::say("All done.")];
+    let script = [Turn::write("out.txt", "made by an agent\n"), Turn::text("All done.")];
     let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\n");
@@ -213,7 +213,7 @@ fn claude_takes_a_prompt_to_a_verified_commit_on_its_branch() {
 /// The first run fails its verification, so that the second one resumes the session.
 fn a_resumed_run_costs_its_own_share(programs: Option<Programs>, agent: Agent) {
     let Some(programs) = programs else { return };
-    let say = || Turn::say("All done.");
+    let say = || Turn::text("All done.");
     let script = [Turn::write("other.txt", "made first\n"), say(), Turn::write("out.txt", "made second\n"), say()];
     let Some(shop) = Shop::running(&programs, agent, "", script) else { return };
 
@@ -257,7 +257,7 @@ fn a_resumed_run_of_the_oldest_codex_costs_its_own_share() {
 /// The stream has 1 output token for each message; claude's own record has the rest.
 #[test]
 fn a_stopped_run_of_claude_is_charged_for_its_output_tokens() {
-    let script = [Turn::write("out.txt", "made\n"), Turn::run("tail -f /dev/null"), Turn::say("All done.")];
+    let script = [Turn::write("out.txt", "made\n"), Turn::run("tail -f /dev/null"), Turn::text("All done.")];
     let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\nbudget: { tokens: 230 }\n");
@@ -277,7 +277,7 @@ fn a_stopped_run_of_claude_is_charged_for_its_output_tokens() {
 fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_worktree() {
     let write = Turn::write("out.txt", "made before the limit\n");
     // Long enough for the slowest fleet to get there: a reset that lies behind us is as good as none.
-    let script = [write, Turn::usage_limit(in_seconds(30)), Turn::say("All done.")];
+    let script = [write, Turn::usage_limit(in_seconds(30)), Turn::text("All done.")];
     let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\n");
@@ -299,7 +299,7 @@ fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_work
 
 #[test]
 fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
-    let script = [Turn::write("out.txt", "made\n"), Turn::run("curl http://127.0.0.1:9/"), Turn::say("All done.")];
+    let script = [Turn::write("out.txt", "made\n"), Turn::run("curl http://127.0.0.1:9/"), Turn::text("All done.")];
     let Some(shop) = Shop::open(Agent::Claude, "permission_mode = 'acceptEdits'\n", script) else { return };
 
     let id = shop.submit("engines: [claude]\nretry: { max: 1 }\n");
@@ -314,7 +314,7 @@ fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
 #[test]
 fn codex_that_changes_nothing_because_of_a_refusal_has_failed() {
     let patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out.txt\n+made\n*** End Patch\nEOF\n";
-    let Some(shop) = Shop::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::say("All done.")])
+    let Some(shop) = Shop::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::text("All done.")])
     else {
         return;
     };
@@ -334,7 +334,8 @@ fn codex_that_changes_nothing_because_of_a_refusal_has_failed() {
 #[test]
 fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
     for agent in [Agent::Claude, Agent::Codex] {
-        for (turn, problem) in [(Turn::trouble(), "is not available"), (Turn::bad_key(), "is not signed in here")] {
+        for (turn, problem) in [(Turn::server_error(), "is not available"), (Turn::bad_key(), "is not signed in here")]
+        {
             let Some(shop) = Shop::open(agent, "", [turn]) else { return };
 
             let id = shop.submit("retry: { max: 1 }\n");
@@ -357,7 +358,7 @@ fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
 fn codex_takes_a_prompt_to_a_verified_commit_and_its_tokens_are_priced() {
     let write = Turn::write("out.txt", "it's made by an agent\n");
     let usage = Usage { tokens_in: 1_000, tokens_cached: 400, tokens_out: 50 };
-    let Some(shop) = Shop::open(Agent::Codex, "", [write.using(usage), Turn::say("All done.").using(usage)]) else {
+    let Some(shop) = Shop::open(Agent::Codex, "", [write.using(usage), Turn::text("All done.").using(usage)]) else {
         return;
     };
 
@@ -395,7 +396,7 @@ fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
 // [J6] [F4]
 #[test]
 fn codex_goes_on_with_its_conversation_after_an_outage_and_pays_for_each_run_once() {
-    let script = [Turn::write("out.txt", "made before the trouble\n"), Turn::trouble(), Turn::say("All done.")];
+    let script = [Turn::write("out.txt", "made before the trouble\n"), Turn::server_error(), Turn::text("All done.")];
     let Some(shop) = Shop::open(Agent::Codex, "", script) else { return };
 
     let id = shop.submit("engines: [codex]\nretry: { max: 1 }\n");
@@ -414,7 +415,7 @@ fn codex_goes_on_with_its_conversation_after_an_outage_and_pays_for_each_run_onc
 // [T8]
 #[test]
 fn a_login_that_codex_refreshes_comes_back_though_its_factory_is_killed_and_is_used_again() {
-    let script = [Turn::run("sleep 600"), Turn::write("out.txt", "made"), Turn::say("All done.")];
+    let script = [Turn::run("sleep 600"), Turn::write("out.txt", "made"), Turn::text("All done.")];
     let Some(programs) = Programs::for_test() else { return };
     let open = Shop::with(&programs, script, |programs, model, folder| {
         signed_in_codex(programs, model, &folder.join("operators"))

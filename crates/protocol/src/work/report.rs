@@ -110,7 +110,7 @@ pub struct FailureReport {
     /// The reason.
     pub reason: FailureReason,
     /// Whether a retry may succeed; if not, the job fails at once.
-    #[serde(default, skip_serializing_if = "Retryability::is_worthwhile")]
+    #[serde(default, skip_serializing_if = "Retryability::may_succeed_on_retry")]
     pub again: Retryability,
     /// Details for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]

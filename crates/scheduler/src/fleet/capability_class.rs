@@ -30,7 +30,7 @@ pub(crate) struct CapabilityClass {
     tokens: Vec<CapabilityId>,
     engines: Vec<EngineName>,
     members: u32,
-    pub(crate) cohorts: LoadBuckets,
+    pub(crate) buckets: LoadBuckets,
 }
 
 /// All classes, and an index by capability.
@@ -96,7 +96,7 @@ impl CapabilityClass {
 
 impl CapabilityClasses {
     /// Adds a member to the class with these capabilities.
-    pub(crate) fn enlist(&mut self, offer: CapabilitySet, presence: Presence) -> CapabilityClassId {
+    pub(crate) fn add_member(&mut self, offer: CapabilitySet, presence: Presence) -> CapabilityClassId {
         let id = match self.ids.get(&offer) {
             Some(id) => *id,
             None => self.add(offer),
@@ -109,7 +109,7 @@ impl CapabilityClasses {
     }
 
     /// Removes a member. An empty class is dropped, with the capabilities that only it had.
-    pub(crate) fn delist(&mut self, id: CapabilityClassId, presence: Presence) {
+    pub(crate) fn remove_member(&mut self, id: CapabilityClassId, presence: Presence) {
         if presence == Presence::Live {
             self.count_live(id, |live| live - 1);
         }
@@ -120,9 +120,9 @@ impl CapabilityClasses {
         }
     }
 
-    pub(crate) fn cohorts_mut(&mut self, id: CapabilityClassId) -> &mut LoadBuckets {
+    pub(crate) fn load_buckets_mut(&mut self, id: CapabilityClassId) -> &mut LoadBuckets {
         match self.kinds.get_mut(&id) {
-            Some(kind) => &mut kind.cohorts,
+            Some(kind) => &mut kind.buckets,
             None => unreachable!("a member's kind is kept while it has members"),
         }
     }
@@ -172,7 +172,7 @@ impl CapabilityClasses {
         }
         let engines = offer.tokens.iter().filter_map(engine_of_token).collect();
         self.ids.insert(offer.clone(), id);
-        self.kinds.insert(id, CapabilityClass { offer, tokens, engines, members: 0, cohorts: LoadBuckets::default() });
+        self.kinds.insert(id, CapabilityClass { offer, tokens, engines, members: 0, buckets: LoadBuckets::default() });
         id
     }
 

@@ -112,30 +112,30 @@ impl LoadBucket {
 }
 
 impl LoadBuckets {
-    pub(crate) fn insert(&mut self, standing: &Availability, rank: &LoadRank, repos: &[RepoId]) {
-        if !self.0.contains_key(standing) {
-            self.0.insert(standing.clone(), LoadBucket::default());
+    pub(crate) fn insert(&mut self, load_state: &Availability, rank: &LoadRank, repos: &[RepoId]) {
+        if !self.0.contains_key(load_state) {
+            self.0.insert(load_state.clone(), LoadBucket::default());
         }
-        let Some(cohort) = self.0.get_mut(standing) else { return };
-        cohort.by_load.insert(rank.clone());
+        let Some(bucket) = self.0.get_mut(load_state) else { return };
+        bucket.by_load.insert(rank.clone());
         for repo in repos {
-            cohort.holders.entry(*repo).or_default().insert(rank.clone());
+            bucket.holders.entry(*repo).or_default().insert(rank.clone());
         }
     }
 
-    pub(crate) fn remove(&mut self, standing: &Availability, rank: &LoadRank, repos: &[RepoId]) {
-        let Some(cohort) = self.0.get_mut(standing) else { return };
-        cohort.by_load.remove(rank);
+    pub(crate) fn remove(&mut self, load_state: &Availability, rank: &LoadRank, repos: &[RepoId]) {
+        let Some(bucket) = self.0.get_mut(load_state) else { return };
+        bucket.by_load.remove(rank);
         for repo in repos {
-            if let Some(holders) = cohort.holders.get_mut(repo) {
+            if let Some(holders) = bucket.holders.get_mut(repo) {
                 holders.remove(rank);
                 if holders.is_empty() {
-                    cohort.holders.remove(repo);
+                    bucket.holders.remove(repo);
                 }
             }
         }
-        if cohort.by_load.is_empty() {
-            self.0.remove(standing);
+        if bucket.by_load.is_empty() {
+            self.0.remove(load_state);
         }
     }
 
@@ -145,6 +145,6 @@ impl LoadBuckets {
 
     /// The buckets whose availability allows work.
     pub(crate) fn ready(&self) -> impl Iterator<Item = (&Availability, &LoadBucket)> {
-        self.0.iter().take_while(|(standing, _)| standing.is_ready())
+        self.0.iter().take_while(|(load_state, _)| load_state.is_ready())
     }
 }

@@ -1,8 +1,6 @@
 //! Selection among several factories.
 
-use scheduler::{
-    FactoryState, Ineligible, Presence, Seat, SkippedJob, WaitingJob, claim, errand, explain, passed_over,
-};
+use scheduler::{FactoryState, Ineligible, Presence, Seat, SkippedJob, WaitingJob, claim, errand, explain, skipped};
 
 use crate::scenario::{Scenario, factory, id, job, name, shape_on, with_shape};
 
@@ -76,7 +74,7 @@ fn an_empty_claim_explains_why() {
     let mut scenario = Scenario { factories: vec![factory("a", &["os:linux"])], ..Scenario::default() };
     scenario.jobs = vec![job(1, &["has:xcode"]), job(2, &["os:linux"]), job(3, &["has:xcode"])];
 
-    let passed = passed_over(&scenario.world().view(), &name("a"), |_| true, 10);
+    let passed = skipped(&scenario.world().view(), &name("a"), |_| true, 10);
 
     let unfit = vec![Ineligible::Lacks { capability: name("has:xcode") }];
     assert_eq!(passed, vec![SkippedJob { job: id(1), unfit }]);

@@ -32,18 +32,18 @@ const CHUNK_LEN: usize = 256 * 1024;
 /// The content type of a backup.
 const SQLITE: &str = "application/vnd.sqlite3";
 
-/// Everything that the coordinator knows, as of now, in one SQLite file. Logs of runs are not in it.
+/// Backs up the coordinator to one SQLite file (online). Logs of runs are not included.
 ///
-/// Work goes on meanwhile. The header `x-backup-summary` says what is in the file, its digest included.
+/// The header `x-backup-summary` describes the contents and has the digest.
 #[utoipa::path(
     get, path = "/backup", tag = "operations",
-    responses((status = 200, description = "The file", body = String, content_type = "application/vnd.sqlite3", headers(("x-backup-summary" = String, description = "What is in the file: a `BackupSummary` as JSON")))),
+    responses((status = 200, description = "The file", body = String, content_type = "application/vnd.sqlite3", headers(("x-backup-summary" = String, description = "The backup's contents: a `BackupSummary` as JSON")))),
 )]
 pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Result<Response, Problem> {
-    who.administer()?;
-    let vault = Arc::clone(app.vault()?);
+    who.require_admin()?;
+    let vault = Arc::clone(app.backup_service()?);
     let copying = async move {
-        let scratch = ScratchFile::in_vault(vault.as_ref());
+        let scratch = ScratchFile::in_backup_service(vault.as_ref());
         vault.back_up(scratch.path()).await.map(|summary| (scratch, summary))
     };
     // A backup in progress cannot be cancelled. If its client disconnects, it keeps its lock and its file, so that no
@@ -52,7 +52,7 @@ pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Resu
     let file = File::open(scratch.path()).await.map_err(|error| unreadable(&error))?;
     // The file exists only while it is read, even if this process dies meanwhile.
     drop(scratch);
-    info!(backup.bytes = summary.bytes, "`{}` takes a backup of {}", who.name, domain::counted(summary.jobs, "job"));
+    info!(backup.bytes = summary.bytes, "`{}` started a backup of {}", who.name, domain::counted(summary.jobs, "job"));
     let mut response = Response::new(Body::from_stream(ReaderStream::with_capacity(file, CHUNK_LEN)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(SQLITE));
@@ -64,20 +64,20 @@ pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Resu
     Ok(response)
 }
 
-/// What a restore must say so that it cannot happen by accident.
+/// Confirmation of a restore.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RestoreQuery {
-    /// `everything`: what is there now is replaced. It is kept in a file beside the new database.
+    /// `everything`: all current data is replaced. It is kept in a file beside the new database.
     #[param(pattern = "^everything$", max_length = 10)]
     replace: Option<String>,
 }
 
-/// Replaces everything with a backup. The coordinator then starts again, and whoever knew the lost future is fenced.
+/// Restores a backup, replacing all data. The coordinator then restarts, and leases newer than the backup are fenced.
 #[utoipa::path(
     post, path = "/restore", tag = "operations", params(RestoreQuery),
     request_body(content = String, content_type = "application/vnd.sqlite3"),
-    responses((status = 202, description = "It is put back, and the coordinator starts again", body = RestoreSummary)),
+    responses((status = 202, description = "The backup is restored, and the coordinator restarts", body = RestoreSummary)),
 )]
 pub(crate) async fn restore(
     State(app): State<App>,
@@ -85,15 +85,15 @@ pub(crate) async fn restore(
     QueryParams(asked): QueryParams<RestoreQuery>,
     request: Request,
 ) -> Result<(StatusCode, Json<RestoreSummary>), Problem> {
-    who.administer()?;
-    let vault = app.vault()?;
+    who.require_admin()?;
+    let vault = app.backup_service()?;
     if asked.replace.as_deref() != Some(REPLACE_EVERYTHING) {
         return Err(Problem::unconfirmed_restore());
     }
-    let scratch = ScratchFile::in_vault(vault.as_ref());
+    let scratch = ScratchFile::in_backup_service(vault.as_ref());
     receive(request.into_body(), &scratch, app.limits.restore_len_max, app.limits.body_time_max).await?;
     let restored = vault.restore(scratch.path()).await?;
-    warn!(store.generation = %restored.generation, "`{}` puts a backup back: {}", who.name, restored.notice);
+    warn!(store.generation = %restored.generation, "`{}` started a restore: {}", who.name, restored.notice);
     Ok((StatusCode::ACCEPTED, Json(restored)))
 }
 
@@ -107,7 +107,9 @@ async fn receive(mut body: Body, scratch: &ScratchFile, len_max: u64, stall_max:
         let frame = tokio::time::timeout(stall_max, body.frame()).await;
         let frame = frame.map_err(|_| Problem::unfinished_body("the body stopped arriving"))?;
         let Some(frame) = frame else { break };
-        let frame = frame.map_err(|error| Problem::unfinished_body(format!("the body broke off: {error}")))?;
+        let frame = frame.map_err(|error| {
+            Problem::unfinished_body(format!("the connection was lost while receiving the body: {error}"))
+        })?;
         let Ok(data) = frame.into_data() else { continue };
         len += data.len() as u64;
         if len > len_max {

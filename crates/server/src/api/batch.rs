@@ -18,7 +18,7 @@ const OPERATIONS_MAX: usize = 1_000;
 /// Concurrent operations: enough to share a flush of the store, few enough not to block other requests.
 const SIDE_BY_SIDE: usize = 256;
 
-/// Does many operations side by side, and answers in the order of the request.
+/// Runs many operations concurrently. The results are in the order of the request.
 #[utoipa::path(
     post, path = "/work", tag = "work", request_body = WorkRequest,
     responses((status = 200, description = "One result for each operation", body = WorkResponse)),
@@ -41,7 +41,7 @@ async fn operate(app: &App, who: &Principal, operation: WorkOperation) -> WorkRe
     match outcome(app, who, operation).await {
         Ok(outcome) => WorkResult { status: StatusCode::OK.as_u16(), outcome },
         Err(error) => {
-            let problem = Problem::from(error).into_told();
+            let problem = Problem::from(error).into_body();
             WorkResult { status: problem.status, outcome: WorkOutcome::Problem(Box::new(problem)) }
         }
     }

@@ -9,7 +9,7 @@ use crate::extract::JsonBody;
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// Logins whose usage window is used up.
+/// Credentials whose usage window is exhausted.
 #[utoipa::path(
     get, path = "/credentials", tag = "factories",
     responses((status = 200, description = "In order of their ids", body = CredentialList)),
@@ -18,10 +18,10 @@ pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<
     Ok(Json(app.coordinator.credentials(&who)?))
 }
 
-/// Lets a login go on before its usage window begins anew.
+/// Resumes a credential before its usage window resets.
 #[utoipa::path(
     post, path = "/credentials/reopen", tag = "factories", request_body = ResumeCredential,
-    responses((status = 200, description = "Those that still wait", body = CredentialList)),
+    responses((status = 200, description = "The credentials that still wait", body = CredentialList)),
 )]
 pub(crate) async fn reopen(
     State(app): State<App>,

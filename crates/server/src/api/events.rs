@@ -26,17 +26,17 @@ pub(super) const ALIVE: Bytes = Bytes::from_static(b": alive\n\n");
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct StreamQuery {
-    /// Resume behind this event; the header `Last-Event-ID` goes before it. From now on when neither is given.
+    /// Resume after this event; the header `Last-Event-ID` takes precedence. Only new events when neither is given.
     #[param(value_type = Option<String>, pattern = r"^[0-9]{1,15}(\.[0-9]{1,15})?$", max_length = 31)]
     after: Option<EventCursor>,
 }
 
 /// The events of all jobs that the caller may see, as they happen.
 ///
-/// Events named `job` carry the event as JSON, with its place in the log as `id`. `progress` says what the agent of a job is doing
-/// now: it has no place in the log, and only the latest of each job is told. `hello` says that the stream is open and, with
-/// its `id`, where it begins. `reset` says that events were missed, or that the store was put back from a backup and some never
-/// happened: read the state afresh, the stream goes on from its `id`.
+/// Events named `job` have the event as JSON, with its cursor as `id`. `progress` has what the agent of a job is doing
+/// now: it has no cursor, and only the latest of each job is sent. `hello` confirms that the stream is open; its `id` is
+/// the cursor where it starts. `reset` means that events were missed, or that the store was restored from a backup and some
+/// were undone: read the state again, the stream continues from its `id`.
 #[utoipa::path(
     get, path = "/events/stream", tag = "jobs", params(StreamQuery),
     responses((status = 200, description = "Held open", body = StreamEvent, content_type = "text/event-stream")),
@@ -71,7 +71,7 @@ pub(crate) async fn of_job(
 fn resume_after(asked: &StreamQuery, headers: &HeaderMap) -> Result<Option<EventCursor>, Problem> {
     let Some(value) = headers.get("last-event-id") else { return Ok(asked.after) };
     let mark = value.to_str().ok().and_then(|text| text.trim().parse().ok());
-    mark.map(Some).ok_or_else(|| Problem::invalid("`Last-Event-ID` is not one of ours"))
+    mark.map(Some).ok_or_else(|| Problem::invalid("`Last-Event-ID` is not an event cursor of this coordinator"))
 }
 
 /// A position in no log: a stream that resumes after it begins with a reset.

@@ -36,7 +36,7 @@ pub(crate) async fn factory(
     Ok(Json(app.coordinator.factory_view(&who, &id)?))
 }
 
-/// Forgets a factory and its tokens. What it holds goes back to the queue.
+/// Removes a factory and its tokens. Its jobs are requeued.
 #[utoipa::path(
     delete, path = "/factories/{id}", tag = "factories", params(("id" = FactoryId, Path, description = "The factory")),
     responses((status = 204, description = "Forgotten")),
@@ -50,10 +50,10 @@ pub(crate) async fn deregister(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A sign of life with what the factory is. The factory is the token's.
+/// Reports a factory's state. The token identifies the factory.
 #[utoipa::path(
     post, path = "/factories/heartbeat", tag = "factories", request_body = Heartbeat,
-    responses((status = 200, description = "How to go on", body = HeartbeatResponse)),
+    responses((status = 200, description = "How to continue", body = HeartbeatResponse)),
 )]
 pub(crate) async fn heartbeat(
     State(app): State<App>,
@@ -63,7 +63,7 @@ pub(crate) async fn heartbeat(
     Ok(Json(app.coordinator.heartbeat(&who, beat).await?))
 }
 
-/// Trades a one-time join token for a factory's own. Needs no other token.
+/// Exchanges a one-time join token for a factory token. Needs no other token.
 #[utoipa::path(
     post, path = "/factories/enroll", tag = "factories", request_body = EnrolRequest,
     responses((status = 201, description = "The token: shown once", body = EnrolResponse)),
@@ -74,14 +74,14 @@ pub(crate) async fn enroll(
     JsonBody(request): JsonBody<EnrolRequest>,
 ) -> Result<(StatusCode, Json<EnrolResponse>), Problem> {
     let enrolled = app.coordinator.enroll(&request).await;
-    Ok((StatusCode::CREATED, Json(whence.vouched(&app, enrolled)?)))
+    Ok((StatusCode::CREATED, Json(whence.checked_token(&app, enrolled)?)))
 }
 
-/// Renews everything that one process holds.
+/// Renews all leases of one factory process.
 #[utoipa::path(
     post, path = "/factories/{id}/renew", tag = "work", request_body = RenewRequest,
     params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "What it no longer holds, and what to do", body = RenewResponse)),
+    responses((status = 200, description = "Leases that the factory lost, and directives", body = RenewResponse)),
 )]
 pub(crate) async fn renew(
     State(app): State<App>,
@@ -92,7 +92,7 @@ pub(crate) async fn renew(
     Ok(Json(app.coordinator.renew(&who, &id, &request).await?))
 }
 
-/// A new token for a factory; the old one works a little longer.
+/// Rotates a factory's token; the old one stays valid for a short time.
 #[utoipa::path(
     post, path = "/factories/{id}/token/rotate", tag = "factories",
     params(("id" = FactoryId, Path, description = "The factory")),
@@ -106,7 +106,7 @@ pub(crate) async fn rotate_token(
     Ok(Json(app.coordinator.rotate_token(&who, &id).await?))
 }
 
-/// Ends all tokens of a factory, and its open streams.
+/// Revokes all tokens of a factory, and closes its streams.
 #[utoipa::path(
     post, path = "/factories/{id}/token/revoke", tag = "factories",
     params(("id" = FactoryId, Path, description = "The factory")),
@@ -121,11 +121,11 @@ pub(crate) async fn revoke_token(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Takes a factory out of service, or back in.
+/// Drains a factory, or resumes it.
 #[utoipa::path(
     post, path = "/factories/{id}/drain", tag = "factories", request_body = DrainRequest,
     params(("id" = FactoryId, Path, description = "The factory")),
-    responses((status = 200, description = "The factory afterwards", body = FactoryView)),
+    responses((status = 200, description = "The factory after the change", body = FactoryView)),
 )]
 pub(crate) async fn drain(
     State(app): State<App>,
@@ -137,10 +137,10 @@ pub(crate) async fn drain(
     Ok(Json(app.coordinator.factory_view(&who, &id)?))
 }
 
-/// Forgets every factory that has been silent for long and holds nothing.
+/// Removes stale factories that hold no job.
 #[utoipa::path(
     post, path = "/factories/prune", tag = "factories",
-    responses((status = 200, description = "Who was forgotten", body = PruneResponse)),
+    responses((status = 200, description = "The factories that were removed", body = PruneResponse)),
 )]
 pub(crate) async fn prune(State(app): State<App>, Caller(who): Caller) -> Result<Json<PruneResponse>, Problem> {
     Ok(Json(app.coordinator.prune(&who).await?))

@@ -15,13 +15,13 @@ use crate::problem::Problem;
 /// The default page size.
 const PAGE: u16 = 200;
 
-/// Which runs a page shows.
+/// The page of runs to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RunQuery {
-    /// Where the page before ended: its `next`.
+    /// The `next` of the previous page.
     cursor: Option<u32>,
-    /// How many.
+    /// The page size.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct RunQuery {
 /// A page of a job's runs.
 #[utoipa::path(
     get, path = "/jobs/{id}/runs", tag = "jobs", params(("id" = JobId, Path, description = "The job"), RunQuery),
-    responses((status = 200, description = "Oldest first; the last may still be going on", body = RunList)),
+    responses((status = 200, description = "Oldest first; the last may still be running", body = RunList)),
 )]
 pub(crate) async fn runs(
     State(app): State<App>,
@@ -41,11 +41,11 @@ pub(crate) async fn runs(
     Ok(Json(app.coordinator.runs(&who, id, after, limit).await?))
 }
 
-/// What backs one run: verify output, the change, the commits, the engine's own ending.
+/// The evidence of one run: verify output, diff, commits, the engine's last messages.
 #[utoipa::path(
     get, path = "/jobs/{id}/runs/{n}/evidence", tag = "jobs",
     params(("id" = JobId, Path, description = "The job"), ("n" = u32, Path, minimum = 1, description = "The run's number, from 1")),
-    responses((status = 200, description = "As far as it was shown", body = RunEvidence)),
+    responses((status = 200, description = "What has been reported so far", body = RunEvidence)),
 )]
 pub(crate) async fn evidence(
     State(app): State<App>,
@@ -56,14 +56,14 @@ pub(crate) async fn evidence(
     Ok(Json(app.coordinator.evidence(&who, id, n).await?))
 }
 
-/// Which events a page shows.
+/// The page of events to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventQuery {
-    /// Where the page before ended: its `next`.
+    /// The `next` of the previous page.
     #[param(value_type = Option<String>, pattern = r"^[0-9]{1,15}(\.[0-9]{1,15})?$", max_length = 31)]
     after: Option<EventCursor>,
-    /// How many.
+    /// The page size.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
 }
@@ -84,10 +84,10 @@ pub(crate) async fn events(
     Ok(Json(app.coordinator.events(&who, id, after, limit).await?))
 }
 
-/// Why a job is where it is: every factory, as things are and as they were when it was dispatched.
+/// Explains a job's placement: every factory, now and at the time of the dispatch.
 #[utoipa::path(
     get, path = "/jobs/{id}/explain", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "In words and in figures", body = JobExplanation)),
+    responses((status = 200, description = "The explanation, as text and data", body = JobExplanation)),
 )]
 pub(crate) async fn explain(
     State(app): State<App>,
@@ -97,16 +97,16 @@ pub(crate) async fn explain(
     Ok(Json(app.coordinator.explain(&who, id).await?))
 }
 
-/// A job with everything it waits for and everything that waits for it.
+/// A job with its dependencies and its dependents.
 #[utoipa::path(
     get, path = "/jobs/{id}/dag", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "The graph, or the part of it that is nearest to the job", body = Dag)),
+    responses((status = 200, description = "The graph, or the part closest to the job", body = Dag)),
 )]
 pub(crate) async fn dag(State(app): State<App>, Caller(who): Caller, Id(id): Id<JobId>) -> Result<Json<Dag>, Problem> {
     Ok(Json(app.coordinator.dag(&who, id).await?))
 }
 
-/// Who holds a job.
+/// A job's lease.
 #[utoipa::path(
     get, path = "/jobs/{id}/lease", tag = "work", params(("id" = JobId, Path, description = "The job")),
     responses((status = 200, description = "The lease", body = LeaseView)),

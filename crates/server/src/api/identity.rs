@@ -10,7 +10,7 @@ use crate::extract::JsonBody;
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// Proves that this coordinator's store knows a token. Needs no token: what is proven is of no use without one.
+/// Proves that this coordinator's store knows a token. Needs no token: the proof is useless without one.
 #[utoipa::path(
     post, path = "/identity", tag = "operations", request_body = IdentityChallenge,
     responses((status = 200, description = "The proof", body = IdentityProof)),
@@ -27,5 +27,5 @@ pub(crate) async fn prove(
         app.hosts.check_name(host, whence.local())?;
     }
     let proof = app.coordinator.prove_identity(&challenge);
-    Ok(Json(whence.vouched(&app, proof)?))
+    Ok(Json(whence.checked_token(&app, proof)?))
 }

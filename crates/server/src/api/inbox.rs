@@ -17,14 +17,14 @@ use crate::extract::{Id, QueryParams};
 use crate::problem::Problem;
 use crate::streaming::{self, Source};
 
-/// Whose inbox, and how much it takes.
+/// The reading process and its credit.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct InboxQuery {
-    /// The process that reads.
+    /// The process that reads the inbox.
     #[param(value_type = String, format = "uuid", min_length = 36, max_length = 36)]
     instance: InstanceId,
-    /// Offers that may be unanswered at one time: its free seats.
+    /// Maximum number of unanswered offers: the process's free seats.
     #[serde(default = "one")]
     #[param(required = false, minimum = 1, maximum = 20_000)]
     credit: u32,
@@ -34,10 +34,10 @@ fn one() -> u32 {
     1
 }
 
-/// Offers and directives for a factory, as they come.
+/// Streams offers and directives to a factory.
 ///
-/// Events: `hello` with the modes in force, then `dispatch` with a message, `directive` with what to do, and `modes` when
-/// work reaches the factory in other ways than before.
+/// Events: `hello` with the current modes, then `dispatch` with a message, `directive` with an instruction, and `modes` when
+/// the modes change.
 #[utoipa::path(
     get, path = "/factories/{id}/inbox", tag = "work",
     params(("id" = FactoryId, Path, description = "The factory"), InboxQuery),
@@ -69,7 +69,7 @@ impl Source for Offers {
         match data {
             Ok(data) => Some(frame(None, name, &data)),
             Err(error) => {
-                warn!(%error, "An inbox ends: what it should say cannot be written as JSON");
+                warn!(%error, "An inbox stream ended: an event cannot be written as JSON");
                 None
             }
         }

@@ -14,19 +14,19 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, QueryParams, SubmitBody, names};
+use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, QueryParams, SubmitBody, parse_list};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// The default page size.
 const PAGE: u16 = 100;
 
-/// How a submit is meant.
+/// Options of a submit.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SubmitQuery {
-    /// Only say what would happen.
+    /// Only report what would happen.
     #[serde(default)]
     dry_run: bool,
     /// Unknown keys are errors.
@@ -34,21 +34,21 @@ pub(crate) struct SubmitQuery {
     strict: bool,
 }
 
-/// Writes a job down, once.
+/// Submits a job, idempotently.
 ///
-/// The same idempotency key gives back the same job, with status 200 instead of 201. The manifest can also be the body
+/// The same idempotency key returns the same job, with status 200 instead of 201. The manifest can also be the body
 /// itself, as `text/markdown`.
 #[utoipa::path(
     post, path = "/jobs", tag = "jobs",
     params(
         SubmitQuery,
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key gives back the same job", min_length = 1, max_length = 190),
-        ("x-product-id" = Option<ProductId>, Header, description = "The product, where the manifest names none"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key returns the same job", min_length = 1, max_length = 190),
+        ("x-product-id" = Option<ProductId>, Header, description = "The product, if the manifest names none"),
     ),
     request_body(content((SubmitRequest = "application/json"), (String = "text/markdown"))),
     responses(
         (status = 201, description = "Written down", body = SubmitResponse, headers(("Location" = String, description = "The job's path"))),
-        (status = 200, description = "It was there already, or this was a dry run", body = SubmitResponse, headers(("Location" = String, description = "The job's path"))),
+        (status = 200, description = "The job already existed, or this was a dry run", body = SubmitResponse, headers(("Location" = String, description = "The job's path"))),
     ),
 )]
 pub(crate) async fn submit(
@@ -68,11 +68,11 @@ pub(crate) async fn submit(
     Ok((status, [(header::LOCATION, location)], Json(submitted)).into_response())
 }
 
-/// Writes many jobs down, each with its own outcome.
+/// Submits many jobs, each with its own outcome.
 #[utoipa::path(
     post, path = "/jobs/batch", tag = "jobs", request_body = BatchRequest,
-    params(("x-product-id" = Option<ProductId>, Header, description = "The product, where a manifest names none")),
-    responses((status = 200, description = "One outcome for each, in order", body = BatchResponse)),
+    params(("x-product-id" = Option<ProductId>, Header, description = "The product, if a manifest names none")),
+    responses((status = 200, description = "One outcome per job, in order", body = BatchResponse)),
 )]
 pub(crate) async fn batch(
     State(app): State<App>,
@@ -93,25 +93,25 @@ fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
     match taken {
         Ok((job, created)) => BatchOutcome { id: Some(job.id), stage: Some(job.stage), created, problem: None },
         Err(error) => {
-            let problem = Problem::from(error).into_told();
+            let problem = Problem::from(error).into_body();
             BatchOutcome { id: None, stage: None, created: false, problem: Some(problem) }
         }
     }
 }
 
-/// Which jobs a list shows.
+/// Filters of a list of jobs.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct JobQuery {
-    /// Only these products, with commas between them.
+    /// Only these products, separated by commas.
     #[param(
         pattern = r"^(?!.*[^,]{65})[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
         min_length = 1,
         max_length = 16_000
     )]
     product: Option<String>,
-    /// Only these stages, with commas between them.
+    /// Only these stages, separated by commas.
     #[param(
         pattern = r"^(queued|blocked|assigned|building|review|testing|shipped|failed|dead_letter)(,(queued|blocked|assigned|building|review|testing|shipped|failed|dead_letter))*$",
         max_length = 1_000
@@ -122,10 +122,10 @@ pub(crate) struct JobQuery {
     /// Only this repository.
     #[param(value_type = Option<RepoName>)]
     repo: Option<RepoName>,
-    /// Where the page before ended: its `next`.
+    /// The `next` of the previous page.
     #[param(max_length = 1_000)]
     cursor: Option<String>,
-    /// How many.
+    /// The page size.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
 }
@@ -135,7 +135,7 @@ pub(crate) struct JobQuery {
     get, path = "/jobs", tag = "jobs",
     params(
         JobQuery,
-        ("x-product-id" = Option<ProductId>, Header, description = "Only this product, where `product` names none"),
+        ("x-product-id" = Option<ProductId>, Header, description = "Only this product, if `product` names none"),
     ),
     responses((status = 200, description = "The page", body = JobList)),
 )]
@@ -145,11 +145,11 @@ pub(crate) async fn list(
     DefaultProduct(product): DefaultProduct,
     QueryParams(asked): QueryParams<JobQuery>,
 ) -> Result<Json<JobList>, Problem> {
-    let mut products = names(asked.product.as_deref())?;
+    let mut products = parse_list(asked.product.as_deref())?;
     if products.is_empty() {
         products.extend(product);
     }
-    let stages = names(asked.stage.as_deref())?;
+    let stages = parse_list(asked.stage.as_deref())?;
     let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo };
     Ok(Json(app.coordinator.jobs(&who, filter, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
 }
@@ -159,11 +159,11 @@ pub(crate) async fn list(
     get, path = "/jobs/{id}", tag = "jobs",
     params(
         ("id" = JobId, Path, description = "The job"),
-        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of the client's copy"),
     ),
     responses(
         (status = 200, description = "The job; its `ETag` is its revision", body = JobDetail, headers(("ETag" = String, description = "The job's revision"))),
-        (status = 304, description = "It is still as `If-None-Match` says", headers(("ETag" = String, description = "The job's revision"))),
+        (status = 304, description = "Unchanged since `If-None-Match`", headers(("ETag" = String, description = "The job's revision"))),
     ),
 )]
 pub(crate) async fn job(
@@ -180,17 +180,17 @@ pub(crate) async fn job(
     Ok(([(header::ETAG, tag)], Json(job)).into_response())
 }
 
-/// Does something to a job.
+/// Applies an action to a job.
 ///
 /// `ship`, `requeue`, `reject`, `cancel`, `retry-from-checkpoint`, `request-changes`, `priority` or `pin`.
 #[utoipa::path(
     post, path = "/jobs/{id}/actions/{action}", tag = "jobs", request_body = ActionRequest,
     params(
         ("id" = JobId, Path, description = "The job"),
-        ("action" = protocol::Action, Path, description = "What to do"),
+        ("action" = protocol::Action, Path, description = "The action"),
         ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
     ),
-    responses((status = 200, description = "The job afterwards", body = JobView)),
+    responses((status = 200, description = "The job after the change", body = JobView)),
 )]
 pub(crate) async fn act(
     State(app): State<App>,

@@ -17,22 +17,22 @@ use crate::json_response::Json;
 use crate::problem::Problem;
 use crate::streaming::{self, Source};
 
-/// Which part of a log.
+/// The part of a log to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LogQuery {
     /// The run, by its epoch; the latest that printed anything when absent.
     epoch: Option<u64>,
-    /// Where to begin, in bytes.
+    /// Start offset in bytes.
     #[serde(default)]
     #[param(required = false)]
     offset: u64,
-    /// Go on until the run ends.
+    /// Follow until the run ends.
     #[serde(default)]
     follow: bool,
 }
 
-/// A job's log as text; `x-log-epoch` says of which run.
+/// A job's log as text; `x-log-epoch` has the epoch of its run.
 #[utoipa::path(
     get, path = "/jobs/{id}/logs", tag = "jobs", params(("id" = JobId, Path, description = "The job"), LogQuery),
     responses((status = 200, description = "The text", body = String, content_type = "text/plain", headers(("x-log-epoch" = u64, description = "The epoch of the run that printed it")))),
@@ -70,22 +70,22 @@ impl Source for Log {
     }
 }
 
-/// Where a chunk belongs.
+/// The position of a chunk.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ChunkQuery {
-    /// The fence.
+    /// The epoch of the lease.
     lease_epoch: u64,
-    /// Where the chunk begins, in bytes.
+    /// Offset of the chunk in bytes.
     offset: u64,
 }
 
-/// Adds a holder's output to the log. A repeated chunk changes nothing.
+/// Appends a factory's output to the log. A repeated chunk changes nothing.
 #[utoipa::path(
     post, path = "/jobs/{id}/logs", tag = "work", params(("id" = JobId, Path, description = "The job"), ChunkQuery),
     request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 200, description = "How long the log is now", body = AppendLogResponse)),
+    responses((status = 200, description = "Length of the log", body = AppendLogResponse)),
 )]
 pub(crate) async fn append(
     State(app): State<App>,

@@ -15,21 +15,21 @@ use crate::extract::{JsonBody, QueryParams};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// How a claim is meant.
+/// Options of a claim.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClaimQuery {
-    /// Say what would be granted and why not more, and change nothing.
+    /// Report what would be granted and why not more, without a change.
     #[serde(default)]
     #[param(required = false)]
     dry_run: bool,
 }
 
-/// Asks for work, where it is not offered. The same nonce gives the same answer, however often it is asked for.
+/// Claims jobs in the modes without offers. The same nonce always returns the same answer.
 #[utoipa::path(
     post, path = "/claim", tag = "work", params(ClaimQuery), request_body = ClaimRequest,
-    responses((status = 200, description = "The leases, and everything needed to work", body = ClaimResponse)),
+    responses((status = 200, description = "The leases, with all inputs of the runs", body = ClaimResponse)),
 )]
 pub(crate) async fn claim(
     State(app): State<App>,
@@ -43,13 +43,13 @@ pub(crate) async fn claim(
     }))
 }
 
-/// The modes in force.
+/// The current dispatch modes.
 #[utoipa::path(
     get, path = "/flags", tag = "operations",
-    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has")),
+    params(("If-None-Match" = Option<String>, Header, description = "The `ETag` of the client's copy")),
     responses(
         (status = 200, description = "The modes; the `ETag` is for changing them", body = DispatchModes, headers(("ETag" = String, description = "The revision of the modes"))),
-        (status = 304, description = "They are still as `If-None-Match` says", headers(("ETag" = String, description = "The revision of the modes"))),
+        (status = 304, description = "Unchanged since `If-None-Match`", headers(("ETag" = String, description = "The revision of the modes"))),
     ),
 )]
 pub(crate) async fn flags(
@@ -65,12 +65,12 @@ pub(crate) async fn flags(
     Ok(tagged(&app, flags))
 }
 
-/// Switches the fleet or single products to other modes. Offers that are out stay out.
+/// Changes the dispatch modes of the fleet or of products. Open offers stay valid.
 #[utoipa::path(
     put, path = "/flags", tag = "operations", request_body = DispatchModes,
-    params(("If-Match" = Option<String>, Header, description = "The `ETag` of the modes that are to be changed")),
+    params(("If-Match" = Option<String>, Header, description = "The `ETag` of the modes to change")),
     responses(
-        (status = 200, description = "The modes afterwards", body = DispatchModes, headers(("ETag" = String, description = "The revision of the modes"))),
+        (status = 200, description = "The modes after the change", body = DispatchModes, headers(("ETag" = String, description = "The revision of the modes"))),
     ),
 )]
 pub(crate) async fn put_flags(

@@ -13,14 +13,14 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Id, JsonBody, QueryParams, names};
+use crate::extract::{Id, JsonBody, QueryParams, parse_list};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
 /// The default page size.
 const PAGE: u16 = 100;
 
-/// The figures of the fleet.
+/// The metrics of the fleet.
 #[utoipa::path(
     get, path = "/metrics", tag = "operations",
     responses((status = 200, description = "The figures", body = Metrics)),
@@ -29,11 +29,11 @@ pub(crate) async fn metrics(State(app): State<App>, Caller(who): Caller) -> Resu
     Ok(Json(app.metrics(&who).await?))
 }
 
-/// Which products.
+/// The products to include.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct QueueQuery {
-    /// With commas between them; all that the token covers when absent.
+    /// Separated by commas; all products of the token when absent.
     #[param(
         pattern = r"^(?!.*[^,]{65})[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
         min_length = 1,
@@ -42,16 +42,16 @@ pub(crate) struct QueueQuery {
     products: Option<String>,
 }
 
-/// How much has changed and how much waits, by product.
+/// The queue version and depth, by product.
 #[utoipa::path(
     get, path = "/queue-state", tag = "operations",
     params(
         QueueQuery,
-        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of what the client has"),
+        ("If-None-Match" = Option<String>, Header, description = "The `ETag` of the client's copy"),
     ),
     responses(
-        (status = 200, description = "By product", body = Vec<QueueState>, headers(("ETag" = String, description = "What stands for this answer"))),
-        (status = 304, description = "Nothing has changed since `If-None-Match`", headers(("ETag" = String, description = "What stands for this answer"))),
+        (status = 200, description = "By product", body = Vec<QueueState>, headers(("ETag" = String, description = "The version of this answer"))),
+        (status = 304, description = "Nothing has changed since `If-None-Match`", headers(("ETag" = String, description = "The version of this answer"))),
     ),
 )]
 pub(crate) async fn queue_state(
@@ -60,7 +60,7 @@ pub(crate) async fn queue_state(
     QueryParams(asked): QueryParams<QueueQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let state = app.coordinator.queue_state(&who, names(asked.products.as_deref())?)?;
+    let state = app.coordinator.queue_state(&who, parse_list(asked.products.as_deref())?)?;
     let tag = weak_tag(app.coordinator.incarnation(), &state);
     if etag::is_known(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
@@ -78,7 +78,7 @@ fn weak_tag(incarnation: u64, state: &[QueueState]) -> String {
     format!("W/\"{:016x}\"", hash.finish())
 }
 
-/// What a person should know.
+/// Alerts for operators.
 #[utoipa::path(
     get, path = "/alerts", tag = "operations",
     responses((status = 200, description = "By kind, then oldest first", body = AlertList)),
@@ -87,19 +87,19 @@ pub(crate) async fn alerts(State(app): State<App>, Caller(who): Caller) -> Resul
     Ok(Json(app.coordinator.alerts(&who).await?))
 }
 
-/// Which part of a list.
+/// The page of a list to return.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Where the page before ended: its `next`.
+    /// The `next` of the previous page.
     #[param(max_length = 1_000)]
     cursor: Option<String>,
-    /// How many.
+    /// The page size.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u16>,
 }
 
-/// Jobs that are out of the running.
+/// Lists dead-lettered jobs.
 #[utoipa::path(
     get, path = "/dead-letters", tag = "operations", params(PageQuery),
     responses((status = 200, description = "Newest first", body = DeadLetterList)),
@@ -112,14 +112,14 @@ pub(crate) async fn dead_letters(
     Ok(Json(app.coordinator.dead_letters(&who, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
 }
 
-/// Takes a dead-lettered job off the list, and out of the alert. It stays dead-lettered and can still be requeued.
+/// Removes a dead-lettered job from the list and the alert. It stays dead-lettered and can still be requeued.
 #[utoipa::path(
     post, path = "/dead-letters/{id}/dismiss", tag = "operations", request_body = ActionRequest,
     params(
         ("id" = JobId, Path, description = "The job"),
         ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
     ),
-    responses((status = 200, description = "The job afterwards", body = JobView)),
+    responses((status = 200, description = "The job after the change", body = JobView)),
 )]
 pub(crate) async fn dismiss(
     State(app): State<App>,
@@ -132,14 +132,14 @@ pub(crate) async fn dismiss(
     Ok(Json(app.coordinator.dismiss(&who, id, expected, request.message).await?))
 }
 
-/// Sends a job that is out of the running round again.
+/// Requeues a dead-lettered job.
 #[utoipa::path(
     post, path = "/dead-letters/{id}/redrive", tag = "operations", request_body = ActionRequest,
     params(
         ("id" = JobId, Path, description = "The job"),
         ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
     ),
-    responses((status = 200, description = "The job afterwards", body = JobView)),
+    responses((status = 200, description = "The job after the change", body = JobView)),
 )]
 pub(crate) async fn redrive(
     State(app): State<App>,

@@ -32,11 +32,11 @@ pub(crate) async fn product(
     Ok(Json(app.coordinator.product(&who, &id).map_err(Problem::of_product)?))
 }
 
-/// Registers a product, or changes what is given of it.
+/// Creates a product, or changes the given fields.
 #[utoipa::path(
     put, path = "/products/{id}", tag = "operations", request_body = ProductSettings,
     params(("id" = ProductId, Path, description = "The product")),
-    responses((status = 200, description = "The product afterwards", body = Product)),
+    responses((status = 200, description = "The product after the change", body = Product)),
 )]
 pub(crate) async fn put(
     State(app): State<App>,

@@ -8,7 +8,7 @@ use http::header;
 use protocol::{Health, PROTOCOL_VERSION};
 
 use crate::app::App;
-use crate::auth::{MetricsReader, onlooker};
+use crate::auth::{MetricsReader, reader};
 use crate::exposition;
 use crate::json_response::Json;
 use crate::problem::Problem;
@@ -22,15 +22,15 @@ pub(crate) async fn healthz(State(app): State<App>) -> Json<Health> {
     Json(health(&app))
 }
 
-/// Whether the store answers, is whole, and takes writes.
+/// Whether the store answers, is intact and accepts writes.
 #[utoipa::path(
-    get, path = "/readyz", tag = "root", responses((status = 200, description = "It does", body = Health), (status = 503, description = "It does not: the problem says why")),
+    get, path = "/readyz", tag = "root", responses((status = 200, description = "It does", body = Health), (status = 503, description = "Not ready: the problem has the reason")),
 )]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Problem> {
     if let Some(reason) = app.coordinator.not_ready() {
         return Err(reason.into());
     }
-    match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&onlooker())).await {
+    match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&reader())).await {
         Ok(Ok(_)) => Ok(Json(health(&app))),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::timed_out()),
@@ -42,18 +42,18 @@ fn health(app: &App) -> Health {
     Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION, generation }
 }
 
-/// The figures as Prometheus reads them. Needs a token unless only this machine can reach the server.
+/// Metrics in the Prometheus text format. Needs a token unless the server is reachable only from this machine.
 #[utoipa::path(
     get, path = "/metrics", tag = "root",
     responses((status = 200, description = "In the text format", body = String, content_type = "text/plain")),
 )]
 pub(crate) async fn metrics(State(app): State<App>, MetricsReader(who): MetricsReader) -> Result<Response, Problem> {
     let metrics = app.metrics(&who).await?;
-    let text = exposition::render(&metrics, &app.coordinator.figures(), app.streams.count());
+    let text = exposition::render(&metrics, &app.coordinator.metrics_snapshot(), app.streams.count());
     Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response())
 }
 
-/// This description.
+/// The OpenAPI description.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "root",
     responses((status = 200, description = "OpenAPI", body = serde_json::Value)),
@@ -72,7 +72,7 @@ pub(crate) async fn job_schema() -> Response {
     ([(header::CONTENT_TYPE, "application/schema+json")], schema).into_response()
 }
 
-/// What this is, for whoever looks in with a browser.
+/// A short page for browsers.
 #[utoipa::path(
     get, path = "/", tag = "root",
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),

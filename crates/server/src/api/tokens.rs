@@ -20,7 +20,7 @@ pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<
     Ok(Json(app.coordinator.list_tokens(&who)?))
 }
 
-/// Makes a token. The secret is in the answer and nowhere else.
+/// Creates a token. Only this answer has the secret.
 #[utoipa::path(
     post, path = "/tokens", tag = "operations", request_body = CreateTokenRequest,
     responses((status = 201, description = "The token, with its secret", body = CreateTokenResponse)),
@@ -36,7 +36,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(CreateTokenResponse { coordinator, ..made })))
 }
 
-/// Ends a token, and its open streams.
+/// Revokes a token, and closes its streams.
 #[utoipa::path(
     delete, path = "/tokens/{id}", tag = "operations", params(("id" = TokenId, Path, description = "The token")),
     responses((status = 204, description = "Ended")),

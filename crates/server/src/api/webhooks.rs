@@ -10,15 +10,15 @@ use crate::auth::RequestOrigin;
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// How many jobs a message concerns.
+/// The jobs that a webhook concerns.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AffectedJobs {
-    /// Jobs whose pull requests are looked at soon.
+    /// Number of jobs whose pull requests are polled next.
     jobs: usize,
 }
 
-/// Something happened on GitHub: the pull requests that it names are looked at soon. Signed with the shared secret.
+/// Receives a GitHub webhook: the pull requests that it names are polled next. Signed with the shared secret.
 #[utoipa::path(
     post, path = "/webhooks/github", tag = "root", request_body(content = serde_json::Value),
     params(("X-Hub-Signature-256" = String, Header, description = "`sha256=` and the HMAC of the body", pattern = "^sha256=[0-9a-fA-F]{64}$", max_length = 71)),
@@ -34,11 +34,11 @@ pub(crate) async fn github(
     let signature = request.headers().get("x-hub-signature-256").and_then(|value| value.to_str().ok());
     // Without a signature to compare, the body is not read.
     let signature = signature.and_then(|text| secret.signature(text)).ok_or(Error::Unauthenticated);
-    let signature = whence.vouched(&app, signature)?;
+    let signature = whence.checked_token(&app, signature)?;
     let body = app.webhook_bodies.read(&app, whence.network(), request, signature).await?;
-    let body = whence.vouched(&app, body.ok_or(Error::Unauthenticated))?;
+    let body = whence.checked_token(&app, body.ok_or(Error::Unauthenticated))?;
     let message: Message = serde_json::from_slice(&body.bytes).map_err(|error| Problem::json(&error))?;
-    Ok(Json(AffectedJobs { jobs: app.coordinator.hear_of(&message.hint()) }))
+    Ok(Json(AffectedJobs { jobs: app.coordinator.poll_hinted(&message.hint()) }))
 }
 
 /// The parts of GitHub's webhooks that name a pull request or a commit.

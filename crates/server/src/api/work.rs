@@ -18,10 +18,10 @@ use crate::extract::{Id, JsonBody, REPORT_LEN_MAX};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
-/// Takes a dispatch. The same nonce gives the same answer, however often it is asked for.
+/// Accepts a dispatch. The same nonce always returns the same answer.
 #[utoipa::path(
     post, path = "/accept", tag = "work", request_body = AcceptRequest,
-    responses((status = 200, description = "The lease, and everything needed to work", body = AcceptResponse)),
+    responses((status = 200, description = "The lease, with all inputs of the run", body = AcceptResponse)),
 )]
 pub(crate) async fn accept(
     State(app): State<App>,
@@ -34,7 +34,7 @@ pub(crate) async fn accept(
 /// Declines a dispatch. The coordinator offers the job to another factory; no attempt is counted.
 #[utoipa::path(
     post, path = "/decline", tag = "work", request_body = DeclineRequest,
-    responses((status = 200, description = "Where the job is now", body = StageResponse)),
+    responses((status = 200, description = "The job's stage after the report", body = StageResponse)),
 )]
 pub(crate) async fn decline(
     State(app): State<App>,
@@ -44,11 +44,11 @@ pub(crate) async fn decline(
     Ok(Json(app.coordinator.decline(&who, &request).await?))
 }
 
-/// Says that the engine is up.
+/// Reports that the engine started.
 #[utoipa::path(
     post, path = "/jobs/{id}/start", tag = "work", request_body = StartReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageResponse)),
+    responses((status = 200, description = "The job's stage after the report", body = StageResponse)),
 )]
 pub(crate) async fn start(
     State(app): State<App>,
@@ -59,14 +59,14 @@ pub(crate) async fn start(
     Ok(Json(app.coordinator.start(&who, id, &request).await?))
 }
 
-/// Saves work in progress, or goes to `building`.
+/// Records a checkpoint, or sets the stage `building`.
 #[utoipa::path(
     patch, path = "/jobs/{id}", tag = "work", request_body = Patch,
     params(
         ("id" = JobId, Path, description = "The job"),
         ("If-Match" = Option<String>, Header, description = "Only if the job is still at this `ETag`"),
     ),
-    responses((status = 200, description = "Where the job is now", body = StageResponse)),
+    responses((status = 200, description = "The job's stage after the report", body = StageResponse)),
 )]
 pub(crate) async fn patch(
     State(app): State<App>,
@@ -80,11 +80,11 @@ pub(crate) async fn patch(
     Ok(Json(app.coordinator.patch(&who, id, &request).await?))
 }
 
-/// Says that the work is done, verified and pushed.
+/// Reports completed, verified and pushed work.
 #[utoipa::path(
     post, path = "/jobs/{id}/complete", tag = "work", request_body = CompletionReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and the branch to move", body = CompletionResponse)),
+    responses((status = 200, description = "The job's stage, and the branch to update", body = CompletionResponse)),
 )]
 pub(crate) async fn complete(
     State(app): State<App>,
@@ -95,11 +95,11 @@ pub(crate) async fn complete(
     Ok(Json(app.coordinator.complete(&who, id, &request).await?))
 }
 
-/// Says what became of a promotion or a merge.
+/// Reports the outcome of a promotion or a merge.
 #[utoipa::path(
     post, path = "/jobs/{id}/promote", tag = "work", request_body = ErrandReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageResponse)),
+    responses((status = 200, description = "The job's stage after the report", body = StageResponse)),
 )]
 pub(crate) async fn promote(
     State(app): State<App>,
@@ -110,11 +110,11 @@ pub(crate) async fn promote(
     Ok(Json(app.coordinator.promote(&who, id, &request).await?))
 }
 
-/// Says what is to be seen on a job's pull request. Only the factory that was asked to look is heard.
+/// Reports the state of a job's pull request. Accepted only from the factory that was asked to poll it.
 #[utoipa::path(
     post, path = "/jobs/{id}/pull-request", tag = "work", request_body = PullRequestReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and what to say there", body = PullRequestReportResponse)),
+    responses((status = 200, description = "The job's stage, and the comment to post", body = PullRequestReportResponse)),
 )]
 pub(crate) async fn report_pull_request(
     State(app): State<App>,
@@ -125,21 +125,21 @@ pub(crate) async fn report_pull_request(
     Ok(Json(app.coordinator.report_pull_request(&who, id, &request).await?))
 }
 
-/// A failed attempt, with the job it was at.
+/// A failed attempt of a job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct FailedAttempt {
     /// The job.
     job_id: JobId,
-    /// How it failed.
+    /// The failure.
     #[serde(flatten)]
     failure: FailureReport,
 }
 
-/// Says that the attempt failed. The coordinator alone decides what follows.
+/// Reports a failed attempt. The coordinator decides whether to retry.
 #[utoipa::path(
     post, path = "/fail", tag = "work", request_body = FailedAttempt,
-    responses((status = 200, description = "Where the job is now", body = FailureResponse)),
+    responses((status = 200, description = "The job's stage after the report", body = FailureResponse)),
 )]
 pub(crate) async fn fail(
     State(app): State<App>,
@@ -149,11 +149,11 @@ pub(crate) async fn fail(
     Ok(Json(app.coordinator.fail(&who, request.job_id, &request.failure).await?))
 }
 
-/// Says that the engine's usage window is used up. The job waits for whoever else can take it, or for the window.
+/// Reports an exhausted usage window. The job waits for another factory or for the reset.
 #[utoipa::path(
     post, path = "/jobs/{id}/quota", tag = "work", request_body = QuotaReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now, and until when the login rests", body = QuotaResponse)),
+    responses((status = 200, description = "The job's stage, and when the usage window resets", body = QuotaResponse)),
 )]
 pub(crate) async fn quota(
     State(app): State<App>,
@@ -164,11 +164,11 @@ pub(crate) async fn quota(
     Ok(Json(app.coordinator.quota(&who, id, &request).await?))
 }
 
-/// Parks the job on a question to a person. `requeue` with a message answers it.
+/// Pauses the job with a question. `requeue` with a message answers it.
 #[utoipa::path(
     post, path = "/jobs/{id}/ask", tag = "work", request_body = QuestionReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageResponse)),
+    responses((status = 200, description = "The job's stage after the report", body = StageResponse)),
 )]
 pub(crate) async fn ask(
     State(app): State<App>,
@@ -179,11 +179,11 @@ pub(crate) async fn ask(
     Ok(Json(app.coordinator.ask(&who, id, &request).await?))
 }
 
-/// Keeps what backs the run that is going on: the change, the commits, the engine's own ending.
+/// Stores evidence of the current run: diff, commits, the engine's last messages.
 #[utoipa::path(
     post, path = "/jobs/{id}/runs/evidence", tag = "work", request_body = EvidenceReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "How much is kept", body = EvidenceResponse)),
+    responses((status = 200, description = "Length of the log", body = EvidenceResponse)),
 )]
 pub(crate) async fn keep_evidence(
     State(app): State<App>,
@@ -194,11 +194,11 @@ pub(crate) async fn keep_evidence(
     Ok(Json(app.coordinator.keep_evidence(&who, id, &request).await?))
 }
 
-/// Gives a job back.
+/// Releases a job.
 #[utoipa::path(
     post, path = "/jobs/{id}/lease/release", tag = "work", request_body = ReleaseReport,
     params(("id" = JobId, Path, description = "The job")),
-    responses((status = 200, description = "Where the job is now", body = StageResponse)),
+    responses((status = 200, description = "The job's stage after the report", body = StageResponse)),
 )]
 pub(crate) async fn release(
     State(app): State<App>,
@@ -213,9 +213,9 @@ pub(crate) async fn release(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RenewLease {
-    /// The fence.
+    /// The epoch of the lease.
     lease_epoch: Epoch,
-    /// The process that holds it.
+    /// The factory process that holds the lease.
     instance: InstanceId,
 }
 

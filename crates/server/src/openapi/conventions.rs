@@ -167,8 +167,7 @@ fn add_problems(document: &mut Value) {
         let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or("Error");
         responses.insert(format!("Problem{status}"), problem(reason, &headers(status)));
     }
-    let unavailable =
-        "Nothing is decided: the store, the broker or the coordinator is not available, or made a mistake";
+    let unavailable = "The store, the broker or the coordinator is unavailable, or an internal error occurred";
     responses.insert("Problem".to_owned(), problem(unavailable, &headers(503)));
     document["components"]["responses"] = responses.into();
     document["components"]["securitySchemes"] = json!({ "token": { "type": "http", "scheme": "bearer" } });

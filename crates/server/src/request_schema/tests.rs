@@ -9,7 +9,7 @@ fn schemas() -> RequestSchemas {
 }
 
 fn refused(method: &Method, path: &str, body: &Value) -> Option<(String, String)> {
-    let problem = schemas().check_body(method, path, body.to_string().as_bytes()).err()?.into_told();
+    let problem = schemas().check_body(method, path, body.to_string().as_bytes()).err()?.into_body();
     Some((problem.code, problem.detail))
 }
 
@@ -84,12 +84,12 @@ fn numbers_texts_and_lists_have_bounds() {
         assert!(detail.starts_with(expected), "{detail}");
     }
     let query = schemas().check_query(&Method::GET, "/api/fleet/jobs", "limit=0");
-    assert_eq!(query.map_err(|problem| problem.into_told().code), Err("invalid".to_owned()));
+    assert_eq!(query.map_err(|problem| problem.into_body().code), Err("invalid".to_owned()));
 }
 
 #[test]
 fn a_misspelled_query_parameter_is_named() {
-    let problem = schemas().check_query(&Method::GET, "/api/fleet/jobs", "stages=queued").unwrap_err().into_told();
+    let problem = schemas().check_query(&Method::GET, "/api/fleet/jobs", "stages=queued").unwrap_err().into_body();
 
     assert_eq!(problem.detail, "unknown query parameter `stages`; did you mean `stage`?");
 }

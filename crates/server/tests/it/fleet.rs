@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::shelf::Shelf;
+use crate::backup_service::FileBackupService;
 
 /// The time-out of a step: no step takes longer, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -35,7 +35,7 @@ pub(crate) struct Fleet {
     pub(crate) base: String,
     pub(crate) admin: Client,
     pub(crate) admin_token: String,
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) shelf: Arc<FileBackupService>,
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) serving: JoinSet<()>,
@@ -130,11 +130,11 @@ impl Fleet {
             (None, None) => coordinator.local_admin_token().await.unwrap().reveal().to_owned(),
         };
         let listen = SocketAddr::new(options.listen.ip(), 0);
-        let shelf = Arc::new(Shelf::new(Arc::clone(&store), dir.path()));
+        let shelf = Arc::new(FileBackupService::new(Arc::clone(&store), dir.path()));
         let server = Server::bind(Options { listen, ..options })
             .await
             .unwrap()
-            .with_vault(Arc::clone(&shelf) as Arc<dyn BackupService>);
+            .with_backup_service(Arc::clone(&shelf) as Arc<dyn BackupService>);
         let (address, base) = (server.address(), server.base());
         let shutdown = CancellationToken::new();
         let mut running = JoinSet::new();

@@ -1,24 +1,24 @@
 //! End-to-end tests over HTTP, with a real store, a real broker and real connections.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
-mod accepting;
-mod archiving;
-mod damage;
-mod describing;
+mod accept;
+mod backup;
+mod backup_service;
+mod batch;
+mod data_loss;
+mod event_streams;
 mod fleet;
-mod guarding;
+mod foreign_factory;
+mod hostile_clients;
 mod identity;
-mod life;
+mod job_lifecycle;
 mod limits;
-mod many;
+mod listening;
+mod mode_switch;
 mod modes;
+mod openapi;
 mod raw;
 mod schema;
 mod scopes;
-mod serving;
-mod shelf;
-mod submitting;
-mod switching;
-mod trust;
-mod watching;
+mod submit;
 mod webhooks;

@@ -111,7 +111,7 @@ impl SimulatedDocumentStore {
             Ok(_) => Ok(unit.expected.next()),
             Err(WriteError::Refused { at: 0 }) => Err(CommitError::Stale),
             Err(WriteError::Refused { at }) => {
-                let why = format!("`{}` of job `{id}` is there already", ops[at].id);
+                let why = format!("`{}` of job `{id}` already exists", ops[at].id);
                 Err(StoreError::Corrupt(why).into())
             }
             Err(WriteError::Unknown) => Err(CommitError::Unknown),
@@ -134,7 +134,7 @@ impl JobStore for SimulatedDocumentStore {
         if self.touched.are_many()
             && let Err(error) = self.catch_up().await
         {
-            warn!(%error, "Could not enter events into the log, the next reader will");
+            warn!(%error, "Could not append events to the log, the next reader retries");
         }
         outcomes
     }
@@ -147,7 +147,7 @@ impl JobStore for SimulatedDocumentStore {
         for item in self.query(&query).await? {
             match job(&item) {
                 Ok(job) => open.push(job),
-                Err(error) => warn!(job.id = %item.key.partition, %error, "A job cannot be read and is passed over"),
+                Err(error) => warn!(job.id = %item.key.partition, %error, "Skipped an unreadable job"),
             }
         }
         Ok(open)
@@ -184,5 +184,5 @@ impl JobStore for SimulatedDocumentStore {
 }
 
 fn gone() -> StoreError {
-    StoreError::Unavailable("the database is gone".to_owned())
+    StoreError::Unavailable("the database was closed".to_owned())
 }

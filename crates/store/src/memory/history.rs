@@ -34,7 +34,7 @@ impl JobHistory for MemoryStore {
     async fn events(&self, scope: &Scope, after: Position, limit: u16) -> Result<Vec<StoredEvent>, StoreError> {
         let fleet = self.fleet.lock();
         let read = usize::try_from(after.0).unwrap_or(usize::MAX);
-        let rest = fleet.log.iter().skip(read).filter(|event| heard(scope, event));
+        let rest = fleet.log.iter().skip(read).filter(|event| is_in_scope(scope, event));
         Ok(rest.take(usize::from(limit)).cloned().collect())
     }
 
@@ -70,7 +70,7 @@ fn chosen(filter: &JobFilter, job: &Job) -> bool {
         && (filter.repo.is_none() || filter.repo == job.spec().repo)
 }
 
-fn heard(scope: &Scope, event: &StoredEvent) -> bool {
+fn is_in_scope(scope: &Scope, event: &StoredEvent) -> bool {
     match scope {
         Scope::Fleet => true,
         Scope::Products(products) => products.contains(&event.product),

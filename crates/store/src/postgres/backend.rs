@@ -75,8 +75,8 @@ impl StoreBackend for PostgresBackend {
         Some(PostgresStore::probe(&self.0, clock).await.map_err(StoreOpenError::adapter))
     }
 
-    fn is_here(&self) -> bool {
-        self.0.is_here()
+    fn is_local(&self) -> bool {
+        self.0.is_local()
     }
 
     async fn reserve(

@@ -54,14 +54,14 @@ const WAITING_MAX: usize = 4;
 #[async_trait]
 impl Backup for PostgresStore {
     async fn back_up(&self, path: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {
-        let session = self.connector.connect_patiently().await.map_err(|trouble| trouble.fault())?;
+        let session = self.connector.connect_patiently().await.map_err(|trouble| trouble.to_store_error())?;
         let (pages, arriving) = mpsc::channel(WAITING_MAX);
         let to = path.to_owned();
         let filling = tokio::task::spawn_blocking(move || fill(&to, arriving, now));
         let read = read(&session, pages).await;
         let filled = filling.await.map_err(|_| closed())?;
         // If the reader failed, its error explains the incomplete file.
-        read.map_err(|trouble| trouble.fault())?;
+        read.map_err(|trouble| trouble.to_store_error())?;
         filled?.ok_or_else(closed)
     }
 }

@@ -97,7 +97,7 @@ impl<'a> BatchPlan<'a> {
         }
         let last = current.map_or(0, |known| known.seq.0);
         if !change.events.iter().zip(last + 1..).all(|((seq, _), expected)| seq.0 == expected) {
-            let why = "the job's events do not follow those that are there".to_owned();
+            let why = "the job's events do not follow the stored ones".to_owned();
             return Ok(Err(StoreError::Corrupt(why).into()));
         }
         self.write(change, current, books);

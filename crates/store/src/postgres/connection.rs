@@ -105,7 +105,7 @@ impl Connector {
     /// The first connection. Its errors distinguish everything that can be wrong with the server.
     pub(super) async fn first(&self, patience: ConnectWait) -> Result<Session, OpenError> {
         if !self.url.is_private() {
-            warn!("What goes to {} can be read on its way: add sslmode=require to the address", self.url);
+            warn!("The connection to {} is not encrypted: add sslmode=require to the address", self.url);
         }
         let session = match patience {
             ConnectWait::None => self.connect().await,
@@ -122,7 +122,7 @@ impl Connector {
             if self.url.flushing == Flushing::Required {
                 return Err(OpenError::NotDurable { url });
             }
-            warn!("The database at {url} runs with fsync=off: a failing machine loses what was acknowledged");
+            warn!("The database at {url} runs with fsync=off: a crash of its machine loses acknowledged writes");
         }
         Ok(session)
     }
@@ -144,7 +144,7 @@ impl Connector {
         for pause in RECONNECT_PAUSES {
             match self.connect().await {
                 Err(trouble) if trouble.may_pass() && !self.closing.is_cancelled() => {
-                    debug!("The database is away, and is looked for again: {trouble}");
+                    debug!("The database is unavailable, reconnecting: {trouble}");
                 }
                 outcome => return outcome,
             }
@@ -212,7 +212,7 @@ impl Session {
     }
 
     /// Marks the connection as unusable.
-    pub(super) fn give_up(&self) {
+    pub(super) fn mark_broken(&self) {
         self.gone.cancel();
     }
 

@@ -70,13 +70,13 @@ impl ServerError {
     }
 
     /// The error for the caller.
-    pub(super) fn fault(&self) -> StoreError {
+    pub(super) fn to_store_error(&self) -> StoreError {
         match (self.blame(), self) {
-            (ErrorSource::Content, _) => StoreError::Corrupt(format!("the change contradicts what is stored ({self})")),
+            (ErrorSource::Content, _) => StoreError::Corrupt(format!("the change conflicts with stored data ({self})")),
             (_, Self::Said(error)) if error.code() == Some(&SqlState::DISK_FULL) => StoreError::DiskFull(
-                "free some space on the disk of the database server; nothing that was acknowledged is lost".to_owned(),
+                "free space on the disk of the database server; no acknowledged write is lost".to_owned(),
             ),
-            (_, _) => StoreError::Unavailable(format!("PostgreSQL cannot do it now ({self})")),
+            (_, _) => StoreError::Unavailable(format!("PostgreSQL failed ({self})")),
         }
     }
 }

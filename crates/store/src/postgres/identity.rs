@@ -43,7 +43,7 @@ impl PostgresStore {
         accept: Option<Timestamp>,
     ) -> Result<RecordFile, RecordError> {
         let known = read_record(path)?;
-        let mut found = self.found().await?;
+        let mut found = self.read_identity().await?;
         let is_new = self.is_blank().await?;
         let loss = known.as_ref().and_then(|record| record.check(&found, path).err());
         match (&loss, accept) {
@@ -56,7 +56,7 @@ impl PostgresStore {
             let generation = Generation::restored(found.generation.unwrap_or_default(), replaced, at);
             let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
             self.put_meta(StoreGeneration::KEY, json!(lineage)).await?;
-            info!(store.generation = %generation, "The store goes on under generation {generation}");
+            info!(store.generation = %generation, "The store continues with generation {generation}");
             found.generation = Some(generation);
         }
         let store_id = match found.store_id {
@@ -76,7 +76,7 @@ impl PostgresStore {
         self.end.reached(after).await
     }
 
-    async fn found(&self) -> Result<StoreIdentity, StoreError> {
+    async fn read_identity(&self) -> Result<StoreIdentity, StoreError> {
         let id = self.document(Collection::Meta, ID_KEY).await?;
         let id = id.and_then(|found| found.value["id"].as_str().map(str::to_owned));
         let generation = match self.document(Collection::Meta, StoreGeneration::KEY).await? {

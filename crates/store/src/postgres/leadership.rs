@@ -89,7 +89,7 @@ impl Leadership {
     /// Marks the leadership as lost to another process.
     pub(super) fn lose(&self) {
         if !self.is_lost() {
-            error!("Another coordinator has taken the database over; this one writes nothing any more");
+            error!("Another coordinator took over the database; this one no longer writes");
         }
         self.lost.cancel();
     }
@@ -102,9 +102,7 @@ impl Leadership {
 
 /// The error of a write after the leadership was lost.
 pub(super) fn deposed() -> StoreError {
-    StoreError::Unavailable(
-        "another coordinator has taken the database over: this one has to be started again".to_owned(),
-    )
+    StoreError::Unavailable("another coordinator took over the database: restart this one".to_owned())
 }
 
 /// Locks out coordinators until the end of the transaction; fails if one uses the database.
@@ -143,7 +141,7 @@ async fn try_lock(session: &Session, sql: &str) -> Result<bool, ServerError> {
 }
 
 fn first(rows: &[tokio_postgres::Row]) -> Result<i64, ServerError> {
-    let row = rows.first().ok_or_else(|| ServerError::Unreachable("the log has lost its end".to_owned()))?;
+    let row = rows.first().ok_or_else(|| ServerError::Unreachable("the end of the log is missing".to_owned()))?;
     Ok(row.try_get(0)?)
 }
 
@@ -156,13 +154,13 @@ async fn keep(connector: Arc<Connector>, tenure: Arc<Leadership>, session: Sessi
             match held.take() {
                 Some(session) => {
                     session.gone().await;
-                    warn!("The connection that holds the database for this coordinator broke, holding it again");
+                    warn!("The connection that holds the leadership lock was lost, acquiring it again");
                 }
                 None => connector.clock.sleep(REGAIN_EVERY).await,
             }
             match regain(&connector, &tenure).await {
                 Ok(session) => held = session,
-                Err(trouble) => warn!("The database cannot be held for this coordinator: {trouble}"),
+                Err(trouble) => warn!("Cannot acquire the leadership lock: {trouble}"),
             }
             if tenure.is_lost() {
                 return;
@@ -181,7 +179,7 @@ async fn regain(connector: &Connector, tenure: &Leadership) -> Result<Option<Ses
         return Ok(None);
     }
     if has_it {
-        info!("The database is held for this coordinator again");
+        info!("Acquired the leadership lock again");
     }
     Ok(has_it.then_some(session))
 }

@@ -124,7 +124,7 @@ impl Notifier {
             .run_until_cancelled(async {
                 loop {
                     if let Err(trouble) = self.listen().await {
-                        debug!("Nobody listens to the database for a moment: {trouble}");
+                        debug!("The notification listener is reconnecting: {trouble}");
                     }
                     self.connector.clock.sleep(RECONNECT_EVERY).await;
                 }
@@ -139,7 +139,7 @@ impl Notifier {
         let channel: String = rows.first().map_or(Ok(String::new()), |row| row.try_get(0))?;
         session.run(&format!("LISTEN {channel}")).await?;
         // Notifications from before the LISTEN were missed.
-        self.look(&session).await?;
+        self.read_end(&session).await?;
         let mut own = self.own.subscribe();
         loop {
             let told = self.told;
@@ -147,25 +147,25 @@ impl Notifier {
                 () = session.gone() => return Ok(()),
                 further = further(&mut own, told) => {
                     let Some(end) = further else { return Ok(()) };
-                    self.tell(&session, end).await?;
+                    self.notify(&session, end).await?;
                     self.connector.clock.sleep(TELL_EVERY).await;
                 }
                 () = self.connector.clock.sleep(self.look_every) => {
                     if self.connector.end.waiting.load(Ordering::Relaxed) > 0 {
                         self.meter.sweep_reads.add(1);
-                        self.look(&session).await?;
+                        self.read_end(&session).await?;
                     }
                 }
             }
         }
     }
 
-    async fn look(&self, session: &Session) -> Result<(), ServerError> {
+    async fn read_end(&self, session: &Session) -> Result<(), ServerError> {
         self.connector.end.reach(transaction::end(session).await?);
         Ok(())
     }
 
-    async fn tell(&mut self, session: &Session, end: Position) -> Result<(), ServerError> {
+    async fn notify(&mut self, session: &Session, end: Position) -> Result<(), ServerError> {
         session.rows(NOTIFY, &[&end.0.to_string()]).await?;
         self.told = end;
         self.connector.end.notifications.fetch_add(1, Ordering::Relaxed);

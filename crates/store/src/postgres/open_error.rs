@@ -29,7 +29,7 @@ pub enum OpenError {
     },
     /// The server does not flush commits.
     #[error(
-        "the server at {url} runs with fsync=off and may lose what it acknowledged: turn fsync on, or accept the loss by adding `fsync=off` to the address"
+        "the server at {url} runs with fsync=off and may lose acknowledged writes: turn fsync on, or accept the loss by adding `fsync=off` to the address"
     )]
     NotDurable {
         /// The URL, without its password.
@@ -45,7 +45,7 @@ pub enum OpenError {
     },
     /// Another coordinator uses the database.
     #[error(
-        "another coordinator works on the database at {url} ({holder}): a fleet has one coordinator at a time; stop that one, or use another database"
+        "another coordinator uses the database at {url} ({holder}): a fleet has one coordinator at a time; stop the other one, or use another database"
     )]
     Taken {
         /// The URL, without its password.
@@ -55,7 +55,7 @@ pub enum OpenError {
     },
     /// The schema is outdated, and this process may not migrate it.
     #[error(
-        "the database at {url} has schema {found}, and {known} is needed: start a coordinator of this program on it first, or use the program that it is from"
+        "the database at {url} has schema {found}, and {known} is required: start a coordinator of this version on it first, or use the version that wrote it"
     )]
     Older {
         /// The URL, without its password.
@@ -67,7 +67,7 @@ pub enum OpenError {
     },
     /// A newer version migrated the schema.
     #[error(
-        "the database at {url} has schema {found}, this program knows up to {known}: use the newer program, or restore a backup taken with this one"
+        "the database at {url} has schema {found}, this version supports up to {known}: use the newer version, or restore a backup taken with this one"
     )]
     Newer {
         /// The URL, without its password.

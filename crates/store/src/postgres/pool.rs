@@ -24,7 +24,7 @@ impl Pool {
     }
 
     /// Returns a connection to the pool.
-    pub(super) fn give(&self, session: Session) {
+    pub(super) fn put(&self, session: Session) {
         if !session.is_broken() && !self.permits.is_closed() {
             self.free.lock().push(session);
         }
@@ -35,35 +35,35 @@ impl Pool {
         let _permit = self.permit().await?;
         let mut last = None;
         for _ in 0..2 {
-            let session = self.take().await.map_err(|trouble| trouble.fault())?;
+            let session = self.take().await.map_err(|trouble| trouble.to_store_error())?;
             match session.rows(sql, params).await {
                 Ok(rows) => {
-                    self.give(session);
+                    self.put(session);
                     return Ok(rows);
                 }
                 Err(trouble) if trouble.blame() == ErrorSource::Connection => last = Some(trouble),
                 Err(trouble) => {
-                    self.give(session);
-                    return Err(trouble.fault());
+                    self.put(session);
+                    return Err(trouble.to_store_error());
                 }
             }
         }
-        Err(last.map_or_else(closed, |trouble| trouble.fault()))
+        Err(last.map_or_else(closed, |trouble| trouble.to_store_error()))
     }
 
     /// Runs a write; returns the number of changed rows. Never retried: a broken connection may have executed it.
     pub(super) async fn execute(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, CommitError> {
         let _permit = self.permit().await?;
-        let session = self.ready(sql).await.map_err(|trouble| trouble.fault())?;
+        let session = self.ready(sql).await.map_err(|trouble| trouble.to_store_error())?;
         match session.execute(sql, params).await {
             Ok(changed) => {
-                self.give(session);
+                self.put(session);
                 Ok(changed)
             }
             Err(trouble) if trouble.blame() == ErrorSource::Connection => Err(CommitError::Unknown),
             Err(trouble) => {
-                self.give(session);
-                Err(trouble.fault().into())
+                self.put(session);
+                Err(trouble.to_store_error().into())
             }
         }
     }

@@ -116,7 +116,7 @@ impl PostgresStore {
         let path = from.to_owned();
         let inspected = tokio::task::spawn_blocking(move || inspect_backup(&path)).await;
         let backup = inspected.map_err(|_| BackupError::Server(closed()))??;
-        let away = |trouble: ServerError| BackupError::Server(trouble.fault());
+        let away = |trouble: ServerError| BackupError::Server(trouble.to_store_error());
         let session = self.connector.connect_patiently().await.map_err(away)?;
         let replaced = generation(&session).await.map_err(away)?;
         let generation = Generation::restored(backup.generation, Some(replaced), now);
@@ -125,7 +125,7 @@ impl PostgresStore {
         let kept = swap(&self.connector, &session, from, &lineage).await?;
         info!(
             store.generation = %generation,
-            "Put a backup in the place of everything, under generation {generation}; what was there is in schema {kept}"
+            "Restored a backup with generation {generation}; the replaced tables are in schema {kept}"
         );
         Ok(RestoreOutcome { backup, generation, kept: Some(kept.into()) })
     }
@@ -146,11 +146,11 @@ async fn swap(
     from: &Path,
     lineage: &StoreGeneration,
 ) -> Result<String, BackupError> {
-    let away = |trouble: ServerError| BackupError::Server(trouble.fault());
+    let away = |trouble: ServerError| BackupError::Server(trouble.to_store_error());
     let name = transaction_name(lineage.generation);
     session.run(&format!("{BEGIN}; SET LOCAL application_name = '{name}'; {LOCK}")).await.map_err(away)?;
     let home = session.texts(HOME).await.map_err(away)?.concat();
-    let kept = aside(session, lineage.generation).await.map_err(away)?;
+    let kept = unused_name(session, lineage.generation).await.map_err(away)?;
     let begin = format!("CREATE SCHEMA {INCOMING}; CREATE SCHEMA {kept}; SET LOCAL search_path = {INCOMING}");
     session.run(&begin).await.map_err(away)?;
     for step in schema::MIGRATIONS {
@@ -172,8 +172,8 @@ async fn swap(
     match session.run(&end).await {
         Ok(()) => Ok(kept),
         Err(trouble) if trouble.blame() == ErrorSource::Connection => {
-            session.give_up();
-            warn!("The connection to the database broke while a backup was put in place: {trouble}");
+            session.mark_broken();
+            warn!("The connection to the database was lost during a restore: {trouble}");
             let stands = has_come_to_stand(connector, lineage.generation).await;
             let stands = stands.map_err(|trouble| BackupError::Unknown(trouble.to_string()))?;
             if stands { Ok(kept) } else { Err(away(trouble)) }
@@ -199,7 +199,7 @@ async fn has_come_to_stand(connector: &Connector, wanted: Generation) -> Result<
 }
 
 /// An unused schema name for the old tables.
-async fn aside(session: &Session, generation: Generation) -> Result<String, ServerError> {
+async fn unused_name(session: &Session, generation: Generation) -> Result<String, ServerError> {
     let first = format!("fleet_before_generation_{generation}");
     let mut name = first.clone();
     for n in 2_u32.. {
@@ -233,7 +233,7 @@ async fn load(session: &Session, from: &Path, table: &Table) -> Result<(), Backu
     };
     let copied = copying.await;
     reading.await.map_err(|_| BackupError::Server(closed()))??;
-    copied.map_err(|trouble| BackupError::Server(trouble.fault()))
+    copied.map_err(|trouble| BackupError::Server(trouble.to_store_error()))
 }
 
 fn parameter(cell: &SqlValue) -> &(dyn ToSql + Sync) {

@@ -54,7 +54,7 @@ pub(super) async fn describe(session: &Session) -> Result<String, ServerError> {
     let server = session.texts("SHOW server_version").await?.concat();
     let there = session.texts("SELECT to_regclass('fleet_schema') IS NOT NULL").await?;
     if there != ["t"] {
-        return Ok(format!("PostgreSQL {server}, with nothing of ours in it yet"));
+        return Ok(format!("PostgreSQL {server}, empty"));
     }
     let version = session.texts(VERSION).await?.concat();
     Ok(format!("PostgreSQL {server}, schema {version}"))
@@ -62,7 +62,7 @@ pub(super) async fn describe(session: &Session) -> Result<String, ServerError> {
 
 async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Clock) -> Result<(), OpenError> {
     let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
-    let found = found(session).await.map_err(OpenError::server(url))?;
+    let found = read_version(session).await.map_err(OpenError::server(url))?;
     if found > known {
         return Err(OpenError::Newer { url: url.to_string(), found, known });
     }
@@ -79,7 +79,7 @@ async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Cl
     Ok(())
 }
 
-async fn found(session: &Session) -> Result<i32, ServerError> {
+async fn read_version(session: &Session) -> Result<i32, ServerError> {
     session.run(BEGIN).await?;
     let rows = session.rows(VERSION, &[]).await?;
     Ok(rows.first().map_or(Ok(0), |row| row.try_get(0))?)

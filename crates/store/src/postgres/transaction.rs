@@ -72,7 +72,7 @@ pub(super) async fn by_memory(
     let (sql, params) = plan.rows.statement(&log);
     session.prepared(sql).await.map_err(TransactionError::Undone)?;
     if session.is_broken() {
-        return Err(TransactionError::Undone(ServerError::Unreachable("the connection broke".to_owned())));
+        return Err(TransactionError::Undone(ServerError::Unreachable("the connection was lost".to_owned())));
     }
     match session.rows(sql, &params).await {
         Ok(_) => Ok(settled(plan, books)),
@@ -89,14 +89,14 @@ pub(super) async fn by_memory(
 }
 
 /// Applies the changes in order, based on the rows as read under the log's lock.
-pub(super) async fn by_looking(
+pub(super) async fn apply_after_reading(
     session: &Session,
     changes: &[&Change],
     books: &mut WriterCache,
     term: Option<i64>,
 ) -> Result<CommittedTransaction, TransactionError> {
     books.forget();
-    let outcome = look_and_write(session, changes, books, term).await;
+    let outcome = read_and_write(session, changes, books, term).await;
     if let Err(broken) = &outcome {
         books.forget();
         undo(session, broken).await;
@@ -115,17 +115,17 @@ async fn undo(session: &Session, broken: &TransactionError) {
     // No rollback over a connection that has just failed.
     let is_undone = !is_lost && matches!(timeout(UNDO_WITHIN, session.run("ROLLBACK")).await, Ok(Ok(())));
     if !is_undone {
-        session.give_up();
+        session.mark_broken();
     }
 }
 
-async fn look_and_write(
+async fn read_and_write(
     session: &Session,
     changes: &[&Change],
     books: &mut WriterCache,
     term: Option<i64>,
 ) -> Result<CommittedTransaction, TransactionError> {
-    let found = look(session, changes).await.map_err(TransactionError::Undone)?;
+    let found = read_changed(session, changes).await.map_err(TransactionError::Undone)?;
     if term.is_some_and(|term| term != found.term) {
         return Err(TransactionError::Deposed);
     }
@@ -154,7 +154,7 @@ struct StoredState {
 }
 
 /// Begins a transaction, locks out other writers, and reads the rows of the changes.
-async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, ServerError> {
+async fn read_changed(session: &Session, changes: &[&Change]) -> Result<StoredState, ServerError> {
     let (lock, current) = (session.prepared(LOCK).await?, session.prepared(CURRENT).await?);
     let ids: Vec<Uuid> = ids(changes).into_iter().map(uuid).collect();
     let (client, asked): (_, [&(dyn ToSql + Sync); 1]) = (&session.client, [&ids]);
@@ -170,7 +170,7 @@ async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, Ser
         Ok((locked?, found?))
     };
     let (locked, found) = in_time(all).await?;
-    let log = locked.first().ok_or_else(|| ServerError::Unreachable("the log has lost its end".to_owned()))?;
+    let log = locked.first().ok_or_else(|| ServerError::Unreachable("the end of the log is missing".to_owned()))?;
     let ends = LogEnds { log: Position(number(log, 0)?), jobs: number(log, 1)? };
     let known = found.iter().map(known).collect::<Result<HashMap<_, _>, _>>()?;
     Ok(StoredState { books: WriterCache::read(ends, known), term: log.try_get(2)? })
@@ -179,7 +179,7 @@ async fn look(session: &Session, changes: &[&Change]) -> Result<StoredState, Ser
 fn known(row: &Row) -> Result<(JobId, CachedJob), ServerError> {
     let id: Uuid = row.try_get(0)?;
     let stage: &str = row.try_get(3)?;
-    let stage = stage.parse().map_err(|_| ServerError::Unreachable(format!("job `{id}` is in no stage we know")))?;
+    let stage = stage.parse().map_err(|_| ServerError::Unreachable(format!("job `{id}` has an unknown stage")))?;
     let (rev, latest, seq) = (Revision(number(row, 2)?), Position(number(row, 4)?), EventSeq(number(row, 5)?));
     Ok((JobId::from_bytes(*id.as_bytes()), CachedJob { n: row.try_get(1)?, rev, stage, latest, seq }))
 }

@@ -42,7 +42,7 @@ impl Url {
     pub fn parse(text: &str) -> Result<Self, OpenError> {
         let wrong = |why: &str| OpenError::Url { why: why.to_owned() };
         if !["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
-            return Err(wrong("it begins with `postgres://`"));
+            return Err(wrong("it must begin with `postgres://`"));
         }
         let (address, parameters) = text.split_once('?').unwrap_or((text, ""));
         let mut encrypted = false;
@@ -51,10 +51,12 @@ impl Url {
             match parameter.split_once('=').unwrap_or((parameter, "")) {
                 ("sslmode", "require" | "verify-ca" | "verify-full") => encrypted = true,
                 ("sslmode", "disable" | "allow" | "prefer") => {}
-                ("sslmode", _) => return Err(wrong("sslmode is `disable` or `require`")),
+                ("sslmode", _) => return Err(wrong("sslmode must be `disable` or `require`")),
                 ("sslrootcert", path) => authority = Some(PathBuf::from(path)),
                 ("fsync", "off") => flushing = Flushing::Waived,
-                ("fsync", _) => return Err(wrong("fsync can only be `off` here: the server decides otherwise")),
+                ("fsync", _) => {
+                    return Err(wrong("fsync can only be `off` here: otherwise the server's setting applies"));
+                }
                 _ => kept.push(parameter),
             }
         }
@@ -75,11 +77,11 @@ impl Url {
 
     /// Reports whether the traffic stays on this machine or is encrypted.
     pub fn is_private(&self) -> bool {
-        self.encryption != Encryption::Plain || self.is_here()
+        self.encryption != Encryption::Plain || self.is_local()
     }
 
     /// Reports whether the server is on this machine.
-    pub fn is_here(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         let is_here = |host: &Host| match host {
             Host::Tcp(name) => {
                 name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

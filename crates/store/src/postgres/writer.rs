@@ -143,13 +143,13 @@ enum PartOutcome {
 impl WriterState {
     async fn run(mut self) {
         while let Some(first) = self.waiting.recv().await {
-            let batch = self.gather(first);
+            let batch = self.collect(first);
             self.serve(batch).await;
         }
     }
 
     /// The first request and all queued ones, up to a limit.
-    fn gather(&mut self, first: Write) -> Vec<Write> {
+    fn collect(&mut self, first: Write) -> Vec<Write> {
         let mut changes = first.changes.len();
         let mut batch = vec![first];
         while changes < CHANGES_MAX
@@ -205,7 +205,7 @@ impl WriterState {
                     continue;
                 }
                 Err(TransactionError::Unknown(trouble)) => {
-                    error!("The connection to the database broke during a commit: {trouble}");
+                    error!("The connection to the database was lost during a commit: {trouble}");
                     self.session = None;
                     return PartOutcome::Done(unknown(changes.len()));
                 }
@@ -214,7 +214,7 @@ impl WriterState {
                     continue;
                 }
                 Err(TransactionError::Away(trouble)) => {
-                    return PartOutcome::Done(refuse(changes.len(), || trouble.fault()));
+                    return PartOutcome::Done(refuse(changes.len(), || trouble.to_store_error()));
                 }
                 Err(TransactionError::Undone(trouble)) => trouble,
             };
@@ -225,12 +225,12 @@ impl WriterState {
                 ErrorSource::Content if changes.len() > 1 => return PartOutcome::Halve,
                 ErrorSource::Content | ErrorSource::Server => {
                     warn!("A change was not written: {trouble}");
-                    return PartOutcome::Done(refuse(changes.len(), || trouble.fault()));
+                    return PartOutcome::Done(refuse(changes.len(), || trouble.to_store_error()));
                 }
             }
             last = Some(trouble);
         }
-        PartOutcome::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, ServerError::fault)))
+        PartOutcome::Done(refuse(changes.len(), || last.as_ref().map_or_else(closed, ServerError::to_store_error)))
     }
 
     /// Runs one transaction: based on the cache at first; reading the rows costs one more round trip.
@@ -242,7 +242,7 @@ impl WriterState {
         let session = &*self.session.insert(session);
         let (books, term) = (&mut self.books, self.tenure.term());
         let outcome = match looks {
-            true => transaction::by_looking(session, changes, books, term).await,
+            true => transaction::apply_after_reading(session, changes, books, term).await,
             false => transaction::by_memory(session, changes, books, term).await,
         };
         self.used = self.connector.clock.monotonic();

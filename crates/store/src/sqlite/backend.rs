@@ -56,7 +56,7 @@ impl StoreBackend for SqliteBackend {
         Some(database.to_owned())
     }
 
-    fn is_here(&self) -> bool {
+    fn is_local(&self) -> bool {
         true
     }
 }

@@ -68,7 +68,7 @@ pub fn inspect_backup(path: &Path) -> Result<BackupSummary, BackupError> {
     }
     let log = with_suffix(path, "-wal");
     if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-        let why = "its last changes are still in the log beside it: `PRAGMA wal_checkpoint(TRUNCATE)` brings them in";
+        let why = "its last changes are still in its write-ahead log: run `PRAGMA wal_checkpoint(TRUNCATE)` on it";
         return Err(BackupError::NotABackup { path: path.to_owned(), why: why.to_owned() });
     }
     let connection = open_unchanged(path).map_err(BackupError::sqlite(path))?;
@@ -166,7 +166,7 @@ fn check(connection: &Connection, path: &Path) -> Result<BackupSummary, BackupEr
     let (application, schema) =
         (read("application_id").map_err(wrong)?, u32::try_from(read("user_version").map_err(wrong)?).unwrap_or(0));
     if application != i64::from(APPLICATION_ID) || schema == 0 {
-        return Err(BackupError::NotABackup { path: path.to_owned(), why: "it is another program's".to_owned() });
+        return Err(BackupError::NotABackup { path: path.to_owned(), why: "it belongs to another program".to_owned() });
     }
     if schema > schema::newest() {
         return Err(BackupError::Newer { path: path.to_owned(), found: schema, known: schema::newest() });

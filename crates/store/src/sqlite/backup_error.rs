@@ -31,7 +31,7 @@ pub enum BackupError {
         why: String,
     },
     /// A newer version created the backup.
-    #[error("`{}` has schema {found}, this program knows up to {known}: use the newer program", path.display())]
+    #[error("`{}` has schema {found}, this version supports up to {known}: use the newer version", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum BackupError {
         why: String,
     },
     /// SQLite returned an error.
-    #[error("SQLite cannot work with `{}`", path.display())]
+    #[error("SQLite error on `{}`", path.display())]
     Sqlite {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum BackupError {
     #[error(transparent)]
     Server(StoreError),
     /// The connection broke during the last step: whether the server committed it is unknown.
-    #[error("whether the backup is in place is not known, for the database cannot be asked ({0}): restore it again")]
+    #[error("the outcome of the restore is unknown, because the database does not answer ({0}): restore it again")]
     Unknown(String),
     /// The database could not be opened.
     #[error(transparent)]
@@ -79,17 +79,17 @@ impl BackupError {
         let path = path.to_owned();
         |source| match source.sqlite_error_code() {
             Some(rusqlite::ErrorCode::NotADatabase) => {
-                Self::NotABackup { path, why: "it is no SQLite database".to_owned() }
+                Self::NotABackup { path, why: "it is not a SQLite database".to_owned() }
             }
             Some(rusqlite::ErrorCode::DatabaseCorrupt) => Self::Damaged { path, why: source.to_string() },
-            None if is_strange(&source) => Self::Damaged { path, why: source.to_string() },
+            None if is_not_a_database(&source) => Self::Damaged { path, why: source.to_string() },
             _ => Self::Sqlite { path, source },
         }
     }
 }
 
 /// Reports whether a value has a type or form that this program never writes.
-fn is_strange(error: &rusqlite::Error) -> bool {
+fn is_not_a_database(error: &rusqlite::Error) -> bool {
     use rusqlite::Error as E;
     matches!(
         error,

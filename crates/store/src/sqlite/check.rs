@@ -6,7 +6,7 @@ use domain::StoreError;
 use rusqlite::{Connection, ErrorCode};
 
 use super::connection::{self, Role};
-use super::errors::{closed, fault};
+use super::errors::{closed, to_store_error};
 use super::inspect::{length, open_read_only, with_suffix};
 use super::open_error::OpenError;
 use super::{Options, SqliteStore};
@@ -21,7 +21,7 @@ impl SqliteStore {
         let checking = tokio::task::spawn_blocking(move || {
             let (connection, _) =
                 connection::connect(&path, Role::Reader, Options::default()).map_err(|error| error.to_string())?;
-            Ok::<_, String>(damage(&connection).map_err(|error| fault(&error)))
+            Ok::<_, String>(damage(&connection).map_err(|error| to_store_error(&error)))
         });
         match checking.await.map_err(|_| closed())? {
             Ok(checked) => checked,

@@ -4,21 +4,21 @@ use domain::StoreError;
 use rusqlite::{Error, ErrorCode};
 
 /// Maps an error of SQLite to a store error.
-pub(super) fn fault(error: &Error) -> StoreError {
+pub(super) fn to_store_error(error: &Error) -> StoreError {
     match error.sqlite_error_code() {
-        _ if is_full(error) => StoreError::DiskFull(
-            "free some space on the disk of the database; nothing that was acknowledged is lost".to_owned(),
-        ),
+        _ if is_full(error) => {
+            StoreError::DiskFull("free space on the disk of the database; no acknowledged write is lost".to_owned())
+        }
         Some(
             ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied,
-        ) => StoreError::Unavailable(format!("the disk cannot be read or written: check it and its mount ({error})")),
+        ) => StoreError::Unavailable(format!("I/O error: check the disk and its mount ({error})")),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Corrupt(format!("the database is damaged: keep a copy, then restore a backup ({error})"))
         }
         Some(ErrorCode::ConstraintViolation) => {
-            StoreError::Corrupt(format!("the change contradicts what is stored ({error})"))
+            StoreError::Corrupt(format!("the change conflicts with stored data ({error})"))
         }
-        Some(_) => StoreError::Unavailable(format!("SQLite cannot do it now ({error})")),
+        Some(_) => StoreError::Unavailable(format!("SQLite failed ({error})")),
         None => StoreError::Corrupt(error.to_string()),
     }
 }

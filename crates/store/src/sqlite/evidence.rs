@@ -41,13 +41,13 @@ pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummar
 }
 
 /// Extracts a backup's evidence into `logs`, where none exists yet. An error leaves `logs` unchanged;
-/// [`EvidenceImport::take_back`] undoes the import.
+/// [`EvidenceImport::remove_imported`] undoes the import.
 pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<EvidenceImport, BackupError> {
     let mut unpacked = EvidenceImport { logs: logs.clone(), added: Vec::new() };
     match unpack(backup, &mut unpacked) {
         Ok(()) => Ok(unpacked),
         Err(error) => {
-            unpacked.take_back();
+            unpacked.remove_imported();
             Err(error)
         }
     }
@@ -63,7 +63,7 @@ pub struct EvidenceImport {
 
 impl EvidenceImport {
     /// Removes the imported evidence. A document that cannot be removed belongs to no known run and is harmless.
-    pub fn take_back(self) {
+    pub fn remove_imported(self) {
         for (job, epoch) in self.added {
             let _ = self.logs.remove_evidence(job, epoch);
         }

@@ -60,7 +60,7 @@ impl Expectation {
         let is_untouched = record.as_ref().is_some_and(|record| record.clean.is_some() && record.clean == stamp);
         if is_missing && let Some(record) = &record {
             let found = if database.exists() { "an empty file" } else { "no file" };
-            let loss = record.loss(&path, &format!("`{}` is gone", database.display()), found.to_owned());
+            let loss = record.loss(&path, &format!("`{}` is missing", database.display()), found.to_owned());
             match accept {
                 None => return Err(OpenError::DataLoss(loss)),
                 Some(_) => {
@@ -80,7 +80,7 @@ impl Expectation {
         accept: Option<Timestamp>,
     ) -> Result<(OpenedIdentity, RecordFile), OpenError> {
         let wrong = |error| OpenError::sqlite(database)(error);
-        let mut found = found(connection).map_err(wrong)?;
+        let mut found = read_identity(connection).map_err(wrong)?;
         let loss = match &self.record {
             Some(_) if self.is_missing => true,
             Some(record) => match (record.check(&found, &self.path), accept) {
@@ -102,7 +102,7 @@ impl Expectation {
             let lineage = StoreGeneration { generation, restored_at: Some(at), as_of: None };
             let document = serde_json::to_string(&lineage).unwrap_or_default();
             write_meta(connection, StoreGeneration::KEY, &document).map_err(wrong)?;
-            info!(store.generation = %generation, "The store goes on under generation {generation}");
+            info!(store.generation = %generation, "The store continues with generation {generation}");
         }
         let store_id = identify(connection).map_err(wrong)?;
         let generation = found.generation.or(self.record.map(|record| record.generation)).unwrap_or_default();
@@ -115,7 +115,7 @@ impl Expectation {
 /// Writes the record of a database that replaces another one.
 pub(super) fn begin_record(staged: &Connection, database: &Path) -> Result<(), OpenError> {
     let wrong = |error| OpenError::sqlite(database)(error);
-    let found = found(staged).map_err(wrong)?;
+    let found = read_identity(staged).map_err(wrong)?;
     let path = record_path(database);
     // A staged backup always has an id.
     let Some(store_id) = found.store_id else { return Ok(()) };
@@ -136,7 +136,7 @@ pub(super) fn identify(connection: &mut Connection) -> rusqlite::Result<String> 
     Ok(id)
 }
 
-pub(super) fn found(connection: &Connection) -> rusqlite::Result<StoreIdentity> {
+pub(super) fn read_identity(connection: &Connection) -> rusqlite::Result<StoreIdentity> {
     Ok(StoreIdentity {
         store_id: id(connection)?,
         generation: match backup::generation(connection) {
@@ -166,7 +166,7 @@ fn is_blank(connection: &Connection) -> rusqlite::Result<bool> {
 fn set_log_aside(database: &Path) -> std::io::Result<()> {
     let log = with_suffix(database, "-wal");
     if log.exists() {
-        fs::rename(&log, restore::aside(&log, Generation::default()))?;
+        fs::rename(&log, restore::unused_name(&log, Generation::default()))?;
     }
-    restore::remove_if_there(&with_suffix(database, "-shm"))
+    restore::remove_if_present(&with_suffix(database, "-shm"))
 }

@@ -20,7 +20,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Another process has the database open.
-    #[error("`{}` is in use by {}: stop that one first, or choose another data directory", path.display(), named(*holder))]
+    #[error("`{}` is in use by {}: stop that process first, or choose another data directory", path.display(), named(*holder))]
     InUse {
         /// The database.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum OpenError {
         holder: Option<u32>,
     },
     /// The file is not a database.
-    #[error("`{}` is not a SQLite database: move it away, or choose another data directory", path.display())]
+    #[error("`{}` is not a SQLite database: move it, or choose another data directory", path.display())]
     NotADatabase {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum OpenError {
     },
     /// A newer version wrote the database.
     #[error(
-        "`{}` has schema {found}, this program knows up to {known}: use the newer program, or restore a backup taken with this one",
+        "`{}` has schema {found}, this version supports up to {known}: use the newer version, or restore a backup taken with this one",
         path.display()
     )]
     Newer {
@@ -69,7 +69,7 @@ pub enum OpenError {
     #[error(transparent)]
     DataLoss(DataLoss),
     /// A connection does not have the settings that durability depends on.
-    #[error("`{}` does not run with the settings asked for: wanted {wanted:?}, found {found:?}", path.display())]
+    #[error("`{}` does not run with the required settings: expected {wanted:?}, found {found:?}", path.display())]
     Settings {
         /// The file.
         path: PathBuf,

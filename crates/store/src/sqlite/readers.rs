@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::errors::{closed, fault};
+use super::errors::{closed, to_store_error};
 
 /// A fixed number of connections; a caller waits until one is free.
 pub(super) struct Readers {
@@ -40,7 +40,7 @@ impl Readers {
         });
         match answer.await {
             Ok(Some(Ok(value))) => Ok(value),
-            Ok(Some(Err(error))) => Err(fault(&error)),
+            Ok(Some(Err(error))) => Err(to_store_error(&error)),
             Ok(None) | Err(_) => Err(closed()),
         }
     }

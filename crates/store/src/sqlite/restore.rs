@@ -57,7 +57,7 @@ pub fn stage_restore(
     let summary = inspect_backup(incoming)?;
     let generation = Generation::restored(summary.generation, replaced, now);
     let lineage = StoreGeneration { generation, restored_at: Some(now), as_of: summary.taken_at };
-    lift(incoming, &lineage).map_err(BackupError::sqlite(incoming))?;
+    write_generations(incoming, &lineage).map_err(BackupError::sqlite(incoming))?;
     fail_point!("restore::ready");
     let staged = staged(database);
     let name = || {
@@ -67,7 +67,7 @@ pub fn stage_restore(
     };
     name().map_err(BackupError::files(&staged))?;
     fail_point!("restore::staged");
-    let kept = database.exists().then(|| aside(database, generation));
+    let kept = database.exists().then(|| unused_name(database, generation));
     Ok(RestoreOutcome { backup: summary, generation, kept })
 }
 
@@ -87,13 +87,13 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     // Before the files move: a restart that completes the restore writes the same record again.
     identity::begin_record(&incoming, database)?;
     drop(incoming);
-    let kept = aside(database, generation);
+    let kept = unused_name(database, generation);
     let swap = || {
         // The log is moved first, under a matching name: SQLite would replay it into another database.
-        move_if_there(&with_suffix(database, "-wal"), &with_suffix(&kept, "-wal"))?;
+        move_if_present(&with_suffix(database, "-wal"), &with_suffix(&kept, "-wal"))?;
         fail_point!("restore::log_aside", |_| Ok(()));
-        remove_if_there(&with_suffix(database, "-shm"))?;
-        move_if_there(database, &kept)?;
+        remove_if_present(&with_suffix(database, "-shm"))?;
+        move_if_present(database, &kept)?;
         private::flush_name(database)?;
         fail_point!("restore::old_aside", |_| Ok(()));
         fs::rename(&staged, database)?;
@@ -103,13 +103,13 @@ pub(super) fn finish(database: &Path) -> Result<(), OpenError> {
     swap().map_err(OpenError::files(database))?;
     info!(
         store.generation = %generation,
-        "Put a backup in the place of the database, under generation {generation}; the old one is kept as {}", kept.display()
+        "Restored a backup with generation {generation}; the replaced database is kept as {}", kept.display()
     );
     Ok(())
 }
 
 /// Writes the store's generation history into the copy.
-fn lift(path: &Path, lineage: &StoreGeneration) -> rusqlite::Result<()> {
+fn write_generations(path: &Path, lineage: &StoreGeneration) -> rusqlite::Result<()> {
     let mut connection = open_alone(path)?;
     let transaction = connection.transaction()?;
     let document = serde_json::to_string(lineage).unwrap_or_default();
@@ -134,7 +134,7 @@ fn generation_of(database: &Path) -> Option<Generation> {
     match read {
         Ok(generation) => Some(generation),
         Err(error) => {
-            warn!(%error, "The database that is replaced cannot be read: the clock alone says which generation follows");
+            warn!(%error, "The replaced database is unreadable: the next generation is taken from the clock");
             None
         }
     }
@@ -145,7 +145,7 @@ fn staged(database: &Path) -> PathBuf {
 }
 
 /// The name for the replaced database: unused, and stable until the move is complete.
-pub(super) fn aside(database: &Path, generation: Generation) -> PathBuf {
+pub(super) fn unused_name(database: &Path, generation: Generation) -> PathBuf {
     let first = with_suffix(database, &format!(".before-generation-{generation}"));
     let others = (2_u32..).map(|n| with_suffix(&first, &format!(".{n}")));
     std::iter::once(first.clone()).chain(others).find(|path| !path.exists()).unwrap_or(first)
@@ -158,11 +158,11 @@ fn copy_privately(from: &Path, to: &Path) -> io::Result<()> {
     target.sync_all()
 }
 
-fn move_if_there(from: &Path, to: &Path) -> io::Result<()> {
+fn move_if_present(from: &Path, to: &Path) -> io::Result<()> {
     absent_is_fine(fs::rename(from, to))
 }
 
-pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
+pub(super) fn remove_if_present(path: &Path) -> io::Result<()> {
     absent_is_fine(fs::remove_file(path))
 }
 

@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
-use super::errors::{closed, fault, is_full, is_index_full};
+use super::errors::{closed, is_full, is_index_full, to_store_error};
 use super::lock::DirectoryLock;
 use super::open_error::OpenError;
 use super::row::counter;
@@ -104,9 +104,7 @@ impl Writer {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
         match tokio::task::spawn_blocking(move || thread.join()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => {
-                Err(StoreError::Unavailable("the writing thread ended badly: see the log".to_owned()))
-            }
+            Ok(Err(_)) | Err(_) => Err(StoreError::Unavailable("the writer thread failed: see the log".to_owned())),
         }
     }
 }
@@ -159,14 +157,14 @@ enum TransactionError {
 impl WriterState {
     fn run(mut self) {
         while let Some(first) = self.waiting.blocking_recv() {
-            let batch = self.gather(first);
+            let batch = self.collect(first);
             self.serve(batch);
         }
         self.finish();
     }
 
     /// The first request and all queued ones, up to a limit.
-    fn gather(&mut self, first: Request) -> Vec<Write> {
+    fn collect(&mut self, first: Request) -> Vec<Write> {
         let (mut batch, mut units) = (Vec::new(), 0);
         let mut next = Some(first);
         while let Some(request) = next {
@@ -209,7 +207,7 @@ impl WriterState {
             }
             Err(TransactionError::Undone(cause)) => {
                 self.report(&cause);
-                refuse(units.len(), || fault(&cause))
+                refuse(units.len(), || to_store_error(&cause))
             }
             // The transaction becomes visible only if the process dies before the next one overwrites it in the log.
             Err(TransactionError::Unknown(cause)) if is_index_full(&cause) => {
@@ -217,8 +215,8 @@ impl WriterState {
                 units.iter().map(|_| Err(CommitError::Unknown)).collect()
             }
             Err(TransactionError::Unknown(cause)) => {
-                error!("The database could not be flushed, and nothing more is written to it: {cause}");
-                self.failed = Some(format!("the disk failed while flushing: check it, then start again ({cause})"));
+                error!("Flushing the database failed, no more writes are accepted: {cause}");
+                self.failed = Some(format!("I/O error while flushing: check the disk, then restart ({cause})"));
                 units.iter().map(|_| Err(CommitError::Unknown)).collect()
             }
         }
@@ -229,7 +227,7 @@ impl WriterState {
         if !is_full(cause) {
             warn!("A change was not written: {cause}");
         } else if !std::mem::replace(&mut self.is_full, true) {
-            error!("There is no space left on the disk of the database: changes are refused until there is ({cause})");
+            error!("No space left on the disk of the database: writes are rejected until space is freed ({cause})");
         }
     }
 
@@ -240,7 +238,7 @@ impl WriterState {
         }
         let (applied, ends, recorded) = written?;
         if std::mem::take(&mut self.is_full) {
-            info!("There is space again on the disk of the database");
+            info!("The disk of the database has space again");
         }
         self.record(units, &applied, ends, recorded);
         Ok(applied.into_iter().map(outcome).collect())
@@ -292,7 +290,7 @@ impl WriterState {
         // A blocked checkpoint is reported in its result.
         let is_empty = matches!(emptied, Ok(0));
         if let Err(cause) = emptied {
-            warn!("The write-ahead log was not emptied; the next start reads it: {cause}");
+            warn!("The write-ahead log was not checkpointed; the next start replays it: {cause}");
         }
         match connection.close() {
             Err((_, cause)) => warn!("The database was not closed: {cause}"),
@@ -310,8 +308,8 @@ fn outcome(applied: ApplyOutcome) -> Outcome {
     match applied {
         ApplyOutcome::Written(revision) => Ok(revision),
         ApplyOutcome::Stale => Err(CommitError::Stale),
-        ApplyOutcome::Gap => Err(CommitError::Store(StoreError::Corrupt(
-            "the job's events do not follow those that are there".to_owned(),
-        ))),
+        ApplyOutcome::Gap => {
+            Err(CommitError::Store(StoreError::Corrupt("the job's events do not follow the stored ones".to_owned())))
+        }
     }
 }

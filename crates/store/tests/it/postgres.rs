@@ -1,15 +1,15 @@
 //! PostgreSQL passes the conformance suite and tests of its own.
 
 mod backup;
-mod bodies;
-mod cutting;
+mod binary_bodies;
+mod broken_connections;
 mod leadership;
 mod meter;
-mod opening;
+mod notifications;
+mod open;
 mod ordering;
 mod proxy;
 mod restarting;
-mod waking;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! SQLite passes the conformance suite and tests of its own.
 
 mod backup;
-mod closing;
+mod close;
 mod crash;
 mod evidence;
 mod faults;

@@ -18,16 +18,16 @@ impl Coordinator {
         let factory = claimant(who, request)?;
         check(request)?;
         let process = self.process(factory, request.instance)?;
-        let mut answer = self.claimed(who, request, self.standing(&process, request)).await?;
+        let mut answer = self.claimed(who, request, self.granted_before(&process, request)).await?;
         if let Err(refusal) = self.check_claimant(factory, request) {
-            answer.passed_over.push(NotGranted { job_id: None, why: refusal.to_string() });
+            answer.skipped.push(NotGranted { job_id: None, why: refusal.to_string() });
             return Ok(answer);
         }
-        let (picks, passed) = self.imagine(who, factory, request);
+        let (picks, passed) = self.simulate(who, factory, request);
         for pick in picks {
             let job_id = pick.placement.job;
             match self.unmet(&pick.job.value).await? {
-                Some(why) => answer.passed_over.push(NotGranted { job_id: Some(job_id), why }),
+                Some(why) => answer.skipped.push(NotGranted { job_id: Some(job_id), why }),
                 None => answer.would_grant.push(WouldGrant {
                     job_id,
                     product_id: pick.job.value.product().clone(),
@@ -36,31 +36,31 @@ impl Coordinator {
                 }),
             }
         }
-        answer.passed_over.extend(passed);
+        answer.skipped.extend(passed);
         Ok(answer)
     }
 
     /// Selects the jobs of a claim and returns them to the queue under one lock.
-    fn imagine(&self, who: &Principal, factory: &FactoryId, request: &ClaimRequest) -> (Vec<Pick>, Vec<NotGranted>) {
+    fn simulate(&self, who: &Principal, factory: &FactoryId, request: &ClaimRequest) -> (Vec<Pick>, Vec<NotGranted>) {
         let now = self.steady();
         // A product outside the token's scope does not exist for the factory.
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
-        let mut desk = self.state.lock();
+        let mut state = self.state.lock();
         let mut picks = Vec::new();
         while picks.len() < limit_of(request)
-            && let Some(pick) = self.next_pick(&mut desk, factory, is_asked)
+            && let Some(pick) = self.next_pick(&mut state, factory, is_asked)
         {
             picks.push(pick);
         }
-        let view = desk.view(now, &self.settings.weights, 1);
-        let passed = scheduler::passed_over(&view, factory, |product| who.sees(product), REASONS_MAX);
+        let view = state.view(now, &self.settings.weights, 1);
+        let passed = scheduler::skipped(&view, factory, |product| who.sees(product), REASONS_MAX);
         for pick in &picks {
-            desk.put_back(pick.placement.job, now);
+            state.put_back(pick.placement.job, now);
         }
         let why = |passed: scheduler::SkippedJob| {
             let reasons: Vec<_> = passed.unfit.iter().map(ToString::to_string).collect();
             let why = match reasons.as_slice() {
-                [] => "it avoids this factory, and another can take it".to_owned(),
+                [] => "it failed on this factory before, and another factory can run it".to_owned(),
                 reasons => format!("the factory {}", reasons.join(", ")),
             };
             NotGranted { job_id: Some(passed.job), why }

@@ -47,11 +47,11 @@ pub(super) struct ClaimReservation<'a> {
 
 impl ClaimReservation<'_> {
     /// Sets aside a job that cannot be granted yet: its seat is free again, and it leaves the queue.
-    fn set_aside(&mut self, id: JobId) {
+    fn park(&mut self, id: JobId) {
         let until = self.coordinator.steady().after(self.coordinator.settings.sweep_every);
-        let mut desk = self.coordinator.state.lock();
-        desk.leases.unreserve(id, &self.process);
-        desk.set_aside(id, until);
+        let mut state = self.coordinator.state.lock();
+        state.leases.unreserve(id, &self.process);
+        state.park(id, until);
         self.seated.retain(|seated| *seated != id);
         self.jobs.retain(|held| *held != id);
         self.coordinator.timer.notify_one();
@@ -63,12 +63,12 @@ impl Drop for ClaimReservation<'_> {
         let now = self.coordinator.steady();
         let mut is_back = false;
         {
-            let mut desk = self.coordinator.state.lock();
+            let mut state = self.coordinator.state.lock();
             for id in &self.seated {
-                desk.leases.unreserve(*id, &self.process);
+                state.leases.unreserve(*id, &self.process);
             }
             for id in &self.jobs {
-                is_back |= desk.let_go(*id, now);
+                is_back |= state.let_go(*id, now);
             }
         }
         if is_back {
@@ -92,26 +92,26 @@ impl Coordinator {
         let limit = limit_of(request);
         let mut set_aside = 0;
         while picked.picks.len() < limit && set_aside < SET_ASIDE_MAX {
-            let Some(pick) = self.hold_next(who, request, &mut picked.held) else { break };
+            let Some(pick) = self.reserve_next(who, request, &mut picked.held) else { break };
             if self.unmet(&pick.job.value).await?.is_none() {
                 picked.picks.push(pick);
             } else {
                 set_aside += 1;
-                picked.held.set_aside(pick.placement.job);
+                picked.held.park(pick.placement.job);
             }
         }
         Ok(picked)
     }
 
-    fn hold_next(&self, who: &Principal, request: &ClaimRequest, held: &mut ClaimReservation<'_>) -> Option<Pick> {
+    fn reserve_next(&self, who: &Principal, request: &ClaimRequest, held: &mut ClaimReservation<'_>) -> Option<Pick> {
         let factory = &held.process.factory;
-        let mut desk = self.state.lock();
+        let mut state = self.state.lock();
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
-        let pick = self.next_pick(&mut desk, factory, is_asked)?;
+        let pick = self.next_pick(&mut state, factory, is_asked)?;
         held.jobs.push(pick.placement.job);
-        let seats = desk.factories.get(factory).map_or(0, |known| known.value.seat_limit);
+        let seats = state.factories.get(factory).map_or(0, |known| known.value.seat_limit);
         // The scheduler counts offers and leases; this also counts accepts that are being written.
-        if !desk.leases.reserve(pick.placement.job, &held.process, seats as usize) {
+        if !state.leases.reserve(pick.placement.job, &held.process, seats as usize) {
             return None;
         }
         held.seated.push(pick.placement.job);
@@ -121,20 +121,20 @@ impl Coordinator {
     /// The scheduler's next choice for a factory, held.
     pub(super) fn next_pick(
         &self,
-        desk: &mut FleetState,
+        state: &mut FleetState,
         factory: &FactoryId,
         is_asked: impl Fn(&ProductId) -> bool,
     ) -> Option<Pick> {
         let now = self.steady();
-        let placement = scheduler::claim(&desk.view(now, &self.settings.weights, 1), factory, is_asked)?;
-        let waited = desk.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
-        let job = desk.hold(&placement)?;
+        let placement = scheduler::claim(&state.view(now, &self.settings.weights, 1), factory, is_asked)?;
+        let waited = state.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
+        let job = state.hold(&placement)?;
         Some(Pick { job, placement, waited })
     }
 
     /// The unmet dependency of a queued job: an operator re-opened it since the job was queued.
     pub(super) async fn unmet(&self, job: &Job) -> Result<Option<String>, Error> {
-        Ok(match self.weigh(job.spec(), &job.submission().deps).await? {
+        Ok(match self.check_deps(job.spec(), &job.submission().deps).await? {
             DepsVerdict::Met => None,
             DepsVerdict::Unmet(deps) => Some(match deps.first() {
                 Some(dep) => format!("dependency `{dep}` is not met"),

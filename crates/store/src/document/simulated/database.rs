@@ -213,7 +213,7 @@ impl SimulatedDatabase {
 
     /// Writes several items of one partition atomically; returns their new etags.
     pub async fn batch(&self, container: &'static str, partition: &str, ops: Vec<Op>) -> Result<Vec<u64>, BatchError> {
-        self.dice.give_way().await;
+        self.dice.yield_now().await;
         let fate = self.dice.of_write();
         self.data.lock().note("batch");
         match fate {
@@ -229,7 +229,7 @@ impl SimulatedDatabase {
             self.bell.send_if_modified(|heard| std::mem::replace(heard, end) != end);
             applied
         };
-        self.dice.give_way().await;
+        self.dice.yield_now().await;
         // The response that nothing was written can be lost too.
         if fate == RequestFate::AnswerLost { Err(RequestError::TimedOut.into()) } else { applied }
     }
@@ -240,7 +240,7 @@ impl SimulatedDatabase {
     }
 
     pub(super) async fn begin(&self, kind: &'static str) -> Result<(), RequestError> {
-        self.dice.give_way().await;
+        self.dice.yield_now().await;
         self.data.lock().note(kind);
         match self.dice.of_read() {
             RequestFate::Throttled(after) => Err(RequestError::Throttled(after)),

@@ -14,7 +14,7 @@ use super::retry::WriteError;
 impl FleetStore for SimulatedDocumentStore {
     async fn document(&self, collection: Collection, key: &str) -> Result<Option<Versioned<Value>>, StoreError> {
         match self.read(&document_key(collection, key)).await? {
-            Some(item) => living(&item),
+            Some(item) => decode(&item),
             None => Ok(None),
         }
     }
@@ -28,7 +28,7 @@ impl FleetStore for SimulatedDocumentStore {
     ) -> Result<Revision, CommitError> {
         let at = document_key(collection, key);
         let current = self.read(&at).await?;
-        let there = current.as_ref().map(living).transpose()?.flatten().map(|document| document.revision);
+        let there = current.as_ref().map(decode).transpose()?.flatten().map(|document| document.revision);
         let is_expected = match expected {
             Expected::Absent => there.is_none(),
             Expected::At(revision) => there == Some(revision),
@@ -60,7 +60,7 @@ impl FleetStore for SimulatedDocumentStore {
         let query = Query { name: "document", values, order: Order::Rising, limit: usize::MAX };
         let mut documents = Vec::new();
         for item in self.query(&query).await? {
-            if let Some(document) = living(&item)? {
+            if let Some(document) = decode(&item)? {
                 documents.push((item.document.text("key").to_owned(), document));
             }
         }
@@ -77,7 +77,7 @@ fn listed(collection: Collection, key: &str) -> String {
 }
 
 /// Decodes an item; `None` for a tombstone.
-fn living(item: &Item) -> Result<Option<Versioned<Value>>, StoreError> {
+fn decode(item: &Item) -> Result<Option<Versioned<Value>>, StoreError> {
     let Some(json) = item.document.fields.get("json") else { return Ok(None) };
     let value = serde_json::from_str(json).map_err(|error| unreadable(&item.key, error))?;
     Ok(Some(Versioned { value, revision: Revision(number(item, "rev")?) }))

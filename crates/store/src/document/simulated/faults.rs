@@ -106,7 +106,7 @@ impl Dice {
     }
 
     /// Yields to other tasks, as a network does.
-    pub(super) async fn give_way(&self) {
+    pub(super) async fn yield_now(&self) {
         let most = self.faults().yields_max as usize;
         for _ in 0..self.any(most + 1) {
             tokio::task::yield_now().await;

@@ -80,7 +80,7 @@ impl JobHistory for SimulatedDocumentStore {
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError> {
         let mut counts = BTreeMap::new();
         for (value, n) in self.patience.ask(|| self.database().count("stage")).await? {
-            let unreadable = || StoreError::Corrupt(format!("`{value}` is no product and stage"));
+            let unreadable = || StoreError::Corrupt(format!("`{value}` is not a product and stage"));
             let (product, stage) = value.split_once(' ').ok_or_else(unreadable)?;
             let product: ProductId = product.parse().map_err(|_| unreadable())?;
             let stage: StageName = stage.parse().map_err(|_| unreadable())?;

@@ -55,7 +55,7 @@ pub(super) fn ops(unit: &Commit, current: Option<&Item>) -> Result<Vec<Op>, Stor
     let mut events = Vec::with_capacity(unit.events.len());
     for event in &unit.events {
         if event.seq <= seq {
-            return Err(StoreError::Corrupt(format!("job `{}` has an event {} already", event.job_id, event.seq)));
+            return Err(StoreError::Corrupt(format!("job `{}` already has an event {}", event.job_id, event.seq)));
         }
         seq = event.seq;
         let document = Document::default()

@@ -90,7 +90,7 @@ impl SimulatedDocumentStore {
             let document = Document::default().with("continuation", progress.feed[partition].text());
             let op = Op { id: feed_key(partition).id, condition: Condition::Any, document };
             if let Err(error) = self.patience.write(LOG, LOG, &[op]).await {
-                debug!(?error, "Could not write down how far the feed was read: it will be read again");
+                debug!(?error, "Could not store the position of the change feed: it will be read again");
             }
         }
         Ok(())
@@ -103,11 +103,11 @@ impl SimulatedDocumentStore {
             let end = self.log_end(progress).await?;
             let mut batch = Batch::new(end.position);
             let mut taken = Vec::new();
-            while batch.has_room()
+            while batch.has_capacity()
                 && let Some((job, seq)) = left.pop_front()
             {
                 taken.push((job, seq));
-                let is_whole = progress.has(job, seq) || self.gather(&mut batch, job, seq).await?;
+                let is_whole = progress.has(job, seq) || self.collect(&mut batch, job, seq).await?;
                 if !is_whole {
                     left.push_front((job, seq));
                     break;
@@ -131,7 +131,7 @@ impl SimulatedDocumentStore {
                     self.patience.pause(backoff(lost_races.min(4))).await;
                 }
                 Err(WriteError::Refused { .. } | WriteError::Unknown) => {
-                    return Err(StoreError::Unavailable("others keep moving the end of the log".to_owned()));
+                    return Err(StoreError::Unavailable("other writers keep appending to the log".to_owned()));
                 }
                 Err(WriteError::Store(error)) => return Err(error),
             }
@@ -140,7 +140,7 @@ impl SimulatedDocumentStore {
     }
 
     /// Adds a job's missing events to the batch; returns whether all of them fit.
-    async fn gather(&self, batch: &mut Batch, job: JobId, upto: EventSeq) -> Result<bool, StoreError> {
+    async fn collect(&self, batch: &mut Batch, job: JobId, upto: EventSeq) -> Result<bool, StoreError> {
         let entered = match batch.marks.get(&job) {
             Some(mark) => mark.entered,
             None => {
@@ -208,7 +208,7 @@ impl Batch {
     }
 
     /// Reports whether another job's entries and its mark fit, with the end itself.
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.entries.len() + self.marks.len() + ENTRIES_MAX + 2 <= BATCH_OPS_MAX
     }
 

@@ -52,7 +52,7 @@ impl RetryingDatabase {
                 Err(RequestError::Refused | RequestError::TimedOut) => self.pause(backoff(attempt)).await,
             }
         }
-        Err(given_up())
+        Err(retries_exhausted())
     }
 
     /// Writes a batch. It is retried only when it is known not to have been executed.
@@ -67,7 +67,7 @@ impl RetryingDatabase {
                 Ok(etags) => return Ok(etags),
                 Err(BatchError::Refused { at }) => return Err(WriteError::Refused { at }),
                 Err(BatchError::TooLarge) => {
-                    let why = "the unit is larger than the database takes at once".to_owned();
+                    let why = "the transaction is larger than the database's limit".to_owned();
                     return Err(WriteError::Store(StoreError::Corrupt(why)));
                 }
                 Err(BatchError::Request(RequestError::TimedOut)) => return Err(WriteError::Unknown),
@@ -75,7 +75,7 @@ impl RetryingDatabase {
                 Err(BatchError::Request(RequestError::Refused)) => self.pause(backoff(attempt)).await,
             }
         }
-        Err(WriteError::Store(given_up()))
+        Err(WriteError::Store(retries_exhausted()))
     }
 
     /// Waits between `span` and twice `span`, so that requests that were throttled together do not return together.
@@ -90,6 +90,6 @@ pub(super) fn backoff(attempt: u32) -> Duration {
     PAUSE.saturating_mul(2_u32.saturating_pow(attempt)).min(PAUSE_MAX)
 }
 
-fn given_up() -> StoreError {
+fn retries_exhausted() -> StoreError {
     StoreError::Unavailable(format!("no answer after {ATTEMPTS_MAX} tries"))
 }

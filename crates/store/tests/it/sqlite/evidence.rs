@@ -51,7 +51,7 @@ async fn torn_evidence_is_not_packed_and_is_replaced() {
 
 // [§12]
 #[tokio::test]
-async fn take_back_removes_only_the_imported_evidence() {
+async fn remove_imported_removes_only_the_imported_evidence() {
     let database = Database::new();
     let (copy, logs) = with_logs(&database).await;
     logs.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();
@@ -62,7 +62,7 @@ async fn take_back_removes_only_the_imported_evidence() {
 
     let unpacked = unpack_evidence(&copy, &elsewhere).unwrap();
     let between = kept(&elsewhere, 1).await;
-    unpacked.take_back();
+    unpacked.remove_imported();
 
     assert_eq!(between.as_deref(), Some("{\"n\":1}"));
     assert_eq!((kept(&elsewhere, 1).await, kept(&elsewhere, 2).await.as_deref()), (None, Some("{\"n\":3}")));

@@ -9,17 +9,17 @@ use futures_util::future::join_all;
 use protocol::{Action, Presence, QuotaReport};
 
 use super::lasting;
+use crate::event_stream::hear;
 use crate::fleet::{Fleet, PLAIN};
-use crate::following::hear;
 use crate::idle::{RENEW_EVERY, settle};
 use crate::machine::{Machine, Offers};
-use crate::showing::{next_progress, showing};
+use crate::progress::{next_progress, showing};
 
 const FOLLOWERS: usize = 20;
 const NOISE: usize = 50;
 
 fn history_reads(fleet: &Fleet) -> u64 {
-    let operations = domain::JobHistory::operations(fleet.bench.sqlite_file());
+    let operations = domain::JobHistory::operations(fleet.builder.sqlite_file());
     operations.into_iter().filter(|(kind, _)| *kind == "history_reads").map(|(_, count)| count).sum()
 }
 
@@ -38,11 +38,11 @@ async fn a_hundred_idle_factories_cost_no_store_operation_in_an_hour() {
         machines.push(machine);
     }
     settle().await;
-    let sqlite = fleet.bench.sqlite_file();
+    let sqlite = fleet.builder.sqlite_file();
     let before = sqlite.operations();
 
     for _ in 0..120 {
-        fleet.bench.clock.advance(RENEW_EVERY);
+        fleet.builder.clock.advance(RENEW_EVERY);
         for machine in &machines {
             machine.beat(&fleet).await;
             machine.renew(&fleet).await;
@@ -64,7 +64,7 @@ async fn renewing_leases_costs_no_store_operation() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     mac.build(&fleet, job).await;
-    let sqlite = fleet.bench.sqlite_file();
+    let sqlite = fleet.builder.sqlite_file();
     let before = sqlite.operations();
 
     fleet.pass(Duration::from_secs(3_600), &[&mac]).await;
@@ -109,7 +109,7 @@ async fn claiming_from_an_empty_queue_costs_no_store_operation() {
     let mac = Machine::join(&fleet, "mac").await;
     let done = fleet.submit(PLAIN).await;
     fleet.act(done, Action::Cancel).await.unwrap();
-    let sqlite = fleet.bench.sqlite_file();
+    let sqlite = fleet.builder.sqlite_file();
     let before = sqlite.operations();
 
     for _ in 0..1_000 {
@@ -127,7 +127,7 @@ async fn a_paused_credential_and_its_reset_cost_no_store_operation() {
     let mac = Machine::join_with(&fleet, "mac", Offers { capabilities, ..Offers::default() }).await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
-    let resets_at = Some(fleet.bench.clock.now().after(Duration::from_mins(30)));
+    let resets_at = Some(fleet.builder.clock.now().after(Duration::from_mins(30)));
     let used_up = QuotaReport {
         lease_epoch: grip.epoch,
         engine: domain::EngineName::command(),
@@ -145,11 +145,11 @@ async fn a_paused_credential_and_its_reset_cost_no_store_operation() {
     let coordinator = Arc::clone(&fleet.coordinator);
     tasks.spawn(async move { coordinator.run().await });
     settle().await;
-    let sqlite = fleet.bench.sqlite_file();
+    let sqlite = fleet.builder.sqlite_file();
     let before = sqlite.operations();
 
     for _ in 0..120 {
-        fleet.bench.clock.advance(RENEW_EVERY);
+        fleet.builder.clock.advance(RENEW_EVERY);
         mac.renew(&fleet).await;
         settle().await;
     }
@@ -170,12 +170,12 @@ async fn the_progress_of_a_hundred_agents_costs_no_store_operation() {
         mac.build(&fleet, job).await;
     }
     let mut follower = fleet.coordinator.follow(Scope::Fleet, None).await.unwrap();
-    let sqlite = fleet.bench.sqlite_file();
+    let sqlite = fleet.builder.sqlite_file();
     let before = sqlite.operations();
 
     for round in 0..20 {
         mac.renew_showing(&fleet, showing(&mac, &format!("step {round}"))).await;
-        fleet.bench.clock.advance(Duration::from_secs(5));
+        fleet.builder.clock.advance(Duration::from_secs(5));
         fleet.coordinator.tick().await;
     }
     assert_eq!(sqlite.operations(), before);

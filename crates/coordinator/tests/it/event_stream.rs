@@ -54,7 +54,7 @@ async fn a_store_outage_ends_no_stream_and_loses_no_event() {
         tokio::task::yield_now().await;
         fleet.store().heal();
         fleet.act(job, Action::Cancel).await.unwrap();
-        fleet.bench.clock.advance(Duration::from_secs(1));
+        fleet.builder.clock.advance(Duration::from_secs(1));
     };
     let (heard, ()) = tokio::join!(hear(&mut follower, 1), outage);
 
@@ -64,8 +64,8 @@ async fn a_store_outage_ends_no_stream_and_loses_no_event() {
 // [J7]
 #[tokio::test]
 async fn row_24_a_client_resumes_on_another_coordinator() {
-    let bench = Arc::new(quick());
-    let fleets = [bench.open().await, bench.open().await];
+    let builder = Arc::new(quick());
+    let fleets = [builder.open().await, builder.open().await];
     let jobs = [fleets[0].submit(PLAIN).await, fleets[0].submit(PLAIN).await];
     let mut follower = fleets[0].coordinator.follow(Scope::Fleet, Some(Position(0))).await.unwrap();
     hear(&mut follower, 2).await;

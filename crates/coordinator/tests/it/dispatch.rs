@@ -47,10 +47,10 @@ async fn row_02_an_unpublished_offer_expires_and_the_job_runs() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
-    fleet.bench.broker().set(|faults| faults.is_down = true);
+    fleet.builder.broker().set(|faults| faults.is_down = true);
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
-    fleet.bench.broker().heal();
+    fleet.builder.broker().heal();
     assert_eq!(drain(&mut inbox).await.0, vec![]);
 
     fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
@@ -67,7 +67,7 @@ async fn row_02_an_unpublished_offer_expires_and_the_job_runs() {
 async fn row_02_a_restart_publishes_an_unpublished_offer() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    fleet.bench.broker().set(|faults| faults.is_down = true);
+    fleet.builder.broker().set(|faults| faults.is_down = true);
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
 
@@ -84,14 +84,14 @@ async fn row_02_a_restart_publishes_an_unpublished_offer() {
 
 #[tokio::test]
 async fn row_02_republishing_after_a_restart_raises_no_alert() {
-    let bench = Arc::new(quick());
-    let fleet = bench.open().await;
+    let builder = Arc::new(quick());
+    let fleet = builder.open().await;
     fleet.warm_up();
     let _mac = Machine::join(&fleet, "mac").await;
     fleet.submit(PLAIN).await;
     fleet.dispatch().await;
 
-    let other = bench.open().await;
+    let other = builder.open().await;
     other.warm_up();
     let codes = alert_codes(&other).await;
 
@@ -100,11 +100,11 @@ async fn row_02_republishing_after_a_restart_raises_no_alert() {
 
 #[tokio::test]
 async fn row_03_the_sweep_finds_a_job_whose_wake_up_was_lost() {
-    let bench = Arc::new(lasting());
-    let fleet = bench.open().await;
+    let builder = Arc::new(lasting());
+    let fleet = builder.open().await;
     fleet.warm_up();
     let mac = Machine::join(&fleet, "mac").await;
-    let elsewhere = bench.open().await;
+    let elsewhere = builder.open().await;
     let job = elsewhere.submit(PLAIN).await;
     assert_eq!(fleet.dispatch().await, 0);
 
@@ -135,7 +135,7 @@ async fn row_04_a_late_message_of_a_dead_target_is_refused() {
     let refused = mac.accept(&fleet, &claim).await.unwrap_err();
 
     assert!(matches!(refused, Error::Refused(Refusal::AlreadyGranted)), "{refused}");
-    assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
+    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), 0);
     linux.complete(&fleet, grip, None).await.unwrap();
 }
 
@@ -153,7 +153,7 @@ async fn row_16_the_offer_of_a_cancelled_job_is_refused() {
     let refused = mac.accept(&fleet, &claim).await.unwrap_err();
 
     assert!(matches!(refused, Error::Refused(Refusal::IllegalTransition { .. })), "{refused}");
-    assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
+    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), 0);
     assert_eq!(fleet.count(job, EventKind::Granted).await, 0);
 }
 
@@ -177,7 +177,7 @@ async fn an_undecided_accept_leaves_its_message_for_redelivery() {
     assert!(matches!(undecided, Error::Store(_)), "{undecided}");
     assert_eq!(again, messages);
     mac.accept(&fleet, &claim).await.unwrap();
-    assert_eq!(fleet.bench.broker().depth(&mac.id).await.unwrap(), 0);
+    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), 0);
 }
 
 // [I4]
@@ -210,7 +210,7 @@ async fn row_23_a_job_dead_lettered_by_the_broker_still_runs() {
 async fn row_27_a_faulty_broker_costs_only_time() {
     let fleet = Fleet::warm(quick()).await;
     fleet.ship_everything().await;
-    fleet.bench.broker().set(|faults| {
+    fleet.builder.broker().set(|faults| {
         (faults.lost, faults.repeated, faults.delayed) = (0.2, 0.5, 0.4);
     });
     let mut machines = Vec::new();
@@ -231,7 +231,7 @@ async fn row_27_a_faulty_broker_costs_only_time() {
         assert!(rounds < 400, "jobs are stuck");
         fleet.dispatch().await;
         if rounds % 3 == 0 {
-            fleet.bench.broker().release().await;
+            fleet.builder.broker().release().await;
         }
         for (machine, inbox) in machines.iter().zip(&mut inboxes) {
             work_off(&fleet, machine, drain(inbox).await.0).await;
@@ -268,10 +268,10 @@ async fn work_off(fleet: &Fleet, machine: &Machine, messages: Vec<domain::Messag
 async fn a_broker_that_drops_a_new_dispatch_raises_an_alert() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    fleet.bench.broker().set(|faults| faults.calls_all_duplicates = true);
+    fleet.builder.broker().set(|faults| faults.calls_all_duplicates = true);
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
-    fleet.bench.broker().heal();
+    fleet.builder.broker().heal();
 
     assert_eq!(alert_codes(&fleet).await, vec![AlertCode::DuplicateDispatch]);
     fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
@@ -285,7 +285,7 @@ async fn a_job_that_cannot_be_offered_does_not_block_its_round() {
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let broken = fleet.submit(PLAIN).await;
-    fleet.bench.clock.advance(Duration::from_millis(1));
+    fleet.builder.clock.advance(Duration::from_millis(1));
     let sound = BTreeSet::from([fleet.submit(PLAIN).await, fleet.submit(PLAIN).await]);
     fleet.store().set(|faults| {
         faults.unwritable.insert(broken);

@@ -12,7 +12,7 @@ use store::{SqliteStore, stage_restore};
 use tokio::sync::Mutex;
 
 /// The backup service of a fleet in one directory.
-pub(crate) struct Shelf {
+pub(crate) struct FileBackupService {
     store: Arc<SqliteStore>,
     folder: PathBuf,
     /// One backup at a time.
@@ -21,14 +21,14 @@ pub(crate) struct Shelf {
     pub(crate) gate: Mutex<()>,
 }
 
-impl Shelf {
+impl FileBackupService {
     pub(crate) fn new(store: Arc<SqliteStore>, folder: &Path) -> Self {
         Self { store, folder: folder.to_owned(), turn: Mutex::default(), gate: Mutex::default() }
     }
 }
 
 #[async_trait]
-impl BackupService for Shelf {
+impl BackupService for FileBackupService {
     fn folder(&self) -> &Path {
         &self.folder
     }

@@ -11,7 +11,7 @@ use domain::{
 use protocol::{CredentialView, QuotaReport, ResumeCredential};
 
 use super::{lasting, quick};
-use crate::fleet::{Bench, Fleet, PLAIN, submit};
+use crate::fleet::{Fleet, PLAIN, TestFleetBuilder, submit};
 use crate::machine::{Grip, Machine, Offers, checkpoint, sha};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -34,8 +34,8 @@ async fn machine(fleet: &Fleet, name: &str, engines: Vec<EngineHealth>) -> Machi
 }
 
 /// Without jitter, so that times are exact.
-fn exact(bench: Bench) -> Bench {
-    bench.with(|settings| settings.windows.spread = Duration::ZERO)
+fn exact(builder: TestFleetBuilder) -> TestFleetBuilder {
+    builder.with(|settings| settings.windows.spread = Duration::ZERO)
 }
 
 fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaReport {
@@ -55,7 +55,7 @@ fn used_up(grip: Grip, credential: &str, resets_at: Option<Timestamp>) -> QuotaR
 async fn runs_into_its_window(fleet: &Fleet, mac: &Machine, job: domain::JobId, credential: &str) -> Timestamp {
     let grip = mac.take(fleet, job).await;
     mac.start_by(fleet, grip, "claude").await.unwrap();
-    let resets_at = fleet.bench.clock.now().after(HOUR);
+    let resets_at = fleet.builder.clock.now().after(HOUR);
     mac.quota(fleet, used_up(grip, credential, Some(resets_at)), job).await.unwrap();
     resets_at
 }
@@ -73,7 +73,7 @@ async fn a_job_waits_for_the_quota_reset_without_losing_attempts() {
 
     let grip = mac.take(&fleet, job).await;
     mac.start_by(&fleet, grip, "claude").await.unwrap();
-    let resets_at = fleet.bench.clock.now().after(HOUR);
+    let resets_at = fleet.builder.clock.now().after(HOUR);
     let saved = checkpoint(grip, &sha(7));
     let report = QuotaReport { checkpoint: Some(saved.clone()), ..used_up(grip, "login-1", Some(resets_at)) };
     let answer = mac.quota(&fleet, report, job).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_wake_up_alone_resumes_work_at_the_reset() {
     // Soon enough for the machine not to count as missing.
     let grip = mac.take(&fleet, job).await;
     mac.start_by(&fleet, grip, "claude").await.unwrap();
-    let resets_at = fleet.bench.clock.now().after(Duration::from_secs(20));
+    let resets_at = fleet.builder.clock.now().after(Duration::from_secs(20));
     mac.quota(&fleet, used_up(grip, "login-1", Some(resets_at)), job).await.unwrap();
     let mut inbox = mac.open_inbox(&fleet, 4).await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -112,7 +112,7 @@ async fn a_wake_up_alone_resumes_work_at_the_reset() {
     tasks.spawn(async move { coordinator.run().await });
     crate::idle::settle().await;
 
-    fleet.bench.clock.advance(Duration::from_secs(21));
+    fleet.builder.clock.advance(Duration::from_secs(21));
     let offer = tokio::time::timeout(Duration::from_secs(10), inbox.next()).await.unwrap();
 
     assert!(matches!(offer, Some(protocol::InboxEvent::Dispatch(message)) if message.job_id == job));
@@ -274,7 +274,7 @@ async fn an_unknown_reset_leads_to_growing_pauses() {
         let grip = mac.take(&fleet, job).await;
         mac.start_by(&fleet, grip, "claude").await.unwrap();
         let answer = mac.quota(&fleet, used_up(grip, "login-1", None), job).await.unwrap();
-        let pause = answer.until.unwrap().since(fleet.bench.clock.now());
+        let pause = answer.until.unwrap().since(fleet.builder.clock.now());
         pauses.push(pause.as_secs_f64() / 60.0);
         fleet.pass(pause, &[&mac]).await;
     }
@@ -291,13 +291,13 @@ async fn clock_changes_neither_prolong_nor_lose_a_quota_window() {
     let fleet = Fleet::warm(exact(quick())).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
-    *fleet.bench.ahead.lock() = HOUR * 24;
+    *fleet.builder.ahead.lock() = HOUR * 24;
     let grip = mac.take(&fleet, job).await;
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let resets_at = fleet.coordinator.clock().now().after(HOUR);
     mac.quota(&fleet, used_up(grip, "login-1", Some(resets_at)), job).await.unwrap();
 
-    *fleet.bench.ahead.lock() = Duration::ZERO;
+    *fleet.builder.ahead.lock() = Duration::ZERO;
     fleet.pass(HOUR - Duration::from_secs(1), &[&mac]).await;
     assert_eq!(fleet.dispatch().await, 0);
     fleet.pass(Duration::from_secs(1), &[&mac]).await;
@@ -306,7 +306,7 @@ async fn clock_changes_neither_prolong_nor_lose_a_quota_window() {
     // By a clock that is ahead the reset has passed, and the engine reports that it has not.
     mac.start_by(&fleet, grip, "claude").await.unwrap();
     let reset = fleet.coordinator.clock().now().after(HOUR);
-    *fleet.bench.ahead.lock() = HOUR * 2;
+    *fleet.builder.ahead.lock() = HOUR * 2;
     let answer = mac.quota(&fleet, used_up(grip, "login-1", Some(reset)), job).await.unwrap();
     assert!(answer.until.unwrap() > fleet.coordinator.clock().now());
     assert_eq!(fleet.dispatch().await, 0);
@@ -375,7 +375,7 @@ async fn a_claim_skips_exhausted_credentials_and_names_the_reset() {
     let request = mac.request(&fleet, 1);
     let grip = mac.ask(&fleet, &request).await.unwrap()[0];
     mac.start_by(&fleet, grip, "claude").await.unwrap();
-    let resets_at = fleet.bench.clock.now().after(HOUR);
+    let resets_at = fleet.builder.clock.now().after(HOUR);
     mac.quota(&fleet, used_up(grip, "login-1", Some(resets_at)), job).await.unwrap();
 
     assert_eq!(mac.ask_for(&fleet, 4).await, vec![]);
@@ -429,7 +429,7 @@ async fn only_signed_in_engines_get_work() {
 #[tokio::test]
 async fn a_quota_window_reported_by_a_factory_is_awaited_and_shown() {
     let fleet = Fleet::warm(quick()).await;
-    let until = fleet.bench.clock.now().after(HOUR);
+    let until = fleet.builder.clock.now().after(HOUR);
     let told = EngineHealth { window_until: Some(until), ..by("claude", "login-1") };
     let mac = machine(&fleet, "mac", vec![told.clone()]).await;
     let job = fleet.submit(PLAIN).await;
@@ -448,7 +448,7 @@ async fn a_resumed_credential_ignores_the_repeated_window() {
     let job = fleet.submit(PLAIN).await;
     let grip = mac.take(&fleet, job).await;
     mac.start_by(&fleet, grip, "claude").await.unwrap();
-    let resets_at = fleet.bench.clock.now().after(HOUR * 20);
+    let resets_at = fleet.builder.clock.now().after(HOUR * 20);
     mac.quota(&fleet, used_up(grip, "", Some(resets_at)), job).await.unwrap();
     let reports = |until| vec![EngineHealth { window_until: Some(until), ..EngineHealth::named(claude()) }];
     mac.offers.engines = reports(resets_at);
@@ -473,7 +473,7 @@ async fn a_resumed_credential_ignores_the_repeated_window() {
 #[tokio::test]
 async fn a_credential_paused_by_a_factory_report_can_be_resumed() {
     let fleet = Fleet::warm(quick()).await;
-    let until = fleet.bench.clock.now().after(HOUR);
+    let until = fleet.builder.clock.now().after(HOUR);
     let closed = EngineHealth { window_until: Some(until), ..EngineHealth::named(claude()) };
     let mac = machine(&fleet, "mac", vec![closed]).await;
     let job = fleet.submit(PLAIN).await;
@@ -521,7 +521,7 @@ async fn an_offer_overtaken_by_a_quota_window_is_not_accepted() {
 #[tokio::test]
 async fn an_outage_is_a_wait_with_a_known_end() {
     let fleet = Fleet::warm(quick()).await;
-    let retry_at = fleet.bench.clock.now().after(Duration::from_secs(30));
+    let retry_at = fleet.builder.clock.now().after(Duration::from_secs(30));
     let problem = "its provider is not available: the API answered 529";
     let paused =
         EngineHealth { problem: Some(problem.to_owned()), retry_at: Some(retry_at), ..by("claude", "login-1") };

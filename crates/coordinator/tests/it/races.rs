@@ -30,18 +30,18 @@ async fn hurried() -> (Fleet, Machine) {
 /// Advances time until a new lease expires, with the reaper running.
 async fn until_expiry(fleet: &Fleet) {
     for _ in 0..2 {
-        fleet.bench.clock.advance(LEASE_TTL / 3);
+        fleet.builder.clock.advance(LEASE_TTL / 3);
         fleet.coordinator.tick().await;
     }
-    fleet.bench.clock.advance(LEASE_TTL / 3);
+    fleet.builder.clock.advance(LEASE_TTL / 3);
 }
 
 async fn check_outcomes(fleet: &Fleet, completed: &HashSet<JobId>, other: EventKind) {
     let stories = fleet.stories().await;
     assert_eq!(stories.len(), pairs());
-    for (job, story) in stories {
+    for (job, scenario) in stories {
         let outcomes: Vec<EventKind> =
-            story.into_iter().filter(|kind| [EventKind::Completed, other].contains(kind)).collect();
+            scenario.into_iter().filter(|kind| [EventKind::Completed, other].contains(kind)).collect();
         let expected = if completed.contains(&job) { EventKind::Completed } else { other };
         assert_eq!(outcomes, vec![expected], "job {job}");
     }

@@ -87,7 +87,7 @@ async fn damaged_evidence_counts_as_absent() {
     mac.fail(&fleet, grip, domain::FailureReason::Crash).await.unwrap();
 
     for spoilt in [&b""[..], b"{\"leaseEpoch\":1,\"diff\":\"+fi", &[0; 64]] {
-        fleet.bench.logs.keep_evidence(job, grip.epoch, spoilt).await.unwrap();
+        fleet.builder.logs.keep_evidence(job, grip.epoch, spoilt).await.unwrap();
         let told = fleet.coordinator.evidence(&fleet.admin, job, 1).await.unwrap();
 
         assert_eq!((told.diff, told.commits, told.ending), (None, vec![], None));

@@ -90,7 +90,7 @@ async fn subscribers_get_the_latest_progress_in_their_scope() {
     mac.renew_showing(&fleet, showing(&mac, "Bash")).await;
     next_progress(&mut of_all).await;
     // Late log entries keep arriving meanwhile.
-    if fleet.bench.has_one_order() {
+    if fleet.builder.has_one_order() {
         assert_eq!(of_all.position(), position, "progress has no place in the log");
     }
 }

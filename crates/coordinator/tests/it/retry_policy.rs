@@ -111,7 +111,7 @@ async fn failed_jobs_are_one_alert_per_product_for_a_day() {
         let job = fleet.submit(PLAIN).await;
         let grip = mac.build(&fleet, job).await;
         fail_for_good(&fleet, &mac, grip).await.unwrap();
-        fleet.bench.clock.advance(Duration::from_secs(1));
+        fleet.builder.clock.advance(Duration::from_secs(1));
         jobs.push(job);
     }
     let cancelled = fleet.submit(PLAIN).await;
@@ -133,7 +133,7 @@ async fn failed_jobs_are_one_alert_per_product_for_a_day() {
         alerts().await.iter().map(|(count, job, _)| (*count, *job)).collect::<Vec<_>>(),
         [(Some(1), Some(jobs[0]))]
     );
-    fleet.bench.clock.advance(Duration::from_hours(24));
+    fleet.builder.clock.advance(Duration::from_hours(24));
     assert_eq!(alerts().await, []);
 }
 
@@ -148,7 +148,7 @@ async fn a_question_is_an_alert_until_it_is_answered() {
     let ask = QuestionReport { lease_epoch: grip.epoch, question, checkpoint: None, insights: RunInsights::default() };
     fleet.coordinator.ask(&mac.who, job, &ask).await.unwrap();
     let since = fleet.job(job).await.updated_at;
-    fleet.bench.clock.advance(Duration::from_secs(600));
+    fleet.builder.clock.advance(Duration::from_secs(600));
 
     let fleet = fleet.restarted().await;
 

@@ -8,20 +8,20 @@ use domain::{EventKind, FailureReason, JobId, Mode, ProductId, Refusal, StageNam
 use protocol::{Action, DrainRequest, NotGranted, ProductSettings};
 
 use super::{lasting, quick, retold};
-use crate::fleet::{Bench, Fleet, IN_REPO, PLAIN, submit};
+use crate::fleet::{Fleet, IN_REPO, PLAIN, TestFleetBuilder, submit};
 use crate::machine::{Machine, Offers};
 
 const LEASE_TTL: Duration = Duration::from_secs(90);
 
-async fn polling(bench: Bench) -> Fleet {
-    let fleet = Fleet::warm(bench).await;
+async fn polling(builder: TestFleetBuilder) -> Fleet {
+    let fleet = Fleet::warm(builder).await;
     fleet.switch(Mode::Poll).await;
     fleet
 }
 
 /// Submits a job after all that were submitted before.
 async fn submit_next(fleet: &Fleet, manifest: &str) -> JobId {
-    fleet.bench.clock.advance(Duration::from_millis(1));
+    fleet.builder.clock.advance(Duration::from_millis(1));
     fleet.submit(manifest).await
 }
 
@@ -70,7 +70,7 @@ async fn row_05_a_repeated_claim_answer_extends_the_lease() {
     let request = mac.request(&fleet, 1);
     mac.ask(&fleet, &request).await.unwrap();
 
-    fleet.bench.clock.advance(Duration::from_secs(40));
+    fleet.builder.clock.advance(Duration::from_secs(40));
     mac.ask(&fleet, &request).await.unwrap();
 
     let expires_at = fleet.coordinator.lease(&fleet.admin, job).await.unwrap().expires_at;
@@ -399,8 +399,8 @@ async fn a_draining_factory_claims_nothing() {
     let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
 
     assert!(matches!(refused, Error::NotReady(_)), "{refused}");
-    assert_eq!(dry.passed_over[0].job_id, None);
-    assert!(dry.passed_over[0].why.contains("draining"), "{dry:?}");
+    assert_eq!(dry.skipped[0].job_id, None);
+    assert!(dry.skipped[0].why.contains("draining"), "{dry:?}");
 }
 
 // [§10]
@@ -417,7 +417,7 @@ async fn a_dry_run_explains_the_claim_and_changes_nothing() {
     assert_eq!(fleet.log().await, before);
     assert_eq!(dry.would_grant.iter().map(|would| would.job_id).collect::<Vec<_>>(), jobs);
     let why = "the factory lacks `has:xcode`, has all 2 seats taken".to_owned();
-    assert_eq!(dry.passed_over, [NotGranted { job_id: Some(unfit), why }]);
+    assert_eq!(dry.skipped, [NotGranted { job_id: Some(unfit), why }]);
     assert_eq!((dry.granted.len(), dry.waiting), (0, 3));
     assert_eq!(mac.ask_for(&fleet, 9).await, jobs);
 }
@@ -443,14 +443,14 @@ async fn push_and_claim_place_jobs_on_the_same_factories() {
     assert!(placed > retold(40), "only {placed} jobs could be placed: the test proves little");
 }
 
-struct Arranged {
+struct ClaimScenario {
     fleet: Fleet,
     machines: Vec<Machine>,
     jobs: Vec<JobId>,
 }
 
 /// A fleet that is the same for the same seed.
-async fn arranged(seed: usize) -> Arranged {
+async fn arranged(seed: usize) -> ClaimScenario {
     let fleet = Fleet::warm(quick()).await;
     let tokens = ["os:linux", "has:docker", "gpu:l4"];
     let mut machines = Vec::new();
@@ -466,7 +466,7 @@ async fn arranged(seed: usize) -> Arranged {
         let manifest = format!("---\ntitle: One\ncapabilities: [\"{token}\"]\npriority: {priority}\n---\n");
         jobs.push(submit_next(&fleet, &manifest).await);
     }
-    Arranged { fleet, machines, jobs }
+    ClaimScenario { fleet, machines, jobs }
 }
 
 // [D1]

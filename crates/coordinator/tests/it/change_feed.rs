@@ -8,7 +8,7 @@ use coordinator::{StreamItem, Subscriber};
 use domain::{EventKind, JobEvent, JobId, Position, Scope, StageName};
 use store::document::simulated::Faults;
 
-use crate::fleet::{Bench, Fleet, PLAIN};
+use crate::fleet::{Fleet, PLAIN, TestFleetBuilder};
 use crate::machine::Machine;
 
 const LIVES: usize = 60;
@@ -66,8 +66,8 @@ fn by_job(heard: &[(Position, JobId, EventKind)]) -> HashMap<JobId, Vec<EventKin
 
 #[tokio::test]
 async fn row_26_the_last_version_of_a_job_yields_all_its_events() {
-    let bench = Arc::new(Bench::weak_with(WILD_FEED));
-    let (busy, silent) = (bench.open().await, bench.open().await);
+    let builder = Arc::new(TestFleetBuilder::weak_with(WILD_FEED));
+    let (busy, silent) = (builder.open().await, builder.open().await);
     busy.warm_up();
     busy.ship_everything().await;
     let mac = Machine::join(&busy, "mac").await;
@@ -87,8 +87,8 @@ async fn row_26_the_last_version_of_a_job_yields_all_its_events() {
 
 #[tokio::test]
 async fn row_27_a_faulty_feed_yields_one_log_for_all_coordinators() {
-    let bench = Arc::new(Bench::weak_with(WILD_FEED));
-    let fleets = [bench.open().await, bench.open().await, bench.open().await];
+    let builder = Arc::new(TestFleetBuilder::weak_with(WILD_FEED));
+    let fleets = [builder.open().await, builder.open().await, builder.open().await];
     fleets[0].warm_up();
     fleets[0].ship_everything().await;
     let mac = Machine::join(&fleets[0], "mac").await;
@@ -109,7 +109,7 @@ async fn row_27_a_faulty_feed_yields_one_log_for_all_coordinators() {
 #[tokio::test]
 async fn row_32_lost_answers_and_writes_record_each_event_once() {
     let lossy = Faults { answers_lost: 0.2, requests_lost: 0.15, ..Faults::BAD_DAY };
-    let fleet = Fleet::warm(Bench::weak_with(lossy)).await;
+    let fleet = Fleet::warm(TestFleetBuilder::weak_with(lossy)).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
 
@@ -123,7 +123,7 @@ async fn row_32_lost_answers_and_writes_record_each_event_once() {
 // [D3]
 #[tokio::test]
 async fn stale_reads_never_let_a_step_happen_twice() {
-    let fleet = Fleet::warm(Bench::weak_with(LAGGING)).await;
+    let fleet = Fleet::warm(TestFleetBuilder::weak_with(LAGGING)).await;
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let mut refusals = 0;

@@ -14,11 +14,11 @@ const BACKOFF: Duration = Duration::from_secs(60);
 
 /// Submits one job while the coordinator's clock is an hour ahead, then others when it is right again.
 async fn jobs_across_a_jump(fleet: &Fleet) -> Vec<JobId> {
-    *fleet.bench.ahead.lock() = Duration::from_hours(1);
+    *fleet.builder.ahead.lock() = Duration::from_hours(1);
     let mut jobs = vec![fleet.submit(PLAIN).await];
-    *fleet.bench.ahead.lock() = Duration::ZERO;
+    *fleet.builder.ahead.lock() = Duration::ZERO;
     for _ in 0..5 {
-        fleet.bench.clock.advance(Duration::from_secs(1));
+        fleet.builder.clock.advance(Duration::from_secs(1));
         jobs.push(fleet.submit(PLAIN).await);
     }
     jobs
@@ -65,18 +65,18 @@ async fn row_36_a_restart_keeps_the_order_of_the_queue() {
 #[tokio::test]
 async fn row_36_a_job_of_a_clock_ahead_starves_visibly() {
     let fleet = Fleet::warm(quick()).await;
-    *fleet.bench.ahead.lock() = Duration::from_hours(1);
+    *fleet.builder.ahead.lock() = Duration::from_hours(1);
     let mac = join(&fleet).await;
     let running = fleet.submit(PLAIN).await;
     mac.take(&fleet, running).await;
     fleet.submit(PLAIN).await;
-    *fleet.bench.ahead.lock() = Duration::ZERO;
+    *fleet.builder.ahead.lock() = Duration::ZERO;
 
     fleet.pass(fleet.coordinator.settings().starving_after + BACKOFF, &[&mac]).await;
 
     let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
     assert_eq!(alerts.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::QueueStarvation]);
-    let waited = domain::Clock::now(&fleet.bench.clock).since(alerts[0].since);
+    let waited = domain::Clock::now(&fleet.builder.clock).since(alerts[0].since);
     assert!(waited >= fleet.coordinator.settings().starving_after, "the alert says {waited:?}");
 }
 
@@ -87,9 +87,9 @@ async fn row_36_a_clock_jump_does_not_change_a_backoff() {
         let mac = join(&fleet).await;
         let job = fleet.submit(PLAIN).await;
         let grip = mac.build(&fleet, job).await;
-        *fleet.bench.ahead.lock() = Duration::from_hours(1);
+        *fleet.builder.ahead.lock() = Duration::from_hours(1);
         mac.fail(&fleet, grip, FailureReason::Crash).await.unwrap();
-        *fleet.bench.ahead.lock() = Duration::ZERO;
+        *fleet.builder.ahead.lock() = Duration::ZERO;
 
         let fleet = if restarts { fleet.restarted().await } else { fleet };
         mac.beat(&fleet).await;
@@ -104,10 +104,10 @@ async fn row_36_a_clock_jump_does_not_change_a_backoff() {
 async fn row_36_a_clock_jump_does_not_change_an_offers_expiry() {
     let fleet = Fleet::warm(quick()).await;
     let mac = join(&fleet).await;
-    *fleet.bench.ahead.lock() = Duration::from_hours(1);
+    *fleet.builder.ahead.lock() = Duration::from_hours(1);
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
-    *fleet.bench.ahead.lock() = Duration::ZERO;
+    *fleet.builder.ahead.lock() = Duration::ZERO;
     let linux = Machine::join(&fleet, "linux").await;
 
     fleet.pass(ACCEPT_WITHIN, &[&mac, &linux]).await;
@@ -123,7 +123,7 @@ async fn row_36_a_clock_set_forward_expires_no_offer() {
     let job = fleet.submit(PLAIN).await;
     fleet.dispatch().await;
 
-    *fleet.bench.ahead.lock() = Duration::from_hours(1);
+    *fleet.builder.ahead.lock() = Duration::from_hours(1);
     fleet.coordinator.tick().await;
 
     assert_eq!(fleet.job(job).await.target_factory_id, Some(mac.id.clone()));

@@ -6,7 +6,7 @@ use domain::{
 
 use super::Harness;
 use super::sample::{cancelled, create, dispatched, granted, id, job, released, replace, seconds, started, submission};
-use super::writing::{stored, written};
+use super::writes::{stored, written};
 
 /// An unknown id is an outcome, not an error.
 pub async fn an_unknown_id_is_absent(bench: &mut dyn Harness) {

@@ -182,7 +182,7 @@ async fn row_11_a_paused_coordinator_reaps_no_lease_at_once() {
     let grip = mac.build(&fleet, job).await;
     fleet.pass(RENEW_EVERY, &[&mac]).await;
 
-    fleet.bench.clock.advance(LEASE_TTL * 3);
+    fleet.builder.clock.advance(LEASE_TTL * 3);
     fleet.coordinator.tick().await;
     let after_the_pause = fleet.stage(job).await;
     fleet.pass(LEASE_TTL - RENEW_EVERY, &[]).await;
@@ -203,7 +203,7 @@ async fn row_11_a_pause_before_the_first_reaper_pass_reaps_none() {
     let job = fleet.submit(PLAIN).await;
     mac.build(&fleet, job).await;
 
-    fleet.bench.clock.advance(LEASE_TTL * 3);
+    fleet.builder.clock.advance(LEASE_TTL * 3);
     fleet.coordinator.tick().await;
 
     assert_eq!(fleet.stage(job).await, StageName::Building);
@@ -217,7 +217,7 @@ async fn row_11_after_a_restart_nothing_is_reaped_for_one_lease() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
-    fleet.bench.clock.advance(LEASE_TTL * 10);
+    fleet.builder.clock.advance(LEASE_TTL * 10);
 
     let fleet = fleet.restarted().await;
     fleet.coordinator.tick().await;
@@ -359,7 +359,7 @@ async fn a_worker_cannot_report_a_coordinators_reason() {
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
 
-    for reason in FailureReason::ALL.into_iter().filter(|reason| !reason.is_a_workers_word()) {
+    for reason in FailureReason::ALL.into_iter().filter(|reason| !reason.may_be_reported()) {
         let refused = mac.fail(&fleet, grip, reason).await.unwrap_err();
 
         assert!(matches!(refused, Error::Refused(Refusal::NotAWorkersReason(_))), "{refused}");

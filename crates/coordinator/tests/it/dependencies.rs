@@ -64,7 +64,7 @@ async fn row_19_diamonds_unblock_across_crashes_and_lost_reactions() {
     for n in 0..diamonds() {
         check_diamond(&stories, n);
     }
-    if fleet.bench.has_one_order() {
+    if fleet.builder.has_one_order() {
         check_order(&fleet).await;
     }
 }
@@ -117,14 +117,14 @@ async fn run(fleet: &Fleet, mac: &Machine, message: &domain::Message) {
 
 fn check_diamond(stories: &HashMap<JobId, Vec<EventKind>>, n: usize) {
     use EventKind as K;
-    let story = |letter: &str| {
+    let scenario = |letter: &str| {
         let id = JobId::derived(&domain::ProductId::default_product(), &format!("{letter}-{n}"));
         stories[&id].clone()
     };
     let run = [K::Dispatched, K::Granted, K::Started, K::Completed, K::Shipped];
-    assert_eq!(story("a"), [&[K::Submitted][..], &run].concat());
+    assert_eq!(scenario("a"), [&[K::Submitted][..], &run].concat());
     for letter in ["b", "c", "d"] {
-        assert_eq!(story(letter), [&[K::Submitted, K::Unblocked][..], &run].concat(), "{letter}-{n}");
+        assert_eq!(scenario(letter), [&[K::Submitted, K::Unblocked][..], &run].concat(), "{letter}-{n}");
     }
 }
 
@@ -306,8 +306,8 @@ async fn a_waiting_job_names_its_dependencies_and_their_stages() {
     let after = fleet.coordinator.explain(&fleet.admin, roof).await.unwrap().summary;
 
     let (label, short) = (walls.titled("Mend the gate"), walls.short());
-    assert_eq!(before, format!("waits for {label} (queued)"));
-    assert_eq!(after, format!("waits for {label} (done: ship it with `giga ship {short}`)"));
+    assert_eq!(before, format!("waiting for {label} (queued)"));
+    assert_eq!(after, format!("waiting for {label} (done: ship it with `giga ship {short}`)"));
 }
 
 #[tokio::test]
@@ -470,6 +470,6 @@ async fn a_submit_names_the_dependencies_that_the_job_waits_for() {
     let submitted = fleet.coordinator.submit(&fleet.admin, submit(&waiting_for(&["first"], ""), None)).await.unwrap();
 
     let waiting = submitted.job.waiting.unwrap();
-    let expected = format!("waits for {} \"Paint the gate\" (queued)", first.short());
+    let expected = format!("waiting for {} \"Paint the gate\" (queued)", first.short());
     assert_eq!((waiting.code.as_str(), waiting.text), ("dependencies", expected));
 }

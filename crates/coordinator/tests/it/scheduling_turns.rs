@@ -10,11 +10,11 @@ use crate::machine::{Machine, drain};
 
 #[tokio::test]
 async fn row_03_a_failed_sweep_is_retried() {
-    let bench = Arc::new(quick());
-    let fleet = bench.open().await;
+    let builder = Arc::new(quick());
+    let fleet = builder.open().await;
     fleet.warm_up();
     let mac = Machine::join(&fleet, "mac").await;
-    let elsewhere = bench.open().await;
+    let elsewhere = builder.open().await;
     let job = elsewhere.submit(PLAIN).await;
     fleet.store().set(|faults| faults.is_down = true);
     fleet.coordinator.sweep().await;
@@ -27,7 +27,7 @@ async fn row_03_a_failed_sweep_is_retried() {
     let mut offered = Vec::new();
     // No job is open in memory: only the failed sweep is a reason to read the store.
     for _ in 0..12 {
-        bench.clock.advance(Duration::from_secs(20));
+        builder.clock.advance(Duration::from_secs(20));
         mac.renew(&fleet).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -58,7 +58,7 @@ async fn row_32_a_lost_offer_write_is_retried_before_the_sweep() {
 
     let mut offered = BTreeSet::new();
     for _ in 0..10 {
-        fleet.bench.clock.advance(Duration::from_secs(1));
+        fleet.builder.clock.advance(Duration::from_secs(1));
         turns().await;
         offered.extend(drain(&mut inbox).await.0.into_iter().map(|message| message.job_id));
     }

@@ -15,23 +15,23 @@ use crate::machine::{Grip, Machine, checkpoint, drain, sha};
 
 const LOOK_EVERY: Duration = Duration::from_mins(2);
 
-struct Yard {
+struct PullRequestFixture {
     fleet: Fleet,
     mac: Machine,
     inbox: Inbox,
     job: JobId,
 }
 
-impl Yard {
+impl PullRequestFixture {
     /// A finished job with an open pull request.
     async fn open() -> Self {
         let fleet = Fleet::warm(lasting()).await;
         let mac = Machine::join(&fleet, "mac").await;
         let inbox = mac.open_inbox(&fleet, 4).await;
         let job = fleet.submit(IN_REPO).await;
-        let yard = Self { fleet, mac, inbox, job };
-        yard.finish(1).await;
-        yard
+        let fixture = Self { fleet, mac, inbox, job };
+        fixture.finish(1).await;
+        fixture
     }
 
     /// Works on the job until its branch has a commit.
@@ -56,9 +56,9 @@ impl Yard {
 
     /// Advances time until a factory is asked to poll.
     async fn asked(&mut self) -> Vec<PollPullRequest> {
-        self.fleet.coordinator.ask_for_looks();
-        self.fleet.bench.clock.advance(LOOK_EVERY);
-        self.fleet.coordinator.ask_for_looks();
+        self.fleet.coordinator.request_polls();
+        self.fleet.builder.clock.advance(LOOK_EVERY);
+        self.fleet.coordinator.request_polls();
         self.orders().await
     }
 
@@ -107,52 +107,52 @@ fn comment(id: u32) -> ReviewComment {
 // [B5]
 #[tokio::test]
 async fn a_factory_with_the_repository_polls_an_open_pull_request() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
 
-    let orders = yard.asked().await;
+    let orders = fixture.asked().await;
 
-    let product_id = yard.fleet.job(yard.job).await.product_id;
+    let product_id = fixture.fleet.job(fixture.job).await.product_id;
     let expected =
-        PollPullRequest { job_id: yard.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
+        PollPullRequest { job_id: fixture.job, product_id, repo: "notes".parse().unwrap(), number: 7, sha: sha(1) };
     assert_eq!(orders, vec![expected]);
-    assert_eq!(yard.fleet.job(yard.job).await.pull_request, Some(pull_request()));
-    yard.fleet.coordinator.ask_for_looks();
-    assert_eq!(yard.orders().await, Vec::new(), "not before its time");
+    assert_eq!(fixture.fleet.job(fixture.job).await.pull_request, Some(pull_request()));
+    fixture.fleet.coordinator.request_polls();
+    assert_eq!(fixture.orders().await, Vec::new(), "not before its time");
 }
 
 // [B5] [attack: forged or repeated webhook]
 #[tokio::test]
 async fn a_webhook_triggers_one_early_poll() {
-    let mut yard = Yard::open().await;
-    yard.fleet.coordinator.ask_for_looks();
+    let mut fixture = PullRequestFixture::open().await;
+    fixture.fleet.coordinator.request_polls();
     let hint = ForgeHint { repository: "acme/notes".to_owned(), numbers: vec![7], commits: Vec::new() };
     let stranger = ForgeHint { repository: "evil/notes".to_owned(), ..hint.clone() };
     let commit = ForgeHint { commits: vec![sha(1)], ..ForgeHint::default() };
 
-    assert_eq!(yard.fleet.coordinator.hear_of(&stranger), 0);
+    assert_eq!(fixture.fleet.coordinator.poll_hinted(&stranger), 0);
     for hint in [&hint, &commit, &hint] {
-        assert_eq!(yard.fleet.coordinator.hear_of(hint), 1);
-        yard.fleet.coordinator.ask_for_looks();
+        assert_eq!(fixture.fleet.coordinator.poll_hinted(hint), 1);
+        fixture.fleet.coordinator.request_polls();
     }
-    let at_once = yard.orders().await.len();
-    yard.fleet.bench.clock.advance(Duration::from_secs(5));
-    yard.fleet.coordinator.ask_for_looks();
+    let at_once = fixture.orders().await.len();
+    fixture.fleet.builder.clock.advance(Duration::from_secs(5));
+    fixture.fleet.coordinator.request_polls();
 
-    assert_eq!((at_once, yard.orders().await.len()), (1, 1));
+    assert_eq!((at_once, fixture.orders().await.len()), (1, 1));
 }
 
 // [B5]
 #[tokio::test]
 async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
 
-    let answer = yard.see(&sighting(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
+    let answer = fixture.see(&sighting(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
 
-    let said = "Sent back: 1 failed check (test) and 1 comment (round 1 of 3).";
+    let said = "Changes requested: 1 failed check (test) and 1 comment (round 1 of 3).";
     assert_eq!(answer, PullRequestReportResponse { stage: StageName::Queued, comment: Some(said.to_owned()) });
-    yard.fleet.dispatch().await;
-    let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
-    let assignment = yard.mac.accept(&yard.fleet, &claim).await.unwrap().assignment;
+    fixture.fleet.dispatch().await;
+    let claim = fixture.mac.claim(&fixture.fleet, fixture.job, fixture.fleet.job(fixture.job).await.dispatch_seq);
+    let assignment = fixture.mac.accept(&fixture.fleet, &claim).await.unwrap().assignment;
     let told = "The check `test` failed:\n\n> assertion failed\n\nA comment by `ann` on src/lib.rs:3:\n\n> Smaller, please.[2J\n\n";
     assert_eq!(assignment.changes.as_deref(), Some(told));
     assert_eq!(assignment.checkpoint.map(|saved| saved.sha), Some(sha(1)));
@@ -162,54 +162,54 @@ async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
 // [B5]
 #[tokio::test]
 async fn a_handled_comment_is_not_handled_again() {
-    let mut yard = Yard::open().await;
-    yard.see(&sighting(PullRequestState::Open, 1, vec![comment(2)])).await.unwrap();
-    yard.finish(2).await;
+    let mut fixture = PullRequestFixture::open().await;
+    fixture.see(&sighting(PullRequestState::Open, 1, vec![comment(2)])).await.unwrap();
+    fixture.finish(2).await;
 
-    let again = yard.see(&sighting(PullRequestState::Open, 2, vec![comment(2)])).await.unwrap();
+    let again = fixture.see(&sighting(PullRequestState::Open, 2, vec![comment(2)])).await.unwrap();
 
     assert_eq!(again, PullRequestReportResponse { stage: StageName::Testing, comment: None });
-    assert_eq!(yard.fleet.count(yard.job, EventKind::ChangesRequested).await, 1);
+    assert_eq!(fixture.fleet.count(fixture.job, EventKind::ChangesRequested).await, 1);
 }
 
 // [B5]
 #[tokio::test]
 async fn excess_comments_wait_for_the_next_round() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
     let many: Vec<ReviewComment> = (0..60).map(comment).collect();
 
-    let first = yard.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
-    yard.finish(2).await;
-    let second = yard.see(&sighting(PullRequestState::Open, 2, many.clone())).await.unwrap();
-    yard.finish(3).await;
-    let third = yard.see(&sighting(PullRequestState::Open, 3, many)).await.unwrap();
+    let first = fixture.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
+    fixture.finish(2).await;
+    let second = fixture.see(&sighting(PullRequestState::Open, 2, many.clone())).await.unwrap();
+    fixture.finish(3).await;
+    let third = fixture.see(&sighting(PullRequestState::Open, 3, many)).await.unwrap();
 
-    assert_eq!(first.comment.as_deref(), Some("Sent back: 50 comments (round 1 of 3)."));
-    assert_eq!(second.comment.as_deref(), Some("Sent back: 10 comments (round 2 of 3)."));
+    assert_eq!(first.comment.as_deref(), Some("Changes requested: 50 comments (round 1 of 3)."));
+    assert_eq!(second.comment.as_deref(), Some("Changes requested: 10 comments (round 2 of 3)."));
     assert_eq!((third.stage, third.comment), (StageName::Testing, None));
 }
 
 // [B5]
 #[tokio::test]
 async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
     let long = |id| ReviewComment { text: "x".repeat(4_000), ..comment(id) };
     let many: Vec<ReviewComment> = (0..7).map(long).collect();
 
-    let first = yard.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
-    yard.finish(2).await;
-    let second = yard.see(&sighting(PullRequestState::Open, 2, many)).await.unwrap();
+    let first = fixture.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
+    fixture.finish(2).await;
+    let second = fixture.see(&sighting(PullRequestState::Open, 2, many)).await.unwrap();
 
-    assert_eq!(first.comment.as_deref(), Some("Sent back: 3 comments (round 1 of 3)."));
-    assert_eq!(second.comment.as_deref(), Some("Sent back: 3 comments (round 2 of 3)."));
+    assert_eq!(first.comment.as_deref(), Some("Changes requested: 3 comments (round 1 of 3)."));
+    assert_eq!(second.comment.as_deref(), Some("Changes requested: 3 comments (round 2 of 3)."));
 }
 
 // [B5]
 #[tokio::test]
 async fn checks_of_another_commit_are_ignored() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
 
-    let answer = yard.see(&sighting(PullRequestState::Open, 9, vec![check(1)])).await.unwrap();
+    let answer = fixture.see(&sighting(PullRequestState::Open, 9, vec![check(1)])).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
 }
@@ -217,50 +217,50 @@ async fn checks_of_another_commit_are_ignored() {
 // [I9] [D4] [B5]
 #[tokio::test]
 async fn rework_rounds_are_capped_and_then_alert_once() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
     for round in 1..=3 {
-        yard.see(&sighting(PullRequestState::Open, round, vec![check(round)])).await.unwrap();
-        yard.finish(round + 1).await;
+        fixture.see(&sighting(PullRequestState::Open, round, vec![check(round)])).await.unwrap();
+        fixture.finish(round + 1).await;
     }
 
-    let fourth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(4)])).await.unwrap();
-    let fifth = yard.see(&sighting(PullRequestState::Open, 4, vec![check(5)])).await.unwrap();
+    let fourth = fixture.see(&sighting(PullRequestState::Open, 4, vec![check(4)])).await.unwrap();
+    let fifth = fixture.see(&sighting(PullRequestState::Open, 4, vec![check(5)])).await.unwrap();
 
-    let said = "Given up: 1 failed check (test), after 3 rounds of changes: a person has to look.";
+    let said = "Stopped after 3 rounds, needs a maintainer: 1 failed check (test).";
     assert_eq!(fourth, PullRequestReportResponse { stage: StageName::Testing, comment: Some(said.to_owned()) });
     assert_eq!(fifth.comment, None);
-    assert_eq!(yard.fleet.count(yard.job, EventKind::Escalated).await, 1);
-    let alerts = yard.fleet.coordinator.alerts(&yard.fleet.admin).await.unwrap().items;
+    assert_eq!(fixture.fleet.count(fixture.job, EventKind::Escalated).await, 1);
+    let alerts = fixture.fleet.coordinator.alerts(&fixture.fleet.admin).await.unwrap().items;
     let about: Vec<_> = alerts.iter().map(|alert| (alert.code, alert.job_id)).collect();
-    assert_eq!(about, vec![(AlertCode::ChangesExhausted, Some(yard.job))]);
+    assert_eq!(about, vec![(AlertCode::ChangesExhausted, Some(fixture.job))]);
 
-    yard.fleet.act(yard.job, Action::RequestChanges).await.unwrap();
-    yard.finish(5).await;
-    let anew = yard.see(&sighting(PullRequestState::Open, 5, vec![check(6)])).await.unwrap();
+    fixture.fleet.act(fixture.job, Action::RequestChanges).await.unwrap();
+    fixture.finish(5).await;
+    let anew = fixture.see(&sighting(PullRequestState::Open, 5, vec![check(6)])).await.unwrap();
     assert_eq!(anew.stage, StageName::Queued);
 }
 
 // [T5] [B5]
 #[tokio::test]
 async fn a_pull_request_merged_on_the_forge_ships_its_job() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
     let merged = PullRequestState::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
 
-    let answer = yard.see(&sighting(merged, 1, Vec::new())).await.unwrap();
+    let answer = fixture.see(&sighting(merged, 1, Vec::new())).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Shipped);
-    assert_eq!(yard.fleet.job(yard.job).await.message.as_deref(), Some("merged on the forge by ann"));
-    assert_eq!(yard.asked().await, Vec::new(), "nobody looks at it any more");
+    assert_eq!(fixture.fleet.job(fixture.job).await.message.as_deref(), Some("merged on the forge by ann"));
+    assert_eq!(fixture.asked().await, Vec::new(), "nobody looks at it any more");
 }
 
 // [B5]
 #[tokio::test]
 async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
-    let mut yard = Yard::open().await;
+    let mut fixture = PullRequestFixture::open().await;
 
-    yard.see(&sighting(PullRequestState::Closed, 1, Vec::new())).await.unwrap();
+    fixture.see(&sighting(PullRequestState::Closed, 1, Vec::new())).await.unwrap();
 
-    let view = yard.fleet.job(yard.job).await;
+    let view = fixture.fleet.job(fixture.job).await;
     assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
     assert_eq!(view.message.as_deref(), Some("its pull request was closed on the forge"));
 }
@@ -268,49 +268,52 @@ async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
 // [B5] [attack: forged or repeated webhook]
 #[tokio::test]
 async fn a_factory_that_was_not_asked_cannot_report_a_pull_request() {
-    let yard = Yard::open().await;
+    let fixture = PullRequestFixture::open().await;
     let merged = PullRequestState::Merged { merge: None, by: None };
 
-    let unasked =
-        yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &sighting(merged, 1, Vec::new())).await;
+    let unasked = fixture
+        .fleet
+        .coordinator
+        .report_pull_request(&fixture.mac.who, fixture.job, &sighting(merged, 1, Vec::new()))
+        .await;
 
     assert!(matches!(unasked, Err(Error::NotReady(_))), "{unasked:?}");
-    assert_eq!(yard.fleet.stage(yard.job).await, StageName::Testing);
+    assert_eq!(fixture.fleet.stage(fixture.job).await, StageName::Testing);
 }
 
 // [B5]
 #[tokio::test]
 async fn a_report_during_a_merge_is_ignored() {
-    let mut yard = Yard::open().await;
-    yard.asked().await;
-    yard.fleet.act(yard.job, Action::Ship).await.unwrap();
-    yard.fleet.dispatch().await;
-    let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
-    let epoch = yard.mac.accept(&yard.fleet, &claim).await.unwrap().lease_epoch;
+    let mut fixture = PullRequestFixture::open().await;
+    fixture.asked().await;
+    fixture.fleet.act(fixture.job, Action::Ship).await.unwrap();
+    fixture.fleet.dispatch().await;
+    let claim = fixture.mac.claim(&fixture.fleet, fixture.job, fixture.fleet.job(fixture.job).await.dispatch_seq);
+    let epoch = fixture.mac.accept(&fixture.fleet, &claim).await.unwrap().lease_epoch;
 
     let remarks = sighting(PullRequestState::Open, 1, vec![check(1)]);
-    let answer = yard.fleet.coordinator.report_pull_request(&yard.mac.who, yard.job, &remarks).await.unwrap();
+    let answer = fixture.fleet.coordinator.report_pull_request(&fixture.mac.who, fixture.job, &remarks).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
-    let grip = Grip { job: yard.job, epoch };
-    assert_eq!(yard.mac.promote(&yard.fleet, grip, ErrandOutcome::Done).await.unwrap().stage, StageName::Shipped);
+    let grip = Grip { job: fixture.job, epoch };
+    assert_eq!(fixture.mac.promote(&fixture.fleet, grip, ErrandOutcome::Done).await.unwrap().stage, StageName::Shipped);
 }
 
 // [F5]
 #[tokio::test]
 async fn a_postponed_merge_is_retried_and_never_abandoned() {
-    let yard = Yard::open().await;
-    yard.fleet.act(yard.job, Action::Ship).await.unwrap();
+    let fixture = PullRequestFixture::open().await;
+    fixture.fleet.act(fixture.job, Action::Ship).await.unwrap();
 
     for _ in 0..12 {
-        yard.fleet.dispatch().await;
-        let claim = yard.mac.claim(&yard.fleet, yard.job, yard.fleet.job(yard.job).await.dispatch_seq);
-        let epoch = yard.mac.accept(&yard.fleet, &claim).await.unwrap().lease_epoch;
+        fixture.fleet.dispatch().await;
+        let claim = fixture.mac.claim(&fixture.fleet, fixture.job, fixture.fleet.job(fixture.job).await.dispatch_seq);
+        let epoch = fixture.mac.accept(&fixture.fleet, &claim).await.unwrap().lease_epoch;
         let put_off = ErrandOutcome::PutOff { message: "checks are running".to_owned(), retry_after_ms: 60_000 };
-        yard.mac.promote(&yard.fleet, Grip { job: yard.job, epoch }, put_off).await.unwrap();
-        assert_eq!(yard.fleet.dispatch().await, 0, "it is left alone");
-        yard.fleet.pass(Duration::from_secs(61), &[&yard.mac]).await;
+        fixture.mac.promote(&fixture.fleet, Grip { job: fixture.job, epoch }, put_off).await.unwrap();
+        assert_eq!(fixture.fleet.dispatch().await, 0, "it is left alone");
+        fixture.fleet.pass(Duration::from_secs(61), &[&fixture.mac]).await;
     }
 
-    assert_eq!(yard.fleet.job(yard.job).await.errand, Some(domain::ErrandKind::Ship));
+    assert_eq!(fixture.fleet.job(fixture.job).await.errand, Some(domain::ErrandKind::Ship));
 }

@@ -15,7 +15,7 @@ use crate::fleet::{Fleet, Worker, next_offer, random};
 use crate::raw::{Answer, Asking, ask};
 
 /// A job of the product `default` that the factory `victim` holds, and the ids of its claim.
-struct Held {
+struct HeldJobFixture {
     job: JobId,
     epoch: Epoch,
     seq: u64,
@@ -23,7 +23,7 @@ struct Held {
     instance: InstanceId,
 }
 
-impl Held {
+impl HeldJobFixture {
     /// A job that `victim` has accepted and started.
     async fn by(fleet: &Fleet, victim: &Worker) -> Self {
         Self::of(fleet, victim, "# Held by the victim\n").await
@@ -53,13 +53,13 @@ struct Call {
 }
 
 /// Every call of a worker with the instance, the nonce, the job or the name of another factory.
-fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
+fn calls(held: &HeldJobFixture, own: InstanceId) -> Vec<Call> {
     let call =
         |method, path, body, same_product, other_product| Call { method, path, body, same_product, other_product };
     let get = |path, same_product| call("GET", path, None, same_product, "no_such_job");
     let post = |path, body, same, other| call("POST", path, Some(body), same, other);
     let fenced = |path, body| call("POST", path, Some(body), "fenced", "no_such_job");
-    let Held { job, epoch, seq, nonce, instance } = held;
+    let HeldJobFixture { job, epoch, seq, nonce, instance } = held;
     let beat = json!({ "instance": instance, "capabilities": [], "seatLimit": 0, "protocol": 1 });
     let leaving = json!({ "instance": instance, "capabilities": [], "seatLimit": 0, "protocol": 1, "leaving": true });
     let progress = json!({ "costUsd": 5.0, "tokensIn": 5 });
@@ -151,7 +151,7 @@ fn calls(held: &Held, own: InstanceId) -> Vec<Call> {
     ]
 }
 
-async fn made(fleet: &Fleet, call: &Call, held: &Held, job: JobId, caller: &Worker) -> Answer {
+async fn made(fleet: &Fleet, call: &Call, held: &HeldJobFixture, job: JobId, caller: &Worker) -> Answer {
     let path = call.path.replace("{job}", &job.to_string()).replace("{own}", caller.id.as_str());
     let path = path.replace("{victim}", &held.instance.to_string()).replace("{epoch}", &held.epoch.to_string());
     let method: Method = call.method.parse().unwrap();
@@ -191,7 +191,7 @@ fn outcome(call: &Call, answer: &Answer) -> String {
 
 /// The state that calls of other factories must not change: the job with the expiry of its lease, and the factory with
 /// its seats.
-async fn state_of(fleet: &Fleet, held: &Held) -> (Value, Value) {
+async fn state_of(fleet: &Fleet, held: &HeldJobFixture) -> (Value, Value) {
     let job = fleet.admin.get(&format!("/jobs/{}", held.job)).await.unwrap();
     let factory = fleet.admin.get("/factories/victim").await.unwrap();
     (job, factory)
@@ -204,7 +204,7 @@ async fn row_34_no_call_of_one_factory_touches_anothers_job() {
     let fleet = Fleet::by(Arc::new(clock.clone()), Limits::default()).await;
     fleet.product("other", ProductSettings::default()).await;
     let victim = fleet.factory("victim").await;
-    let held = Held::by(&fleet, &victim).await;
+    let held = HeldJobFixture::by(&fleet, &victim).await;
     let insider = fleet.factory("insider").await;
     let outsider = fleet.factory_for("outsider", &["other"]).await;
     // A call that renewed the victim's lease or presence would show here.
@@ -244,7 +244,7 @@ async fn a_job_of_another_product_answers_as_if_it_did_not_exist() {
     let fleet = Fleet::start().await;
     fleet.product("other", ProductSettings::default()).await;
     let victim = fleet.factory("victim").await;
-    let held = Held::by(&fleet, &victim).await;
+    let held = HeldJobFixture::by(&fleet, &victim).await;
     let outsider = fleet.factory_for("outsider", &["other"]).await;
     let none = JobId::from_bytes(random());
 
@@ -284,7 +284,7 @@ async fn a_dry_run_shows_no_jobs_of_other_products() {
 async fn a_completion_is_repeated_by_its_own_holder_alone() {
     let fleet = Fleet::start().await;
     let victim = fleet.factory("victim").await;
-    let held = Held::of(&fleet, &victim, "---\ntitle: Held by the victim\nrepo: notes\n---\n").await;
+    let held = HeldJobFixture::of(&fleet, &victim, "---\ntitle: Held by the victim\nrepo: notes\n---\n").await;
     let insider = fleet.factory("insider").await;
     victim.complete(held.job, held.epoch, None).await.unwrap();
 
@@ -305,8 +305,8 @@ async fn a_completion_is_repeated_by_its_own_holder_alone() {
 async fn impossible_metrics_are_rejected_by_name() {
     let fleet = Fleet::start().await;
     let worker = fleet.factory("worker").await;
-    let held = Held::by(&fleet, &worker).await;
-    let Held { job, epoch, instance, .. } = &held;
+    let held = HeldJobFixture::by(&fleet, &worker).await;
+    let HeldJobFixture { job, epoch, instance, .. } = &held;
     let before = fleet.job(*job).await;
     let figures = [
         ("costUsd", "-1"),

@@ -4,7 +4,7 @@ use domain::{Collection, Expected, JobFilter, Position, Revision, Scope};
 use serde_json::json;
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, released, replace, seconds};
-use super::writing::{stored, written};
+use super::writes::{stored, written};
 use super::{Harness, Stores};
 
 // [I3]

@@ -55,7 +55,7 @@ async fn a_join_token_expires_and_allows_only_enrolment() {
     let who = fleet.coordinator.authenticate(&secret).unwrap();
     assert!(matches!(fleet.coordinator.factories(&who), Err(Error::Forbidden(_))));
 
-    fleet.bench.clock.advance(Duration::from_secs(60));
+    fleet.builder.clock.advance(Duration::from_secs(60));
 
     let late = EnrolRequest { join_token: secret.clone(), factory_id: "mac".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&late).await, Err(Error::JoinTokenExpired { .. })));
@@ -70,7 +70,7 @@ async fn a_rotated_token_is_valid_for_the_overlap_only() {
 
     let rotated = fleet.coordinator.rotate_token(&mac.who, &mac.id).await.unwrap();
     let at_once = [fleet.coordinator.authenticate(&mac.token).is_ok(), fleet.coordinator.is_valid(&mac.who)];
-    fleet.bench.clock.advance(fleet.coordinator.settings().token_overlap);
+    fleet.builder.clock.advance(fleet.coordinator.settings().token_overlap);
 
     assert_eq!(at_once, [true, true]);
     assert_eq!(rotated.old_until, fleet.coordinator.clock().now());
@@ -319,11 +319,11 @@ async fn ended_tokens_are_purged_on_creation_and_at_the_start() {
         tokens.into_iter().map(|token| token.name).collect()
     };
     join_token(&fleet, Some(60)).await;
-    fleet.bench.clock.advance(Duration::from_secs(60));
+    fleet.builder.clock.advance(Duration::from_secs(60));
 
     join_token(&fleet, Some(60)).await;
     let after_another = names(&fleet);
-    fleet.bench.clock.advance(Duration::from_secs(60));
+    fleet.builder.clock.advance(Duration::from_secs(60));
     let fleet = fleet.restarted().await;
 
     assert_eq!((after_another.len(), names(&fleet)), (2, vec!["admin".to_owned()]));
@@ -336,7 +336,7 @@ async fn a_factory_token_has_the_configured_lifetime() {
     let fleet = Fleet::warm(quick().with(|settings| settings.factory_token_ttl = Some(ttl))).await;
     let mac = Machine::join(&fleet, "mac").await;
 
-    fleet.bench.clock.advance(ttl);
+    fleet.builder.clock.advance(ttl);
 
     assert!(matches!(fleet.coordinator.authenticate(&mac.token), Err(Error::Unauthenticated)));
 }
@@ -393,7 +393,7 @@ async fn an_alert_about_another_products_repository_is_not_shown() {
     let mac = Machine::join(&fleet, "mac").await;
     let owned = ProductSettings { repos: Some(["secret".parse().unwrap()].into()), ..ProductSettings::default() };
     fleet.coordinator.put_product(&fleet.admin, &"beta".parse().unwrap(), owned).await.unwrap();
-    let unavailable = UnavailableRepo { message: "gone".to_owned(), since: fleet.bench.clock.now() };
+    let unavailable = UnavailableRepo { message: "gone".to_owned(), since: fleet.builder.clock.now() };
     let unavailable_repos = [("secret".parse().unwrap(), unavailable)].into();
     let heartbeat = Heartbeat { unavailable_repos, ..mac.heartbeat(protocol::PROTOCOL_VERSION) };
     fleet.coordinator.heartbeat(&mac.who, heartbeat).await.unwrap();

@@ -40,7 +40,7 @@ async fn row_05_a_lease_counts_from_the_received_answer() {
     let claim = mac.claim(&fleet, job, DispatchSeq(1));
     mac.accept(&fleet, &claim).await.unwrap();
 
-    fleet.bench.clock.advance(Duration::from_secs(40));
+    fleet.builder.clock.advance(Duration::from_secs(40));
     mac.accept(&fleet, &claim).await.unwrap();
 
     let expires_at = fleet.coordinator.lease(&fleet.admin, job).await.unwrap().expires_at;

@@ -159,11 +159,11 @@ async fn refusals_are_counted_as_conflicts() {
     let job = fleet.submit(PLAIN).await;
     let grip = mac.build(&fleet, job).await;
     fleet.act(job, Action::Cancel).await.unwrap();
-    let before = fleet.coordinator.figures().conflicts;
+    let before = fleet.coordinator.metrics_snapshot().conflicts;
 
     mac.complete(&fleet, grip, None).await.unwrap_err();
 
-    assert_eq!(fleet.coordinator.figures().conflicts, before + 1);
+    assert_eq!(fleet.coordinator.metrics_snapshot().conflicts, before + 1);
 }
 
 // [J10] [attack: terminal escapes]

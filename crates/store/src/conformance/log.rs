@@ -7,7 +7,7 @@ use domain::{DepsState, EventSeq, Job, JobEvent, JobId, Position, Revision, Scop
 use tokio::task::JoinSet;
 
 use super::sample::{create, dispatched, granted, id, job, released, replace, seconds, submission};
-use super::writing::{stored, written};
+use super::writes::{stored, written};
 use super::{Harness, Stores};
 
 const WRITERS: u32 = 32;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain::{Actor, Cursor, DepsState, Job, JobFilter, JobId, Priority, Revision, Spec, StageName, StoreError};
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds, submission};
-use super::writing::{stored, written};
+use super::writes::{stored, written};
 use super::{Harness, Stores};
 
 // [§9]

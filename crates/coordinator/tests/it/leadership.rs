@@ -13,8 +13,8 @@ use crate::machine::{Machine, Offers};
 // [§6]
 #[tokio::test]
 async fn row_12_three_leading_dispatchers_grant_each_job_once() {
-    let bench = Arc::new(quick());
-    let fleets = [bench.open().await, bench.open().await, bench.open().await];
+    let builder = Arc::new(quick());
+    let fleets = [builder.open().await, builder.open().await, builder.open().await];
     fleets[0].warm_up();
     let mut machines = Vec::new();
     for name in ["a", "b", "c", "d"] {
@@ -33,7 +33,7 @@ async fn row_12_three_leading_dispatchers_grant_each_job_once() {
     for fleet in &fleets {
         fleet.coordinator.sweep().await;
     }
-    bench.store.set(|faults| faults.yields_max = 3);
+    builder.store.set(|faults| faults.yields_max = 3);
 
     let rounds = fleets.iter().map(|fleet| fleet.dispatch());
     futures_util::future::join_all(rounds).await;
@@ -61,15 +61,15 @@ async fn row_12_three_leading_dispatchers_grant_each_job_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn row_12_dispatchers_on_three_threads_offer_each_job_once() {
-    let bench = Arc::new(lasting());
-    let first = bench.open().await;
+    let builder = Arc::new(lasting());
+    let first = builder.open().await;
     first.warm_up();
     let machine = Machine::join_with(&first, "mac", Offers { seats: 200, ..Offers::default() }).await;
     let mut jobs = Vec::new();
     for _ in 0..100 {
         jobs.push(first.submit(PLAIN).await);
     }
-    let fleets = [first, bench.open().await, bench.open().await];
+    let fleets = [first, builder.open().await, builder.open().await];
     for fleet in &fleets[1..] {
         machine.beat(fleet).await;
     }
@@ -89,10 +89,10 @@ async fn row_12_dispatchers_on_three_threads_offer_each_job_once() {
 
 #[tokio::test]
 async fn concurrent_coordinators_all_start_on_an_empty_store() {
-    let bench = quick();
-    bench.store.set(|faults| faults.yields_max = 3);
+    let builder = quick();
+    builder.store.set(|faults| faults.yields_max = 3);
 
-    let started = futures_util::future::join_all((0..10).map(|_| bench.start())).await;
+    let started = futures_util::future::join_all((0..10).map(|_| builder.start())).await;
 
     let admin = Principal { token: TokenId::from_bytes([1; 16]), name: "admin".to_owned(), grant: TokenScope::Admin };
     for (coordinator, _) in started {
@@ -104,12 +104,12 @@ async fn concurrent_coordinators_all_start_on_an_empty_store() {
 // [§9]
 #[tokio::test]
 async fn row_12_a_dispatcher_catches_up_after_a_lost_race() {
-    let bench = Arc::new(quick());
-    let winner = bench.open().await;
+    let builder = Arc::new(quick());
+    let winner = builder.open().await;
     winner.warm_up();
     let mac = Machine::join(&winner, "mac").await;
     let job = winner.submit(PLAIN).await;
-    let loser = bench.open().await;
+    let loser = builder.open().await;
     mac.beat(&loser).await;
     mac.build(&winner, job).await;
 

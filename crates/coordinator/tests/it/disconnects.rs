@@ -53,7 +53,7 @@ async fn row_05_a_thousand_interrupted_accepts_grant_once_each() {
         let claim = machine.claim(&fleet, job, DispatchSeq(1));
         let lost = cut(machine.accept(&fleet, &claim), 1 + fleet.any(8)).await;
         cut_half_way += usize::from(lost.is_none());
-        fleet.bench.clock.advance(Duration::from_secs(1));
+        fleet.builder.clock.advance(Duration::from_secs(1));
         let accepted = loop {
             if let Some(accepted) = cut(machine.accept(&fleet, &claim), 1 + fleet.any(8)).await {
                 break accepted.unwrap();
@@ -74,8 +74,8 @@ async fn row_05_a_thousand_interrupted_accepts_grant_once_each() {
 
 #[tokio::test]
 async fn the_sweep_finds_a_submit_whose_client_disconnected() {
-    let bench = Arc::new(quick().answering());
-    let fleet = bench.open().await;
+    let builder = Arc::new(quick().answering());
+    let fleet = builder.open().await;
     fleet.warm_up();
     let mac = Machine::join(&fleet, "mac").await;
     let mut inbox = mac.open_inbox(&fleet, 1).await;
@@ -86,7 +86,7 @@ async fn the_sweep_finds_a_submit_whose_client_disconnected() {
     tasks.spawn(async move { coordinator.run().await });
     let mut offered = 0;
     for _ in 0..10 {
-        bench.clock.advance(Duration::from_secs(20));
+        builder.clock.advance(Duration::from_secs(20));
         mac.renew(&fleet).await;
         for _ in 0..20 {
             tokio::task::yield_now().await;

@@ -135,7 +135,7 @@ async fn a_job_that_waits_beside_a_free_seat_is_an_alert() {
     let mac = Machine::join(&fleet, "mac").await;
     let job = fleet.submit(PLAIN).await;
 
-    fleet.bench.clock.advance(fleet.coordinator.settings().accept_within + Duration::from_millis(1));
+    fleet.builder.clock.advance(fleet.coordinator.settings().accept_within + Duration::from_millis(1));
     let late = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
     mac.take(&fleet, job).await;
 

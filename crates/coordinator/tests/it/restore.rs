@@ -8,28 +8,28 @@ use domain::{Epoch, EventCursor, EventKind, FailureReason, Generation, JobId, Po
 use protocol::{AcceptRequest, Action, ErrandOutcome, HeldJob, JobView};
 
 use super::{lasting, share_of};
-use crate::fleet::{Backup, Bench, Fleet, IN_REPO, PLAIN};
+use crate::fleet::{Backup, Fleet, IN_REPO, PLAIN, TestFleetBuilder};
 use crate::machine::{Grip, Machine, drain, sha};
 
 /// A fleet, and a backup of an earlier moment.
-struct Story {
+struct RestoreScenario {
     fleet: Fleet,
     backup: Option<Backup>,
     folder: tempfile::TempDir,
 }
 
-impl Story {
+impl RestoreScenario {
     async fn begin() -> Self {
         Self { fleet: Fleet::warm(lasting()).await, backup: None, folder: tempfile::tempdir().unwrap() }
     }
 
     async fn back_up(&mut self) {
-        self.backup = Some(self.fleet.bench.back_up(self.folder.path().join("backup")).await);
+        self.backup = Some(self.fleet.builder.back_up(self.folder.path().join("backup")).await);
     }
 
     /// The store restored from the backup.
-    async fn put_back(&self) -> Arc<Bench> {
-        Arc::new(self.fleet.bench.restored(self.backup.as_ref().unwrap()).await)
+    async fn put_back(&self) -> Arc<TestFleetBuilder> {
+        Arc::new(self.fleet.builder.restored(self.backup.as_ref().unwrap()).await)
     }
 
     /// The fleet restored from the backup. Only machines and brokers know the later events.
@@ -67,15 +67,15 @@ async fn assert_fenced(fleet: &Fleet, machine: &Machine, grip: Grip) {
 
 #[tokio::test]
 async fn row_28_old_holders_get_409_on_every_request() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let known = story.fleet.submit(IN_REPO).await;
-    let known_grip = mac.build(&story.fleet, known).await;
-    let queued = story.fleet.submit(IN_REPO).await;
-    story.back_up().await;
-    let lost_grip = mac.build(&story.fleet, queued).await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let known = scenario.fleet.submit(IN_REPO).await;
+    let known_grip = mac.build(&scenario.fleet, known).await;
+    let queued = scenario.fleet.submit(IN_REPO).await;
+    scenario.back_up().await;
+    let lost_grip = mac.build(&scenario.fleet, queued).await;
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
 
     for grip in [known_grip, lost_grip] {
         assert_fenced(&fleet, &mac, grip).await;
@@ -88,13 +88,13 @@ async fn row_28_old_holders_get_409_on_every_request() {
 
 #[tokio::test]
 async fn row_28_a_stale_holder_is_fenced_after_equally_many_grants() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let job = story.fleet.submit(IN_REPO).await;
-    story.back_up().await;
-    let lost = mac.build(&story.fleet, job).await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let job = scenario.fleet.submit(IN_REPO).await;
+    scenario.back_up().await;
+    let lost = mac.build(&scenario.fleet, job).await;
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
     mac.beat(&fleet).await;
     let regranted = mac.build(&fleet, job).await;
 
@@ -107,15 +107,15 @@ async fn row_28_a_stale_holder_is_fenced_after_equally_many_grants() {
 
 #[tokio::test]
 async fn row_28_an_accept_from_before_the_restore_is_refused() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let job = story.fleet.submit(IN_REPO).await;
-    story.back_up().await;
-    story.fleet.dispatch().await;
-    let claim = mac.claim(&story.fleet, job, story.fleet.job(job).await.dispatch_seq);
-    mac.accept(&story.fleet, &claim).await.unwrap();
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let job = scenario.fleet.submit(IN_REPO).await;
+    scenario.back_up().await;
+    scenario.fleet.dispatch().await;
+    let claim = mac.claim(&scenario.fleet, job, scenario.fleet.job(job).await.dispatch_seq);
+    mac.accept(&scenario.fleet, &claim).await.unwrap();
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
     mac.beat(&fleet).await;
     let before_dispatch = mac.accept(&fleet, &claim).await;
     fleet.dispatch().await;
@@ -137,16 +137,16 @@ async fn row_28_an_accept_from_before_the_restore_is_refused() {
 // [I5]
 #[tokio::test]
 async fn row_28_a_broker_with_old_messages_delivers_new_dispatches() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let job = story.fleet.submit(IN_REPO).await;
-    story.back_up().await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let job = scenario.fleet.submit(IN_REPO).await;
+    scenario.back_up().await;
     for _ in 0..3 {
-        let grip = mac.take(&story.fleet, job).await;
-        mac.release(&story.fleet, grip).await.unwrap();
+        let grip = mac.take(&scenario.fleet, job).await;
+        mac.release(&scenario.fleet, grip).await.unwrap();
     }
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
     mac.beat(&fleet).await;
     let mut inbox = mac.open_inbox(&fleet, 8).await;
     drain(&mut inbox).await;
@@ -161,15 +161,15 @@ async fn row_28_a_broker_with_old_messages_delivers_new_dispatches() {
 
 #[tokio::test]
 async fn row_28_a_requeued_job_moves_to_the_new_generation() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let job = story.fleet.submit(IN_REPO).await;
-    story.fleet.act(job, Action::Cancel).await.unwrap();
-    story.back_up().await;
-    story.fleet.act(job, Action::Requeue).await.unwrap();
-    let lost = mac.build(&story.fleet, job).await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let job = scenario.fleet.submit(IN_REPO).await;
+    scenario.fleet.act(job, Action::Cancel).await.unwrap();
+    scenario.back_up().await;
+    scenario.fleet.act(job, Action::Requeue).await.unwrap();
+    let lost = mac.build(&scenario.fleet, job).await;
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
     mac.beat(&fleet).await;
     assert_fenced(&fleet, &mac, lost).await;
     assert_eq!(fleet.count(job, EventKind::Restored).await, 0, "nobody has changed it yet");
@@ -186,13 +186,13 @@ async fn row_28_a_requeued_job_moves_to_the_new_generation() {
 
 #[tokio::test]
 async fn row_28_a_resubmitted_job_fences_the_stale_holder() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    story.back_up().await;
-    let lost_job = story.fleet.submit_as("once", IN_REPO).await;
-    let lost = mac.build(&story.fleet, lost_job).await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    scenario.back_up().await;
+    let lost_job = scenario.fleet.submit_as("once", IN_REPO).await;
+    let lost = mac.build(&scenario.fleet, lost_job).await;
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
     mac.beat(&fleet).await;
     let again = fleet.submit_as("once", IN_REPO).await;
     let regranted = mac.build(&fleet, again).await;
@@ -204,14 +204,14 @@ async fn row_28_a_resubmitted_job_fences_the_stale_holder() {
 
 #[tokio::test]
 async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let job = story.fleet.submit(IN_REPO).await;
-    let grip = mac.build(&story.fleet, job).await;
-    let promotion = mac.complete(&story.fleet, grip, Some(sha(1))).await.unwrap().promote.unwrap();
-    story.back_up().await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let job = scenario.fleet.submit(IN_REPO).await;
+    let grip = mac.build(&scenario.fleet, job).await;
+    let promotion = mac.complete(&scenario.fleet, grip, Some(sha(1))).await.unwrap().promote.unwrap();
+    scenario.back_up().await;
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
     mac.beat(&fleet).await;
     let old = Grip { job, epoch: promotion.lease_epoch };
     let late = mac.promote(&fleet, old, ErrandOutcome::Done).await;
@@ -236,19 +236,19 @@ async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
 
 #[tokio::test]
 async fn row_28_the_sweep_lifts_a_job_not_lifted_at_the_start() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let job = story.fleet.submit(IN_REPO).await;
-    let other = story.fleet.submit(PLAIN).await;
-    let grip = mac.build(&story.fleet, job).await;
-    story.back_up().await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let job = scenario.fleet.submit(IN_REPO).await;
+    let other = scenario.fleet.submit(PLAIN).await;
+    let grip = mac.build(&scenario.fleet, job).await;
+    scenario.back_up().await;
 
-    let bench = story.put_back().await;
-    bench.store.set(|faults| {
+    let builder = scenario.put_back().await;
+    builder.store.set(|faults| {
         faults.unwritable.insert(job);
     });
-    let fleet = bench.open().await;
-    bench.store.heal();
+    let fleet = builder.open().await;
+    builder.store.heal();
     let completed = mac.complete(&fleet, grip, None).await;
     fleet.coordinator.sweep().await;
 
@@ -261,19 +261,19 @@ async fn row_28_the_sweep_lifts_a_job_not_lifted_at_the_start() {
 
 #[tokio::test]
 async fn row_28_a_claim_lifts_a_job_not_lifted_at_the_start() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
-    let job = story.fleet.submit(IN_REPO).await;
-    story.back_up().await;
-    let lost = mac.build(&story.fleet, job).await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
+    let job = scenario.fleet.submit(IN_REPO).await;
+    scenario.back_up().await;
+    let lost = mac.build(&scenario.fleet, job).await;
 
-    let bench = story.put_back().await;
-    bench.store.set(|faults| {
+    let builder = scenario.put_back().await;
+    builder.store.set(|faults| {
         faults.unwritable.insert(job);
     });
-    let fleet = bench.open().await;
+    let fleet = builder.open().await;
     fleet.warm_up();
-    bench.store.heal();
+    builder.store.heal();
     mac.beat(&fleet).await;
     let granted = mac.ask(&fleet, &mac.request(&fleet, 1)).await.unwrap();
 
@@ -288,9 +288,9 @@ async fn row_28_a_claim_lifts_a_job_not_lifted_at_the_start() {
 
 #[tokio::test]
 async fn row_28_a_rewritten_submit_starts_in_this_generation() {
-    let mut story = Story::begin().await;
-    story.back_up().await;
-    let fleet = story.restored().await;
+    let mut scenario = RestoreScenario::begin().await;
+    scenario.back_up().await;
+    let fleet = scenario.restored().await;
     fleet.store().set(|faults| faults.commits_lost = 0.3);
 
     for _ in 0..40 {
@@ -301,11 +301,11 @@ async fn row_28_a_rewritten_submit_starts_in_this_generation() {
 
 #[tokio::test]
 async fn row_28_a_second_restart_lifts_nothing_again() {
-    let mut story = Story::begin().await;
-    let job = story.fleet.submit(PLAIN).await;
-    story.back_up().await;
+    let mut scenario = RestoreScenario::begin().await;
+    let job = scenario.fleet.submit(PLAIN).await;
+    scenario.back_up().await;
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
     let generation = fleet.coordinator.generation();
     let fleet = fleet.restarted().await;
 
@@ -315,36 +315,36 @@ async fn row_28_a_second_restart_lifts_nothing_again() {
 
 #[tokio::test]
 async fn row_28_a_cursor_of_an_older_generation_is_invalid() {
-    let mut story = Story::begin().await;
-    story.fleet.submit(PLAIN).await;
-    let mark = story.fleet.coordinator.bookmark(Position(1));
-    story.back_up().await;
+    let mut scenario = RestoreScenario::begin().await;
+    scenario.fleet.submit(PLAIN).await;
+    let mark = scenario.fleet.coordinator.cursor(Position(1));
+    scenario.back_up().await;
 
-    let fleet = story.restored().await;
+    let fleet = scenario.restored().await;
 
-    assert_eq!(story.fleet.coordinator.position(mark).unwrap(), Position(1));
+    assert_eq!(scenario.fleet.coordinator.position(mark).unwrap(), Position(1));
     assert!(matches!(fleet.coordinator.position(mark), Err(Error::Store(domain::StoreError::BadCursor))));
     let own = EventCursor { generation: fleet.coordinator.generation(), position: Position(1) };
-    assert_eq!((fleet.coordinator.bookmark(Position(1)), fleet.coordinator.position(own).unwrap()), (own, Position(1)));
+    assert_eq!((fleet.coordinator.cursor(Position(1)), fleet.coordinator.position(own).unwrap()), (own, Position(1)));
 }
 
 /// Random runs before and after a restore: an epoch granted after the backup is never granted again.
 #[tokio::test]
 async fn row_28_no_lost_grant_is_repeated_after_restores() {
-    let mut story = Story::begin().await;
-    let mac = Machine::join(&story.fleet, "mac").await;
+    let mut scenario = RestoreScenario::begin().await;
+    let mac = Machine::join(&scenario.fleet, "mac").await;
     let mut jobs: Vec<JobId> = Vec::new();
     for n in 0..6 {
-        jobs.push(story.fleet.submit_as(&format!("job-{n}"), IN_REPO).await);
+        jobs.push(scenario.fleet.submit_as(&format!("job-{n}"), IN_REPO).await);
     }
     let steps = share_of(120).max(24);
-    live(&story.fleet, &mac, &jobs, steps / 4).await;
-    story.back_up().await;
-    let mut granted = live(&story.fleet, &mac, &jobs, steps).await;
+    live(&scenario.fleet, &mac, &jobs, steps / 4).await;
+    scenario.back_up().await;
+    let mut granted = live(&scenario.fleet, &mac, &jobs, steps).await;
 
     for _ in 0..4 {
-        story.fleet.bench.clock.advance(Duration::from_secs(3));
-        let fleet = story.restored().await;
+        scenario.fleet.builder.clock.advance(Duration::from_secs(3));
+        let fleet = scenario.restored().await;
         mac.beat(&fleet).await;
         for claim in live(&fleet, &mac, &jobs, steps).await {
             let is_new = granted.iter().all(|(job, epoch)| (*job, *epoch) != claim);
