@@ -22,6 +22,7 @@ mod hygiene;
 mod identity;
 mod init;
 mod joining;
+mod links;
 mod local;
 mod pages;
 mod processes;
