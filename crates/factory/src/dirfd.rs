@@ -11,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, chmodat, fchmod, fchown, fstat, fsync, mkdirat, openat,
-    renameat, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid, chmodat, fchmod, fchown, flock, fstat,
+    fsync, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -135,6 +135,17 @@ impl DirFd {
         Ok(unfinished)
     }
 
+    /// Locks the directory against other holders of its lock, or returns `None` while there is one. A file system that
+    /// cannot lock directories (some network ones) is not locked.
+    pub(crate) fn try_lock(&self) -> io::Result<Option<DirLock>> {
+        let directory = Self(self.0.try_clone()?);
+        match flock(&directory.0, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Ok(()) | Err(Errno::BADF | Errno::OPNOTSUPP | Errno::NOLCK | Errno::NOSYS) => Ok(Some(DirLock(directory))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Syncs the directory to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(fsync(&self.0)?)
@@ -155,11 +166,6 @@ impl DirFd {
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Renames an entry.
-    pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(renameat(&self.0, from.as_ref(), &self.0, to.as_ref())?)
     }
 
     /// Visits every file below it, at most `depth` directories deep, together with the file's directory.
@@ -241,6 +247,25 @@ impl DirFd {
             inner?.open_up_within(depth - 1)?;
         }
         Ok(())
+    }
+}
+
+/// A locked directory, until it is dropped or the process ends.
+#[derive(Debug)]
+pub(crate) struct DirLock(DirFd);
+
+impl std::ops::Deref for DirLock {
+    type Target = DirFd;
+
+    fn deref(&self) -> &DirFd {
+        &self.0
+    }
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // A program that is being started has a copy of the descriptor: closing it would not release the lock.
+        let _ = flock(&self.0.0, FlockOperation::Unlock);
     }
 }
 

@@ -22,7 +22,7 @@ use domain::{RepoName, Timestamp};
 pub use report::{GcItem, GcKind, GcReport};
 
 use crate::config::RepoConfig;
-use crate::engine::settle_rooms;
+use crate::engine::recover_credentials;
 use crate::error::Error;
 use crate::forge::ForgeConfig;
 use crate::host::Host;
@@ -116,7 +116,7 @@ impl Gc {
             self.tidy_mirror(doomed, &mut report).await;
         }
         // A home that is removed may hold the only copy of a credential that its engine has refreshed.
-        settle_rooms(&self.host.state.sessions(), &self.host.clock);
+        recover_credentials(&self.host.state.sessions(), &*self.host.clock, |home| self.is_at_work(home));
         for doomed in leftovers {
             self.remove_leftover(&doomed, &mut report);
         }

@@ -1,5 +1,6 @@
 //! A factory at work: receives offers, holds leases, runs jobs, reports.
 
+mod capability_watch;
 mod connection;
 mod credentials;
 mod errand;
@@ -7,7 +8,6 @@ mod held_leases;
 mod inbox;
 mod log_buffer;
 mod logs;
-mod lookout;
 mod nonce;
 mod poll_backoff;
 mod poll_pull_request;
@@ -23,10 +23,8 @@ mod run;
 mod run_journal;
 mod sandbox_policy;
 mod settings;
-mod sign_watch;
 mod titles;
 mod upkeep;
-mod vicinity;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -60,10 +58,10 @@ use crate::repository::Repository;
 use crate::runs::Runs;
 use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
+use capability_watch::Declared;
 use connection::Connection;
 use credentials::CredentialStates;
 use held_leases::HeldLeases;
-use lookout::Declared;
 use nonce::Nonce;
 use remotes::Remotes;
 use run_journal::RunJournal;
@@ -233,7 +231,7 @@ impl Worker {
 
     /// Works until `stop`, then lets running jobs save their work and releases them.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> Result<(), WorkerError> {
-        let lookout = self.lookout();
+        let watch = self.capability_watch();
         *self.detected.lock() = self.look_around().await;
         let answer = tokio::select! {
             answer = self.come_back() => answer?,
@@ -248,7 +246,7 @@ impl Worker {
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,
             ended = self.receive_for_ever() => ended,
-            ended = self.look_out_for_ever(lookout) => ended,
+            ended = self.detect_changes(watch) => ended,
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
             () = self.replay_for_ever() => Ok(()),

@@ -9,12 +9,13 @@ mod standing;
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::EngineName;
 
+use super::home::{EngineHomes, RefreshedFields, session_of};
 use super::registry::{self, EngineContext};
-use super::room::{Carried, Grows, Refreshes, Room, session_of};
 use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
 use crate::process::{Environment, Program};
@@ -30,7 +31,7 @@ pub struct ClaudeEngine {
     name: EngineName,
     config: EngineConfig,
     environment: Environment,
-    room: Room,
+    homes: EngineHomes,
     bench: EngineContext,
 }
 
@@ -49,11 +50,13 @@ pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     file: ".credentials.json",
     settings: &["settings.json", "CLAUDE.md"],
     fit: settings::fit,
-    refreshes: Refreshes {
+    refreshes: RefreshedFields {
         object: "claudeAiOauth",
         beside: &[],
         tokens: &["accessToken", "refreshToken"],
-        grows: Grows::Expiry("/claudeAiOauth/expiresAt"),
+        time: "/claudeAiOauth/expiresAt",
+        // Its service grants hours or days.
+        ahead_max: Duration::from_hours(30 * 24),
     },
     withheld: &["mcpOAuth", "mcpOAuthClientConfig", "mcpXaaIdp", "mcpXaaIdpConfig", "pluginSecrets"],
 };
@@ -62,11 +65,11 @@ impl ClaudeEngine {
     /// The engine `name`, whose programs get `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
+        let homes = EngineHomes::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
         // Messages about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC").with("DISABLE_AUTOUPDATER", "1");
-        let bench = bench.opening(room.operators());
-        Self { name, config: config.clone(), environment, room, bench }
+        let bench = bench.opening(homes.operator());
+        Self { name, config: config.clone(), environment, homes, bench }
     }
 
     fn program(&self) -> &str {
@@ -78,7 +81,7 @@ impl ClaudeEngine {
     }
 
     fn signs(&self) -> io::Result<Signs> {
-        let settings = self.room.operators_file("settings.json")?.unwrap_or_default();
+        let settings = self.homes.operator_file("settings.json")?.unwrap_or_default();
         let is_set = |variable: &&str| {
             let own = self.environment.variable(variable).is_some_and(|value| !value.is_empty());
             own || settings::set(&settings, variable)
@@ -87,7 +90,7 @@ impl ClaudeEngine {
         Ok(Signs {
             has_key: LOGIN.keys.iter().any(is_set),
             is_elsewhere: has_settings || PROVIDERS.iter().any(is_set),
-            has_file: self.room.holds(&LOGIN)?,
+            has_file: self.homes.has_credential(&LOGIN)?,
             has_helper: settings::name_a_helper(&settings),
             os: std::env::consts::OS,
         })
@@ -148,7 +151,7 @@ impl Engine for ClaudeEngine {
     }
 
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
-        let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
+        let folder = self.homes.open(request.job).map_err(EngineError::Disk)?;
         let carried = request.session.as_deref().filter(|id| sessions::carry(&folder, id, &request.worktree));
         let (session, memory) = match carried {
             Some(session) => (session.to_owned(), Memory::Resumed),
@@ -156,8 +159,8 @@ impl Engine for ClaudeEngine {
         };
         let before = carried.and_then(|id| sessions::cost_state(&folder, id, &request.worktree)).unwrap_or_default();
         let record = SessionRecord::resuming(&folder, &request.worktree, &session);
-        self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
-        let login = self.room.carry(request.job, &folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
+        self.homes.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
+        let credential = self.homes.copy_in(&folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &session, memory));
         let run = RunKey { job: request.job, epoch: request.epoch };
@@ -170,8 +173,10 @@ impl Engine for ClaudeEngine {
         };
         let allowance = &request.allowance;
         let limits = session::Limits { turns: allowance.turns.or(self.config.turns_max), usd: allowance.usd };
-        let session = ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone(), before, record);
-        Ok((program, Carried::follow(login, Box::new(session))))
+        let mut session =
+            ClaudeSession::new(limits, self.bench.prices.clone(), self.bench.clock.clone(), before, record);
+        session.credential = credential;
+        Ok((program, Box::new(session)))
     }
 }
 

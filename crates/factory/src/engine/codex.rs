@@ -8,12 +8,13 @@ mod threads;
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{EngineName, JobId, RunInsights};
 
+use super::home::{EngineHomes, RefreshedFields};
 use super::registry::{self, EngineContext};
-use super::room::{Carried, Grows, Refreshes, Room};
 use super::stream::one_line;
 use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, Tokens};
 use crate::config::{EngineConfig, EngineKind};
@@ -30,7 +31,7 @@ pub struct CodexEngine {
     name: EngineName,
     config: EngineConfig,
     environment: Environment,
-    room: Room,
+    homes: EngineHomes,
     bench: EngineContext,
 }
 
@@ -47,11 +48,13 @@ pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
     file: "auth.json",
     settings: &["config.toml", "AGENTS.md"],
     fit: settings::fit,
-    refreshes: Refreshes {
+    refreshes: RefreshedFields {
         object: "tokens",
         beside: &["last_refresh"],
         tokens: &["id_token", "access_token", "refresh_token"],
-        grows: Grows::Date { refreshed_at: "/last_refresh", expires: "/tokens/access_token" },
+        time: "/last_refresh",
+        // Clocks differ.
+        ahead_max: Duration::from_hours(1),
     },
     withheld: &[],
 };
@@ -60,11 +63,11 @@ impl CodexEngine {
     /// The engine `name`, whose programs get `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
         let below = bench.sessions.join(name.as_str());
-        let room = Room::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
+        let homes = EngineHomes::of(&environment, &config.environment, &LOGIN, &below, |folder| bench.open_way(folder));
         // Messages about a usage window give a clock time in the zone of this variable.
         let environment = environment.with("TZ", "UTC");
-        let bench = bench.opening(room.operators());
-        Self { name, config: config.clone(), environment, room, bench }
+        let bench = bench.opening(homes.operator());
+        Self { name, config: config.clone(), environment, homes, bench }
     }
 
     fn program(&self) -> &str {
@@ -77,7 +80,7 @@ impl CodexEngine {
 
     fn login_found(&self) -> io::Result<LoginState> {
         // Checked in any case: without them no run starts.
-        let settings = self.room.operators_file("config.toml")?.unwrap_or_default();
+        let settings = self.homes.operator_file("config.toml")?.unwrap_or_default();
         // A provider with a key of its own uses no other.
         if let Some((provider, key)) = settings::provider_key(&settings, &self.config.args) {
             let is_set = self.environment.variable(&key).is_some_and(|value| !value.is_empty());
@@ -92,7 +95,7 @@ impl CodexEngine {
                 },
             });
         }
-        if LOGIN.is_in(&self.environment) || self.room.holds(&LOGIN)? {
+        if LOGIN.is_in(&self.environment) || self.homes.has_credential(&LOGIN)? {
             return Ok(LoginState::SignedIn);
         }
         let has_settings = self.config.args.iter().any(|arg| arg.contains("model_provider"));
@@ -167,7 +170,7 @@ impl Engine for CodexEngine {
     }
 
     fn left_behind(&self, job: JobId, thread: &str) -> Option<RunInsights> {
-        let rollout = Rollout::below(&self.room.open(job).ok()?);
+        let rollout = Rollout::below(&self.homes.open(job).ok()?);
         let threads = self.threads(job);
         let total = rollout.tokens_of(thread)?;
         let own = Some(threads.own_share(thread, total)).filter(|own| *own != Tokens::default())?;
@@ -183,11 +186,11 @@ impl Engine for CodexEngine {
     }
 
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
-        let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
+        let folder = self.homes.open(request.job).map_err(EngineError::Disk)?;
         let resumed = request.session.as_deref().filter(|thread| threads::is_here(&folder, thread));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
-        self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
-        let login = self.room.carry(request.job, &folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
+        self.homes.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
+        let credential = self.homes.copy_in(&folder, &LOGIN, &self.bench.clock).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, resumed));
         let rollout = Rollout::below(&folder).resuming(resumed);
@@ -201,8 +204,9 @@ impl Engine for CodexEngine {
         };
         let threads = self.threads(request.job);
         let (model, prices) = (self.model(request).cloned(), self.bench.prices.clone());
-        let session = CodexSession::new(model, prices, threads, rollout, self.bench.clock.clone());
-        Ok((program, Carried::follow(login, Box::new(session))))
+        let mut session = CodexSession::new(model, prices, threads, rollout, self.bench.clock.clone());
+        session.credential = credential;
+        Ok((program, Box::new(session)))
     }
 }
 

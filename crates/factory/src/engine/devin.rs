@@ -15,9 +15,9 @@ use async_trait::async_trait;
 use domain::{Clock, EngineName, FailureReason, RunInsights};
 
 use super::error_patterns::{says_no_credit, says_signed_out, says_usage_limit};
+use super::home::{EngineHomes, is_plain};
 use super::registry::EngineContext;
 use super::reset_time::reset_time;
-use super::room::{Room, is_plain};
 use super::stream::{for_people, one_line};
 use super::{
     Engine, EngineError, EngineEvent, EngineRequest, Exit, LoginState, Pending, Presence, Reply, RunVerdict, Session,
@@ -34,7 +34,7 @@ pub struct DevinEngine {
     name: EngineName,
     config: EngineConfig,
     environment: Environment,
-    room: Room,
+    homes: EngineHomes,
     bench: EngineContext,
 }
 
@@ -47,8 +47,8 @@ const PERMISSION_MODE: &str = "dangerous";
 impl DevinEngine {
     /// The engine `name`, whose programs get `environment`.
     pub fn new(name: EngineName, config: &EngineConfig, environment: Environment, bench: &EngineContext) -> Self {
-        let room = Room::own(bench.sessions.join(name.as_str()));
-        Self { name, config: config.clone(), environment, room, bench: bench.clone() }
+        let homes = EngineHomes::own(bench.sessions.join(name.as_str()));
+        Self { name, config: config.clone(), environment, homes, bench: bench.clone() }
     }
 
     fn program(&self) -> &str {
@@ -95,9 +95,9 @@ impl Engine for DevinEngine {
     fn command(&self, request: &EngineRequest) -> Result<(Program, Box<dyn Session>), EngineError> {
         let resumed = request.session.as_deref().filter(|session| is_plain(session));
         let memory = if resumed.is_some() { Memory::Resumed } else { Memory::New };
-        let folder = self.room.open(request.job).map_err(EngineError::Disk)?;
+        let folder = self.homes.open(request.job).map_err(EngineError::Disk)?;
         let papers = ExchangeFiles::lay_out(&folder, &request.prompt_with(memory)).map_err(EngineError::Disk)?;
-        self.room.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
+        self.homes.hand_over(&folder, self.bench.launcher.account()).map_err(EngineError::Disk)?;
         let mut argv = vec![OsString::from(self.program())];
         argv.extend(self.arguments(request, &papers, resumed));
         let run = RunKey { job: request.job, epoch: request.epoch };

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::room::{Refreshes, may_be_there};
+use super::home::{RefreshedFields, may_be_there};
 use super::{
     AcpEngine, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineError, EngineRequest, Presence,
     Prices, Session, TemplateError,
@@ -313,7 +313,7 @@ pub(super) struct SignInMethod {
     /// The part of such a file, by its name, that applies to a job.
     pub(super) fit: fn(&str, Vec<u8>) -> Option<Vec<u8>>,
     /// The part of the credential that the engine refreshes.
-    pub(super) refreshes: Refreshes,
+    pub(super) refreshes: RefreshedFields,
     /// The other content of the credential's file, useless to a job.
     pub(super) withheld: &'static [&'static str],
 }
@@ -459,7 +459,10 @@ mod tests {
         assert_eq!(claude.detect().await, Presence::Ready { version, login });
         assert_eq!(claude.login_files(), std::slice::from_ref(&file));
         std::fs::hard_link(&file, home.path().join("second-name")).unwrap();
-        assert!(matches!(claude.detect().await, Presence::Missing { .. }), "what is not carried is none");
+        assert!(
+            matches!(claude.detect().await, Presence::Missing { .. }),
+            "a file that is not copied is no credential"
+        );
     }
 
     // [B9]

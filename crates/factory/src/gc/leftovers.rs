@@ -8,7 +8,7 @@ use super::report::{GcItem, GcKind, GcReport};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
 use crate::disk::{UNFINISHED_SUFFIX, folder_bytes, remove_file, remove_folder};
-use crate::engine::{is_note, is_unsettled};
+use crate::engine::{has_credential_note, is_credential_note};
 use crate::error::Error;
 use crate::runs::Runs;
 use crate::state::StateDir;
@@ -48,9 +48,9 @@ impl Gc {
             }
         }
         for engine in entries(&state.sessions())? {
-            // A note about a credential is removed when that is settled.
-            let rooms = entries(&engine)?.into_iter().filter(|path| !is_note(path));
-            let idle = rooms.filter(|path| self.is_idle(GcKind::Conversation, path));
+            // The note of a credential is removed when that is copied back.
+            let homes = entries(&engine)?.into_iter().filter(|path| !is_credential_note(path));
+            let idle = homes.filter(|path| self.is_idle(GcKind::Conversation, path));
             plan.leftovers.extend(idle.map(|path| self.leftover(GcKind::Conversation, path)));
         }
         let caches = state.caches();
@@ -74,8 +74,8 @@ impl Gc {
         if !self.is_idle(doomed.kind, &doomed.path) {
             return report.spared(item, "somebody wrote to it meanwhile");
         }
-        if doomed.kind == GcKind::Conversation && is_unsettled(&doomed.path) {
-            return report.spared(item, "a login in it cannot be settled: the factory's log says why");
+        if doomed.kind == GcKind::Conversation && has_credential_note(&doomed.path) {
+            return report.spared(item, "a credential in it cannot be copied back: see the factory's log");
         }
         let removed = match doomed.kind {
             GcKind::Cache | GcKind::Conversation => remove_folder(&doomed.path),
@@ -88,7 +88,7 @@ impl Gc {
     }
 
     /// Whether a run of the conversation's job is active, or cannot be ruled out.
-    fn is_at_work(&self, conversation: &Path) -> bool {
+    pub(super) fn is_at_work(&self, conversation: &Path) -> bool {
         let name = conversation.file_name().unwrap_or_default().to_string_lossy();
         match Runs::under(&self.host.state).list() {
             Ok(listing) => listing.records.iter().any(|record| name.starts_with(&record.job.to_string())),

@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use super::Worker;
 use super::reports;
-use crate::engine::settle_rooms;
+use crate::engine::recover_credentials;
 use crate::process::kill_leftovers;
 use crate::publish::SaveOutcome;
 use crate::run_key::RunKey;
@@ -40,7 +40,7 @@ impl Worker {
             }
         }
         // After the last agent of the earlier process was killed.
-        settle_rooms(&self.host.state.sessions(), &self.host.clock);
+        recover_credentials(&self.host.state.sessions(), &*self.host.clock, |_| false);
         self.give_back_claimed().await;
     }
 

@@ -438,6 +438,6 @@ fn a_login_that_codex_refreshes_comes_back_though_its_factory_is_killed_and_is_u
     assert_eq!(after["tokens"]["refresh_token"], "second");
     assert_eq!(after["tokens"]["account_id"], before["tokens"]["account_id"]);
     assert!(after["last_refresh"].as_str() > before["last_refresh"].as_str(), "{after:#}");
-    assert_eq!(logins_below(&folder), [operators], "no login lies in a room");
+    assert_eq!(logins_below(&folder), [operators], "no credential stays in a home");
     shop.close();
 }

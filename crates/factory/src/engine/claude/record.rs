@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::result_message::{CostState, UsageSoFar};
 use super::sessions::key;
 use crate::dirfd::DirFd;
-use crate::engine::room::is_plain;
+use crate::engine::home::is_plain;
 use crate::engine::stream::text_at;
 
 /// The files of one session below an engine's home. An agent can write to them: they are read without following links,

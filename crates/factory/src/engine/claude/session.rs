@@ -10,6 +10,7 @@ use super::ASKS_A_PERSON;
 use super::record::SessionRecord;
 use super::result_message::{CostState, ResultMessage, UsageSoFar};
 use crate::engine::error_patterns::{says_no_credit, says_outage, says_signed_out, says_unknown_model};
+use crate::engine::home::CredentialSync;
 use crate::engine::limits::Limit;
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::reset_time::reset_time;
@@ -28,6 +29,8 @@ const TOOL_CALLS_MAX: usize = 256;
 
 /// Follows one run of `claude -p --output-format stream-json`.
 pub(super) struct ClaudeSession {
+    /// The credential in the job's home, copied back when the program has ended.
+    pub(super) credential: Option<CredentialSync>,
     limits: Limits,
     prices: Prices,
     clock: Arc<dyn Clock>,
@@ -60,6 +63,7 @@ impl ClaudeSession {
         record: SessionRecord,
     ) -> Self {
         Self {
+            credential: None,
             limits,
             prices,
             clock,
@@ -323,6 +327,7 @@ impl Session for ClaudeSession {
 
     /// A stopped run has no result message; its program's record has its usage.
     fn settle(&mut self) {
+        self.credential = None;
         if self.result.is_none() {
             self.record.read_to_end(&mut self.spent);
         }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::result_message::CostState;
 use crate::dirfd::DirFd;
-use crate::engine::room::is_plain;
+use crate::engine::home::is_plain;
 
 /// A conversation of many days is some tens of megabytes; a larger file is none.
 const BYTES_MAX: u64 = 512 * 1024 * 1024;

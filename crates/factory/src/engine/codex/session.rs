@@ -10,6 +10,7 @@ use super::threads::Threads;
 use crate::engine::error_patterns::{
     says_no_credit, says_outage, says_signed_out, says_unknown_model, says_usage_limit,
 };
+use crate::engine::home::CredentialSync;
 use crate::engine::prices::{Prices, Tokens};
 use crate::engine::reset_time::reset_time;
 use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
@@ -19,6 +20,8 @@ use crate::process::{Line, Source, signal_name};
 
 /// Follows one run of `codex exec --json`.
 pub(super) struct CodexSession {
+    /// The credential in the job's home, copied back when the program has ended.
+    pub(super) credential: Option<CredentialSync>,
     model: Option<String>,
     prices: Prices,
     threads: Threads,
@@ -68,6 +71,7 @@ impl CodexSession {
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
+            credential: None,
             model,
             prices,
             threads,
@@ -340,6 +344,7 @@ impl Session for CodexSession {
 
     /// A turn that was cut off or failed has not reported its usage; its own record has.
     fn settle(&mut self) {
+        self.credential = None;
         self.find_model();
         self.rollout.tokens_so_far(&self.thread);
         if !self.is_told {

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::dirfd::DirFd;
 use crate::disk::{make_private_folder, replace_file};
+use crate::engine::home::is_plain;
 use crate::engine::prices::Tokens;
-use crate::engine::room::is_plain;
 
 /// Whether a thread is on this host.
 pub(super) fn is_here(folder: &Path, thread: &str) -> bool {

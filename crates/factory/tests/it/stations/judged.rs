@@ -184,15 +184,16 @@ async fn commits_on_other_branches_are_kept_and_reported() {
 
 // [F6]
 #[tokio::test]
-async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_engine_without_signing_it_out() {
+async fn a_credential_that_cannot_be_copied_pauses_its_engine() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings = with_login(&forge, "walled-in");
     let login = forge.path("home/.claude/.credentials.json");
     fs::write(&login, login_with("good")).unwrap();
-    // A directory in the place of a file that has to be written, as a read-only disk would have it.
-    let obstacle = settings.state.join("logins.lock");
-    fs::create_dir_all(&obstacle).unwrap();
+    // A file in the place of a directory, as an I/O error would have it.
+    let obstacle = settings.state.join("sessions/claude");
+    fs::create_dir_all(obstacle.parent().unwrap()).unwrap();
+    fs::write(&obstacle, "").unwrap();
     let plant = Plant::start(settings, fleet.enrol("walled-in", &line).await);
     let job = fleet.submit("retry: { max: 1 }\n").await;
 
@@ -206,7 +207,7 @@ async fn a_login_that_cannot_be_brought_to_a_run_counts_nothing_and_rests_its_en
     let view = fleet.until_stage(job, StageName::Queued).await;
     assert_eq!((view.attempts, view.reason), (0, None));
     eventually("the clean-up", || plant.records().is_empty()).await;
-    fs::remove_dir(&obstacle).unwrap();
+    fs::remove_file(&obstacle).unwrap();
     fs::write(&login, login_with("good-again")).unwrap();
     until_promoted(&fleet, job).await;
     assert_eq!(fleet.job(job).await.runs, 2);

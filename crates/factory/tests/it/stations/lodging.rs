@@ -45,10 +45,13 @@ fn files_below(folder: &Path) -> Vec<String> {
 
 // [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
-async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settings() {
+async fn a_refreshed_credential_returns_and_changed_settings_do_not() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
-    let login = |token: &str| format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}","expiresAt":1}}}}"#);
+    let login = |token: &str| {
+        let expires_at = token.len();
+        format!(r#"{{"claudeAiOauth":{{"accessToken":"{token}","expiresAt":{expires_at}}}}}"#)
+    };
     let operators = operators(&forge);
     fs::write(operators.join(".credentials.json"), login("first")).unwrap();
     let settings = r#"{"model":"opus","hooks":{"Stop":[]},"apiKeyHelper":"~/bin/key"}"#;
@@ -83,7 +86,7 @@ async fn an_agent_refreshes_the_operators_login_and_leaves_nothing_in_its_settin
 
 // [T8]
 #[tokio::test]
-async fn a_link_in_a_login_folder_that_agents_can_write_to_is_not_followed_though_a_variable_names_it() {
+async fn a_link_in_a_credential_directory_of_agents_is_not_followed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (home, secret) = (forge.path("agents"), forge.path("secret"));
@@ -107,7 +110,7 @@ async fn a_link_in_a_login_folder_that_agents_can_write_to_is_not_followed_thoug
 
 // [T8]
 #[tokio::test]
-async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_the_next_clean_up() {
+async fn a_refresh_before_a_kill_returns_at_the_next_start_or_clean_up() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (operators, up) = (operators(&forge), forge.path("up"));
@@ -140,24 +143,27 @@ async fn a_login_refreshed_just_before_a_kill_comes_back_by_the_next_process_or_
     let gc = Gc::of(&cleaned_up, client, clock()).unwrap();
     gc.dry_run().await.unwrap();
     assert_eq!(outside(), OLD, "a dry run does nothing");
-    let (room, away) = (cleaned_up.state.join(format!("sessions/claude/{job}")), forge.path("not-mounted-yet"));
+    let (home, away) = (cleaned_up.state.join(format!("sessions/claude/{job}")), forge.path("not-mounted-yet"));
     fs::rename(&operators, &away).unwrap();
     let spared = gc.run().await.unwrap();
-    assert!(room.join(".credentials.json").exists(), "it is the only one: {spared:#?}");
+    assert!(home.join(".credentials.json").exists(), "it is the only one: {spared:#?}");
     fs::rename(&away, &operators).unwrap();
     gc.run().await.unwrap();
-    assert!(!room.exists());
+    assert!(!home.exists());
 
     assert_eq!(outside(), NEW);
     for state in [restarted.state, cleaned_up.state, own.state] {
         let left = files_below(&state.join("sessions"));
-        assert!(!left.iter().any(|name| name.contains("credentials") || name.ends_with(".login")), "{left:?}");
+        assert!(
+            !left.iter().any(|name| name.contains("credentials") || name.ends_with(".credential-origin")),
+            "{left:?}"
+        );
     }
 }
 
 // [T8]
 #[tokio::test]
-async fn a_program_that_does_not_start_leaves_no_login_behind() {
+async fn a_failed_start_leaves_no_credential() {
     let forge = Forge::new();
     let (operators, sessions) = (operators(&forge), forge.path("sessions"));
     let bench = EngineContext {

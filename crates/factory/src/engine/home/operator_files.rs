@@ -1,4 +1,4 @@
-//! Files of an operator's folder, and the copies of them in a job's room.
+//! Files of an operator's directory, and the copies of them in a job's home.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,33 +11,31 @@ use rustix::io::Errno;
 use crate::dirfd::DirFd;
 use crate::engine::registry::SignInMethod;
 
-/// Logins are a few tokens; settings are written by people.
+/// Credentials are a few tokens; settings are written by people.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// Who can change what is in an operator's folder.
+/// Who can change an operator's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum Writers {
     /// The operator alone.
-    Operators,
-    /// Agents too: it is in a home that they were given, or in something else that is open to them.
+    Operator,
+    /// Agents too: it is in their home, or in another directory that they can write to.
     Agents,
 }
 
-/// An ordinary file of an operator's folder.
+/// A regular file of an operator's directory.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct OperatorsFile {
-    /// The folder that it is really in.
+pub(super) struct OperatorFile {
+    /// Its directory, without links.
     pub(super) folder: PathBuf,
-    /// What it is called there.
     pub(super) name: String,
-    /// What it holds.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Looks at a file of an operator's folder. `None` where there is none, or none that we take: that it cannot be told is an
-/// error, which says of which file.
-pub(super) fn look_at(operators: &Path, whose: Whose, name: &str) -> io::Result<Option<OperatorsFile>> {
-    match found(operators, whose, name) {
+/// Reads a file of an operator's directory. `None` if it does not exist or is no regular file. An operator may have links in
+/// a directory of their own. Where agents can write, no link is followed: it could lead to any file of the factory.
+pub(super) fn read_operator_file(operators: &Path, writers: Writers, name: &str) -> io::Result<Option<OperatorFile>> {
+    match found(operators, writers, name) {
         Ok(found) => Ok(found),
         Err(error) if is_absence(&error) => Ok(None),
         Err(error) => {
@@ -47,10 +45,10 @@ pub(super) fn look_at(operators: &Path, whose: Whose, name: &str) -> io::Result<
     }
 }
 
-fn found(operators: &Path, whose: Whose, name: &str) -> io::Result<Option<OperatorsFile>> {
-    let (folder, name) = match whose {
-        Whose::Agents => (operators.to_owned(), name.to_owned()),
-        Whose::Operators => {
+fn found(operators: &Path, writers: Writers, name: &str) -> io::Result<Option<OperatorFile>> {
+    let (folder, name) = match writers {
+        Writers::Agents => (operators.to_owned(), name.to_owned()),
+        Writers::Operator => {
             let file = operators.join(name).canonicalize()?;
             let name = file.file_name().and_then(OsStr::to_str);
             let (Some(folder), Some(name)) = (file.parent(), name) else { return Ok(None) };
@@ -58,11 +56,11 @@ fn found(operators: &Path, whose: Whose, name: &str) -> io::Result<Option<Operat
         }
     };
     let bytes = read(&DirFd::open_straight(&folder)?, &name)?;
-    Ok(Some(OperatorsFile { folder, name, bytes }))
+    Ok(Some(OperatorFile { folder, name, bytes }))
 }
 
-/// Whether an error says that there is nothing, or only something that is no ordinary file of one name.
-fn is_absence(error: &io::Error) -> bool {
+/// Whether an error means that there is no file, or no regular one with a single hard link.
+pub(super) fn is_absence(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => true,
@@ -71,7 +69,7 @@ fn is_absence(error: &io::Error) -> bool {
     }
 }
 
-/// Whether a file is there, or that cannot be told.
+/// Whether a file exists, or its state is unknown.
 pub(in crate::engine) fn may_be_there(file: &Path) -> bool {
     match fs::metadata(file) {
         Ok(found) => found.is_file(),
@@ -79,29 +77,33 @@ pub(in crate::engine) fn may_be_there(file: &Path) -> bool {
     }
 }
 
-/// Puts what of an operator's settings is fit for a job into its room.
-pub(super) fn bring_settings((operators, whose): (&Path, Whose), room: &Path, login: &SignInMethod) -> io::Result<()> {
-    for name in login.settings {
-        if let Some(file) = look_at(operators, whose, name)?
-            && let Some(fit) = (login.fit)(name, file.bytes)
+/// Copies the part of an operator's settings that applies to a job into its home.
+pub(super) fn copy_settings(
+    (operators, writers): (&Path, Writers),
+    home: &Path,
+    method: &SignInMethod,
+) -> io::Result<()> {
+    for name in method.settings {
+        if let Some(file) = read_operator_file(operators, writers, name)?
+            && let Some(fit) = (method.fit)(name, file.bytes)
         {
-            put(room, name, &fit)?;
+            put(home, name, &fit)?;
         }
     }
     Ok(())
 }
 
-/// What such a file holds, if that is not too much.
+/// The content of such a file, up to a limit.
 pub(super) fn read(folder: &DirFd, file: impl AsRef<OsStr>) -> io::Result<Vec<u8>> {
     let bytes = folder.read(file, BYTES_MAX + 1)?;
     let is_whole = u64::try_from(bytes.len()).is_ok_and(|length| length <= BYTES_MAX);
     if is_whole { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
 }
 
-/// Puts bytes into a job's folder; whoever has the folder has them.
-pub(super) fn put(room: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let owner = fs::metadata(room)?;
-    DirFd::open(room)?.put(name, bytes, (owner.uid(), owner.gid()))
+/// Writes a file into a job's home, atomically and only readable by the home's owner.
+pub(super) fn put(home: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let owner = fs::metadata(home)?;
+    DirFd::open(home)?.put(name, bytes, (owner.uid(), owner.gid()))
 }
 
 #[cfg(test)]
@@ -110,7 +112,7 @@ mod tests {
 
     // [B9]
     #[test]
-    fn only_what_is_not_there_or_not_taken_is_none_and_what_cannot_be_told_is_an_error_that_names_the_file() {
+    fn an_unreadable_file_is_an_error_that_names_it() {
         let place = tempfile::tempdir().unwrap();
         let path = |name: &str| place.path().join(name);
         fs::write(path("login"), "l").unwrap();
@@ -120,14 +122,14 @@ mod tests {
         fs::write(path("long"), vec![0; 1024 * 1024 + 1]).unwrap();
         let unreachable = path(&"x".repeat(300));
 
-        for whose in [Whose::Operators, Whose::Agents] {
-            let look = |name: &str| look_at(place.path(), whose, name);
+        for writers in [Writers::Operator, Writers::Agents] {
+            let look = |name: &str| read_operator_file(place.path(), writers, name);
             assert_eq!(look("login").unwrap().unwrap().bytes, b"l");
             for none in ["missing", "missing/login", "login/login", "one", "round"] {
                 assert_eq!(look(none).unwrap(), None, "{none}");
             }
             assert!(look("long").is_err());
-            let error = look_at(&unreachable, whose, "login").unwrap_err().to_string();
+            let error = read_operator_file(&unreachable, writers, "login").unwrap_err().to_string();
             let expected = format!("{} cannot be read: ", unreachable.join("login").display());
             assert!(error.starts_with(&expected), "{error}");
         }

@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Capability, EngineHealth};
+use domain::{Capability, Clock, EngineHealth};
 use tracing::warn;
 
 use super::credentials::{CredentialTrial, FileMarks, PauseCause, marks};
 use super::run::chain;
-use super::sign_watch::SignWatch;
-use super::vicinity::Vicinity;
 use super::{Worker, WorkerError};
 use crate::detect::{absent_among, local_repos};
 use crate::engine::{Engine, EngineError};
 use crate::process::Environment;
+use crate::watch::DirectoryWatch;
 
 /// An installation changes many files: it is complete when nothing has changed for this long.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);
@@ -30,13 +29,99 @@ pub(super) struct Declared {
     pub(super) tools: BTreeMap<String, Vec<String>>,
 }
 
-/// What is watched while the factory runs.
-pub(super) struct Lookout {
-    surroundings: Vicinity,
-    /// Files that show who is signed in, and whether a daemon runs.
-    signs: SignWatch<FileMarks>,
-    /// Directories that are repositories, or hold some.
-    repos: SignWatch<BTreeSet<PathBuf>>,
+/// Watches the files and directories that determine the capabilities of this machine, missing ones included.
+pub(super) struct CapabilityWatch {
+    paths: WatchedPaths,
+    state: PathState,
+    places: Places,
+    contents: DirectoryWatch,
+    around: DirectoryWatch,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Default)]
+struct WatchedPaths {
+    /// Directories in which every change counts.
+    directories: BTreeSet<PathBuf>,
+    /// Credential files, and the socket of a daemon: their versions count.
+    files: Vec<PathBuf>,
+    /// Directories that are repositories, or hold some: their existence counts.
+    repos: Vec<PathBuf>,
+}
+
+/// Unrelated changes around a path are frequent: only a change of this state counts.
+#[derive(PartialEq, Eq)]
+struct PathState {
+    present: BTreeSet<PathBuf>,
+    files: FileMarks,
+    absent_repos: BTreeSet<PathBuf>,
+}
+
+/// The directories that exist to be watched.
+#[derive(PartialEq, Eq)]
+struct Places {
+    contents: BTreeSet<PathBuf>,
+    around: BTreeSet<PathBuf>,
+}
+
+impl WatchedPaths {
+    fn state(&self) -> PathState {
+        PathState {
+            present: self.directories.iter().filter(|directory| directory.is_dir()).cloned().collect(),
+            files: marks(&self.files),
+            absent_repos: absent_among(&self.repos),
+        }
+    }
+
+    fn places(&self) -> Places {
+        let (contents, missing): (BTreeSet<PathBuf>, BTreeSet<PathBuf>) =
+            self.directories.iter().cloned().partition(|directory| directory.is_dir());
+        let around = missing.iter().chain(&self.files).chain(&self.repos).filter_map(|path| nearest_directory(path));
+        Places { around: around.collect(), contents }
+    }
+
+    /// Watches the places that exist once the watches have started.
+    fn watch(&self, clock: &Arc<dyn Clock>) -> (Places, DirectoryWatch, DirectoryWatch) {
+        loop {
+            let places = self.places();
+            let contents = DirectoryWatch::on(&places.contents, Arc::clone(clock));
+            let around = DirectoryWatch::on(&places.around, Arc::clone(clock));
+            if places == self.places() {
+                return (places, contents, around);
+            }
+        }
+    }
+}
+
+impl CapabilityWatch {
+    fn on(paths: WatchedPaths, clock: Arc<dyn Clock>) -> Self {
+        let (places, contents, around) = paths.watch(&clock);
+        Self { state: paths.state(), paths, places, contents, around, clock }
+    }
+
+    /// Resolves once a directory's content, a file, or the existence of a directory or repository has changed.
+    async fn changed(&mut self) {
+        loop {
+            let is_content = tokio::select! {
+                () = self.contents.changed() => true,
+                () = self.around.changed() => false,
+            };
+            if self.paths.places() != self.places {
+                (self.places, self.contents, self.around) = self.paths.watch(&self.clock);
+            }
+            let state = self.paths.state();
+            if is_content || state != self.state {
+                self.state = state;
+                return;
+            }
+        }
+    }
+}
+
+/// The directory that contains a path, or the nearest existing ancestor: an engine creates its own directory at the first
+/// sign-in.
+fn nearest_directory(path: &Path) -> Option<PathBuf> {
+    path.ancestors().skip(1).find(|directory| directory.is_dir()).map(Path::to_owned)
 }
 
 impl Worker {
@@ -55,21 +140,19 @@ impl Worker {
 
     /// Starts to watch. Before the first detection: later changes are noticed, however long the coordinator takes to
     /// answer.
-    pub(super) fn lookout(&self) -> Lookout {
+    pub(super) fn capability_watch(&self) -> CapabilityWatch {
         let login_files = self.engines.iter().flat_map(|engine| engine.login_files());
-        let signs = login_files.chain(docker_socket(&self.environment)).collect();
         let local = local_repos(&self.settings.repos).into_values();
-        let repos = local.chain(self.settings.repo_base.clone()).collect();
-        Lookout {
-            surroundings: Vicinity::on(self.surroundings(), Arc::clone(&self.clock)),
-            signs: SignWatch::on(signs, marks, Arc::clone(&self.clock)),
-            repos: SignWatch::on(repos, absent_among, Arc::clone(&self.clock)),
-        }
+        let paths = WatchedPaths {
+            directories: self.watched_directories(),
+            files: login_files.chain(docker_socket(&self.environment)).collect(),
+            repos: local.chain(self.settings.repo_base.clone()).collect(),
+        };
+        CapabilityWatch::on(paths, Arc::clone(&self.clock))
     }
 
     /// Detects again whenever programs, repositories, a credential or docker's daemon change. The timer finds the rest.
-    pub(super) async fn look_out_for_ever(&self, lookout: Lookout) -> Result<(), WorkerError> {
-        let Lookout { surroundings: mut watch, mut signs, mut repos } = lookout;
+    pub(super) async fn detect_changes(&self, mut watch: CapabilityWatch) -> Result<(), WorkerError> {
         let mut declared = self.declared.subscribe();
         let at_first = (&self.settings.capabilities, &self.settings.tools);
         if at_first != (&declared.borrow().capabilities, &declared.borrow().tools) {
@@ -80,8 +163,6 @@ impl Worker {
             tokio::select! {
                 () = self.clock.sleep(rested.min(self.settings.detect_every)) => {}
                 () = watch.changed() => {}
-                () = signs.changed() => {}
-                () = repos.changed() => {}
                 () = self.logins.news.notified() => {}
                 Ok(()) = declared.changed() => {}
             }
@@ -144,7 +225,7 @@ impl Worker {
     }
 
     /// The directories whose content determines the capabilities of this machine.
-    fn surroundings(&self) -> BTreeSet<PathBuf> {
+    fn watched_directories(&self) -> BTreeSet<PathBuf> {
         let path = self.environment.variable("PATH").unwrap_or_default();
         let mut folders: BTreeSet<PathBuf> =
             std::env::split_paths(path).filter(|folder| folder.is_absolute()).collect();
@@ -168,9 +249,75 @@ fn docker_socket(environment: &Environment) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use clock::SystemClock;
+
     use super::*;
 
-    // [F1]
+    const PATIENCE: Duration = Duration::from_secs(20);
+    const SHORT: Duration = Duration::from_millis(300);
+
+    fn watch(paths: WatchedPaths) -> CapabilityWatch {
+        CapabilityWatch::on(paths, Arc::new(SystemClock::new()))
+    }
+
+    async fn changes(watch: &mut CapabilityWatch, within: Duration) -> bool {
+        tokio::time::timeout(within, watch.changed()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_directory_is_watched_once_it_appears_its_siblings_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let bin = home.path().join(".local/bin");
+        let mut watch = watch(WatchedPaths { directories: [bin.clone()].into(), ..WatchedPaths::default() });
+
+        fs::write(home.path().join("notes.txt"), "x").unwrap();
+        fs::create_dir(home.path().join(".local")).unwrap();
+        assert!(!changes(&mut watch, SHORT).await, "it does not exist yet");
+        fs::create_dir(&bin).unwrap();
+        assert!(changes(&mut watch, PATIENCE).await, "it appeared");
+        fs::write(bin.join("tool"), "x").unwrap();
+        assert!(changes(&mut watch, PATIENCE).await, "its content changed");
+        fs::remove_dir_all(&bin).unwrap();
+        assert!(changes(&mut watch, PATIENCE).await, "it was removed");
+        while changes(&mut watch, SHORT).await {}
+        fs::create_dir(&bin).unwrap();
+
+        assert!(changes(&mut watch, PATIENCE).await, "it was created again");
+    }
+
+    #[tokio::test]
+    async fn a_first_sign_in_is_noticed_and_other_files_are_not() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join(".claude");
+        let mut watch =
+            watch(WatchedPaths { files: vec![directory.join(".credentials.json")], ..WatchedPaths::default() });
+
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("history.jsonl"), "{}").unwrap();
+        assert!(!changes(&mut watch, SHORT).await);
+        fs::write(directory.join(".credentials.json"), "{}").unwrap();
+
+        assert!(changes(&mut watch, PATIENCE).await);
+    }
+
+    #[tokio::test]
+    async fn a_repository_is_noticed_when_it_appears_and_disappears() {
+        let place = tempfile::tempdir().unwrap();
+        let repo = place.path().join("srv/notes.git");
+        let mut watch = watch(WatchedPaths { repos: vec![repo.clone()], ..WatchedPaths::default() });
+
+        fs::create_dir_all(&repo).unwrap();
+        assert!(changes(&mut watch, PATIENCE).await);
+        fs::write(repo.join("HEAD"), "").unwrap();
+        fs::write(place.path().join("srv/other"), "").unwrap();
+        assert!(!changes(&mut watch, SHORT).await, "it neither appeared nor disappeared");
+        fs::rename(&repo, place.path().join("away.git")).unwrap();
+
+        assert!(changes(&mut watch, PATIENCE).await);
+    }
+
     #[test]
     fn dockers_socket_is_where_its_variable_says() {
         let at = |host: &str| docker_socket(&Environment::default().with("DOCKER_HOST", host));
