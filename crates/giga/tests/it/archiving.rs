@@ -143,7 +143,7 @@ fn a_fleet_moves_to_postgresql_is_restored_there_while_it_runs_and_moves_back() 
     let kept = restored[0]["kept"].as_str().unwrap();
     assert!(kept.starts_with("fleet_before_generation_"), "{kept}");
     assert_eq!((beside.code, again[0]["jobs"].as_u64(), ended), (Some(1), Some(2), Some(0)), "{}", beside.stderr);
-    assert!(beside.stderr.contains("another coordinator works on the database"), "{}", beside.stderr);
+    assert!(beside.stderr.contains("another coordinator uses the database"), "{}", beside.stderr);
 }
 
 #[test]
