@@ -34,7 +34,7 @@ fn a_fleet_is_restored_while_it_runs_and_goes_on() {
     let generation = restored[0]["generation"].as_u64().unwrap();
     assert!(generation > 0);
     assert!(seen[0]["job"]["leaseEpoch"].as_u64().unwrap() > generation << 24, "{}", seen[0]);
-    assert!(restored[0]["notice"].as_str().unwrap().contains("tokens too"), "{}", restored[0]);
+    assert!(restored[0]["notice"].as_str().unwrap().contains("including tokens"), "{}", restored[0]);
     let kept = restored[0]["kept"].as_str().unwrap();
     assert!(fleet.machine.path().join("data").join(kept).exists());
     assert_eq!(fleet.end(Signal::TERM), Some(0));
