@@ -49,7 +49,7 @@ pub struct ClaimResponse {
     pub would_grant: Vec<WouldGrant>,
     /// Jobs that would not be granted, and why. Only in a dry run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<NotGranted>,
+    pub passed_over: Vec<NotGranted>,
 }
 
 /// A claimed job, equal to the answer to an accept.

@@ -399,8 +399,8 @@ async fn a_draining_factory_claims_nothing() {
     let dry = fleet.coordinator.claim_dry_run(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
 
     assert!(matches!(refused, Error::NotReady(_)), "{refused}");
-    assert_eq!(dry.skipped[0].job_id, None);
-    assert!(dry.skipped[0].why.contains("draining"), "{dry:?}");
+    assert_eq!(dry.passed_over[0].job_id, None);
+    assert!(dry.passed_over[0].why.contains("draining"), "{dry:?}");
 }
 
 // [§10]
@@ -416,8 +416,8 @@ async fn a_dry_run_explains_the_claim_and_changes_nothing() {
 
     assert_eq!(fleet.log().await, before);
     assert_eq!(dry.would_grant.iter().map(|would| would.job_id).collect::<Vec<_>>(), jobs);
-    let why = "the factory lacks `has:xcode`, has all 2 seats taken".to_owned();
-    assert_eq!(dry.skipped, [NotGranted { job_id: Some(unfit), why }]);
+    let why = "the factory lacks `has:xcode`, has all 2 seats in use".to_owned();
+    assert_eq!(dry.passed_over, [NotGranted { job_id: Some(unfit), why }]);
     assert_eq!((dry.granted.len(), dry.waiting), (0, 3));
     assert_eq!(mac.ask_for(&fleet, 9).await, jobs);
 }

@@ -106,7 +106,7 @@ fn a_missing_database_never_replaces_the_admin_token() {
     accept(&mut fleet);
 
     assert_eq!((gone.code, unrecorded.code), (Some(1), Some(1)), "{}{}", gone.stderr, unrecorded.stderr);
-    assert!(gone.stderr.contains("is gone"), "{}", gone.stderr);
+    assert!(gone.stderr.contains("is missing"), "{}", gone.stderr);
     assert!(unrecorded.stderr.contains("is the token of a store that was here"), "{}", unrecorded.stderr);
     assert_eq!(kept, token);
     assert_eq!(jobs(&fleet), 0);

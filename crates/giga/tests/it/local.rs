@@ -67,7 +67,7 @@ fn a_broken_manifest_goes_to_failed_with_what_where_and_what_to_do_and_the_other
     assert_eq!(folder.places(), expected);
     let why = folder.read("failed/bad.error.md");
     assert!(why.contains("line 4, budget.usd") && why.contains("move it back to `inbox/`"), "{why}");
-    assert!(folder.read("failed/lost.error.md").contains("no product `nobodys`"));
+    assert!(folder.read("failed/lost.error.md").contains("unknown product `nobodys`"));
 
     folder.write("failed/bad.md", JOB);
     folder.shift("failed/bad.md", "inbox/bad.md");

@@ -92,7 +92,7 @@ async fn a_restore_is_confirmed_validated_and_limited() {
 
     assert_eq!(restored.backup, summary);
     assert!(restored.generation > Generation(0));
-    assert!(restored.notice.contains("tokens too"), "{}", restored.notice);
+    assert!(restored.notice.contains("including tokens"), "{}", restored.notice);
     assert!(fleet.files().contains(&"fleet.db.restoring".to_owned()));
 }
 

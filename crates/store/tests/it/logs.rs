@@ -74,7 +74,7 @@ async fn a_log_at_its_limit_is_truncated_once() {
     let more = append(510, "more").await;
     let again = append(0, "0123456789").await;
 
-    let expected = "0123456789\n[the log ends here: it reached its limit of 10 bytes]\n";
+    let expected = "0123456789\n[log truncated at its limit of 10 bytes]\n";
     assert_eq!(content(&logs).await, expected);
     assert_eq!([full, cut, more, again], [10, 510, 514, expected.len() as u64]);
 }

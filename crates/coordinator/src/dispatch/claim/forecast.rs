@@ -20,14 +20,14 @@ impl Coordinator {
         let process = self.process(factory, request.instance)?;
         let mut answer = self.claimed(who, request, self.granted_before(&process, request)).await?;
         if let Err(refusal) = self.check_claimant(factory, request) {
-            answer.skipped.push(NotGranted { job_id: None, why: refusal.to_string() });
+            answer.passed_over.push(NotGranted { job_id: None, why: refusal.to_string() });
             return Ok(answer);
         }
         let (picks, passed) = self.simulate(who, factory, request);
         for pick in picks {
             let job_id = pick.placement.job;
             match self.unmet(&pick.job.value).await? {
-                Some(why) => answer.skipped.push(NotGranted { job_id: Some(job_id), why }),
+                Some(why) => answer.passed_over.push(NotGranted { job_id: Some(job_id), why }),
                 None => answer.would_grant.push(WouldGrant {
                     job_id,
                     product_id: pick.job.value.product().clone(),
@@ -36,7 +36,7 @@ impl Coordinator {
                 }),
             }
         }
-        answer.skipped.extend(passed);
+        answer.passed_over.extend(passed);
         Ok(answer)
     }
 

@@ -28,7 +28,7 @@ async fn a_second_coordinator_is_refused_and_told_the_holder() {
 
     let told = refused.expect_err("it is refused").to_string();
     let ours = format!("gigafactory {} on ", std::process::id());
-    assert!(told.contains("another coordinator works on the database") && told.contains(&ours), "{told}");
+    assert!(told.contains("another coordinator uses the database") && told.contains(&ours), "{told}");
     assert!(postgres.commit(vec![create(job(1))]).await.remove(0).is_ok(), "the first one works on");
 }
 

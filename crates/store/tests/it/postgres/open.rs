@@ -48,7 +48,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
 
     let told = refusal(&database.url()).await;
 
-    assert!(told.contains("has schema 7, this program knows up to 2: use the newer program"), "{told}");
+    assert!(told.contains("has schema 7, this version supports up to 2: use the newer version"), "{told}");
     let version = administrator.query_one("SELECT version FROM fleet_schema", &[]).await.unwrap();
     assert_eq!(version.get::<_, i32>(0), 7);
 }
@@ -152,7 +152,7 @@ async fn a_schema_in_use_is_not_migrated() {
 
     let told = refusal(&database.url()).await;
 
-    assert!(told.contains("another coordinator works on the database"), "{told}");
+    assert!(told.contains("another coordinator uses the database"), "{told}");
     administrator.query("SELECT due FROM fleet_jobs", &[]).await.expect("the column is still there");
     working.close().await.unwrap();
     database.postgres().await.close().await.unwrap();

@@ -21,7 +21,7 @@ async fn a_full_disk_rejects_the_write_and_loses_nothing() {
     else {
         panic!("{outcomes:?}")
     };
-    assert!(advice.contains("free some space"), "{advice}");
+    assert!(advice.contains("free space"), "{advice}");
     assert!(sqlite.job(id(2)).await.unwrap().is_none());
     sqlite.close().await.unwrap();
     let roomy = database.sqlite();

@@ -109,7 +109,7 @@ async fn a_missing_or_empty_database_is_refused() {
         let is_there = path.exists();
         let (opened, generation) = accepted(&path).await;
 
-        assert!(refused.what.contains("is gone"), "{refused}");
+        assert!(refused.what.contains("is missing"), "{refused}");
         assert_eq!(is_there, is_emptied, "a refused start creates nothing");
         assert!(opened.open(None, 10).await.unwrap().is_empty());
         assert!(generation > Generation(0));
