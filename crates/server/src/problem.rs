@@ -1,6 +1,5 @@
 //! Maps every error to an answer: RFC 9457 problem details with a stable code.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
@@ -200,7 +199,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         use StatusCode as S;
         let detail = error.to_string();
-        let cause = chain(&error);
+        let cause = domain::error_chain(&error);
         match error {
             Error::Refused(refusal) => refused(refusal, detail),
             Error::NoSuchJob(_) => Self::new(S::NOT_FOUND, "no_such_job", detail),
@@ -306,17 +305,6 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         Refusal::NothingToShip => Problem::new(S::CONFLICT, "nothing_to_ship", detail),
         Refusal::NotAWorkersReason(_) => Problem::new(S::UNPROCESSABLE_ENTITY, "not_a_workers_reason", detail),
     }
-}
-
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        text.push_str(": ");
-        text.push_str(&deeper.to_string());
-        cause = deeper.source();
-    }
-    text
 }
 
 impl IntoResponse for Problem {

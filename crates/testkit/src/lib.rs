@@ -1,0 +1,5 @@
+//! Fixtures that the tests of several crates share. Only for `[dev-dependencies]`.
+
+mod golden;
+
+pub use golden::{assert_golden, golden_matches};
