@@ -1,6 +1,7 @@
 //! Types and rules of the domain. No tokio, no clock, no I/O: all functions work on values.
 
 mod engine_health;
+mod error_chain;
 mod event;
 mod fleet;
 mod generation;
@@ -30,6 +31,7 @@ mod time;
 mod usage_window;
 
 pub use engine_health::{EngineHealth, unnamed_credential};
+pub use error_chain::error_chain;
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};
 pub use fleet::{Factory, Product, Token, TokenScope, UnavailableRepo};
 pub use generation::{EventCursor, EventCursorError, StoreGeneration};
@@ -41,13 +43,13 @@ pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
-pub use manifest::{Finding, Manifest, Severity, Strictness, manifest_schema, suggest};
+pub use manifest::{Finding, Manifest, Severity, Strictness, duration_millis, manifest_schema, suggest};
 pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, escape_for_terminal, grouped, is_terminal_safe,
+    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_safe,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,

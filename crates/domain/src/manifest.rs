@@ -10,6 +10,7 @@ mod schema;
 mod suggest;
 mod tree;
 
+pub use duration::duration_millis;
 pub use finding::{Finding, Severity};
 pub use schema::manifest_schema;
 pub use suggest::suggest;

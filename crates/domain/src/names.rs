@@ -228,12 +228,16 @@ fn check_first(text: &str) -> Result<(), &'static str> {
 /// Escapes text for a terminal: control and bidirectional characters become `�`, long text is truncated.
 pub fn escape_for_terminal(text: &str) -> String {
     const SHOWN_MAX: usize = 80;
-    let mut shown: String =
-        text.chars().take(SHOWN_MAX).map(|c| if is_terminal_safe(c) { c } else { '\u{fffd}' }).collect();
+    let mut shown: String = text.chars().take(SHOWN_MAX).map(terminal_safe).collect();
     if text.chars().count() > SHOWN_MAX {
         shown.push('…');
     }
     shown
+}
+
+/// The character, or `�` if it is not safe on a terminal.
+pub fn terminal_safe(c: char) -> char {
+    if is_terminal_safe(c) { c } else { '\u{fffd}' }
 }
 
 /// Whether a character is safe on a terminal: it moves no cursor, changes no direction and starts no escape sequence.

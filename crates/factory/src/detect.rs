@@ -316,7 +316,7 @@ async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launch
     let bounds = Bounds { wall: PROBE_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
     let running = match launcher.start(program, bounds) {
         Ok(running) => running,
-        Err(error) => return ProbeOutput::Failed(broken(file, &crate::error::chain(&error), launcher)),
+        Err(error) => return ProbeOutput::Failed(broken(file, &domain::error_chain(&error), launcher)),
     };
     let (sender, mut lines) = mpsc::channel::<Line>(8);
     let collect = async {

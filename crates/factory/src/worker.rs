@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, ClientError};
+use clock::Backoff;
 use domain::{
     Capability, Checkpoint, Clock, DispatchModes, DispatchSeq, EngineHealth, Entropy, InstanceId, JobId, RepoIdentity,
     RepoName, Timestamp, UnavailableRepo,
@@ -272,7 +273,7 @@ impl Worker {
 
     /// Registers, with retries; only a refusal ends it.
     async fn register(&self) -> Result<HeartbeatResponse, WorkerError> {
-        let mut pause = RECONNECT_FIRST;
+        let mut backoff = Backoff::new(RECONNECT_FIRST, RECONNECT_MAX);
         loop {
             match self.heartbeat().await {
                 Ok(answer) if answer.superseded => return Err(WorkerError::Superseded(self.settings.name.clone())),
@@ -283,8 +284,7 @@ impl Worker {
                 Err(error) if error.is_final() => return Err(WorkerError::Refused(error)),
                 Err(error) => {
                     self.connection.lost(&error);
-                    self.clock.sleep(pause).await;
-                    pause = (pause * 2).min(RECONNECT_MAX);
+                    self.clock.sleep(backoff.next_pause()).await;
                 }
             }
         }

@@ -10,7 +10,6 @@ mod local;
 mod logging;
 mod output;
 mod programs;
-mod suggest;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;

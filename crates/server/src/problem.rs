@@ -1,6 +1,5 @@
 //! Maps every error to an answer: RFC 9457 problem details with a stable code.
 
-use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -206,7 +205,7 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
-        let cause = chain(&error);
+        let cause = domain::error_chain(&error);
         match error {
             Error::Refused(refusal) => refused(refusal, detail),
             Error::NoSuchJob(_) => Self::new(code::NO_SUCH_JOB, detail),
@@ -299,17 +298,6 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         Refusal::NothingToShip => Problem::new(code::NOTHING_TO_SHIP, detail),
         Refusal::NotAWorkersReason(_) => Problem::new(code::NOT_A_WORKERS_REASON, detail),
     }
-}
-
-fn chain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        text.push_str(": ");
-        text.push_str(&deeper.to_string());
-        cause = deeper.source();
-    }
-    text
 }
 
 impl IntoResponse for Problem {

@@ -215,7 +215,7 @@ pub trait StoreLifecycle: Send + Sync {
 
     /// Resolves once another process has taken the store over.
     async fn deposed(&self) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Writes a consistent copy of the store to a new file while it is in use.

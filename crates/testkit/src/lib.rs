@@ -1,4 +1,7 @@
-//! What the tests of several crates share.
+//! Fixtures that the tests of several crates share. Only for `[dev-dependencies]`.
 
+mod golden;
 pub mod page;
 pub mod requirement;
+
+pub use golden::{assert_golden, golden_matches};

@@ -17,7 +17,7 @@ pub(super) fn millis(text: &str) -> Result<u64, String> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(format!("`{shown}` has no unit: write `{shown}s`, `{shown}m` or `{shown}h`"));
     }
-    match parts(text) {
+    match duration_millis(text, &UNITS) {
         Some(total) if total > DURATION_MS_MAX => Err(format!("`{shown}` is longer than a year")),
         Some(total) => Ok(total),
         None => {
@@ -26,8 +26,10 @@ pub(super) fn millis(text: &str) -> Result<u64, String> {
     }
 }
 
-fn parts(text: &str) -> Option<u64> {
-    let mut units = UNITS.iter();
+/// Parses numbers with units in descending order, such as `1h30m`, into milliseconds. A total that overflows is
+/// [`u64::MAX`].
+pub fn duration_millis(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let mut units = units.iter();
     let mut rest = text;
     let mut total = 0_u64;
     while !rest.is_empty() {

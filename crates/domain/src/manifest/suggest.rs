@@ -1,7 +1,7 @@
 //! "Did you mean" suggestions.
 
-/// At least twice the length of the longest known key; longer words get no suggestion.
-const WORD_CHARS_MAX: usize = 32;
+/// Longer than every known key and variable; longer words get no suggestion.
+const WORD_CHARS_MAX: usize = 48;
 const DISTANCE_MAX: usize = 2;
 
 /// The candidate within a small edit distance of `word`.
@@ -57,6 +57,8 @@ mod tests {
     fn another_spelling_suggests_its_key() {
         assert_eq!(closest_key("deps_mode"), Some("depsMode"));
         assert_eq!(closest_key("on-dep-failure"), Some("onDepFailure"));
+        assert_eq!(suggest("tls-cert", ["tls_cert", "tls_key"].into_iter()), Some("tls_cert"));
+        assert_eq!(suggest("GIGA_LISTN", ["GIGA_LISTEN", "GIGA_LOG"].into_iter()), Some("GIGA_LISTEN"));
     }
 
     #[test]

@@ -10,10 +10,7 @@ pub(crate) fn read(name: &str) -> String {
 
 /// Fails unless the golden file equals `actual`.
 pub(crate) fn check(name: &str, actual: &str) {
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(file(name), actual).expect("the golden file can be written");
-    }
-    assert!(read(name) == actual, "golden/{name} is stale; UPDATE_GOLDEN=1 writes it anew. Actual text:\n{actual}");
+    testkit::assert_golden(file(name), actual);
 }
 
 fn file(name: &str) -> PathBuf {

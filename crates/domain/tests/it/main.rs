@@ -1,5 +1,5 @@
 //! Integration tests of the domain.
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod golden;
 mod manifest;

@@ -175,7 +175,7 @@ fn clean_lines(text: &str) -> impl Iterator<Item = String> {
 
 /// A line without terminal escapes.
 fn clean(line: &str) -> String {
-    line.chars().map(|c| if c == '\t' || domain::is_terminal_safe(c) { c } else { '\u{fffd}' }).collect()
+    line.chars().map(|c| if c == '\t' { c } else { domain::terminal_safe(c) }).collect()
 }
 
 fn cut(text: &str) -> String {

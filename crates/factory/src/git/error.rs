@@ -62,12 +62,7 @@ impl GitError {
 }
 
 fn clean(line: &str) -> String {
-    let shown: String = line
-        .trim_end()
-        .chars()
-        .take(SHOWN_LINE_CHARS_MAX)
-        .map(|c| if domain::is_terminal_safe(c) { c } else { '\u{fffd}' })
-        .collect();
+    let shown: String = line.trim_end().chars().take(SHOWN_LINE_CHARS_MAX).map(domain::terminal_safe).collect();
     without_passwords(&shown)
 }
 

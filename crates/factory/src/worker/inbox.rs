@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use client::ClientError;
+use clock::Backoff;
 use domain::{ClaimNonce, DispatchSeq, JobId, Message};
 use fail::fail_point;
 use protocol::{AcceptRequest, AcceptResponse, DeclineReason, DeclineRequest, Directive, InboxEvent, StageResponse};
@@ -19,14 +20,13 @@ const LAST_TRIES_MAX: u32 = 3;
 impl Worker {
     /// Keeps the inbox open, with reconnects.
     pub(super) async fn receive_for_ever(self: &Arc<Self>) -> Result<(), WorkerError> {
-        let mut pause = RECONNECT_FIRST;
+        let mut backoff = Backoff::new(RECONNECT_FIRST, RECONNECT_MAX);
         loop {
             match self.receive().await {
-                Ok(()) => pause = RECONNECT_FIRST,
+                Ok(()) => backoff.reset(),
                 Err(error) => {
                     debug!(%error, "The inbox is closed");
-                    self.clock.sleep(pause).await;
-                    pause = (pause * 2).min(RECONNECT_MAX);
+                    self.clock.sleep(backoff.next_pause()).await;
                     // A restored coordinator may not know this factory: register before reconnecting.
                     match self.heartbeat().await {
                         Ok(answer) if answer.superseded => {
@@ -165,7 +165,7 @@ impl Worker {
             instance: self.instance,
             factory_id: None,
         };
-        let mut pause = RECONNECT_FIRST;
+        let mut backoff = Backoff::new(RECONNECT_FIRST, RECONNECT_MAX);
         let mut tries = 0;
         loop {
             let answer = self.client.post("/accept", &request).await;
@@ -173,8 +173,7 @@ impl Worker {
                 Err(error) if !error.is_final() && tries < self.tries_max(ACCEPT_TRIES_MAX) => {
                     debug!(job.id = %job, %error, "No answer to an accept, asking again with the same nonce");
                     tries += 1;
-                    self.clock.sleep(pause).await;
-                    pause = (pause * 2).min(RECONNECT_MAX);
+                    self.clock.sleep(backoff.next_pause()).await;
                 }
                 answer => return answer,
             }

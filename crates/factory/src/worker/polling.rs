@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use client::ClientError;
+use clock::Backoff;
 use domain::{ClaimNonce, DispatchModes, Mode, ProductId, RunInsights};
 use fail::fail_point;
 use protocol::{ClaimRequest, ClaimResponse, GrantedJob, ReleaseReport};
@@ -127,15 +128,14 @@ impl Worker {
     }
 
     async fn ask_for_work(&self, request: &ClaimRequest) -> Result<ClaimResponse, ClientError> {
-        let mut pause = RECONNECT_FIRST;
+        let mut backoff = Backoff::new(RECONNECT_FIRST, RECONNECT_MAX);
         let mut tries = 0;
         loop {
             match self.client.claim(request).await {
                 Err(error) if !error.is_final() && tries < self.tries_max(CLAIM_TRIES_MAX) => {
                     debug!(%error, "No answer to a claim, asking again with the same nonce");
                     tries += 1;
-                    self.clock.sleep(pause).await;
-                    pause = (pause * 2).min(RECONNECT_MAX);
+                    self.clock.sleep(backoff.next_pause()).await;
                 }
                 answer => return answer,
             }

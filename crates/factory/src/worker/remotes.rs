@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use clock::Backoff;
 use domain::{BranchName, RepoName, Timestamp, UnavailableRepo};
 use parking_lot::Mutex;
 use protocol::ErrandOutcome;
@@ -40,7 +41,7 @@ struct Unavailable {
     base: BranchName,
     /// When it is probed next, on the worker's clock.
     next: Duration,
-    pause: Duration,
+    backoff: Backoff,
 }
 
 impl Remotes {
@@ -74,8 +75,7 @@ impl Remotes {
     fn postpone(&self, repo: &RepoName, why: Option<String>, now: Duration) {
         if let Some(found) = self.unavailable.lock().get_mut(repo) {
             found.why = why.unwrap_or_else(|| found.why.clone());
-            found.next = now + found.pause;
-            found.pause = (found.pause * 2).min(PROBE_MAX);
+            found.next = now + found.backoff.next_pause();
         }
     }
 }
@@ -93,13 +93,14 @@ impl Worker {
         let (repo, now) = (mirror.repo().clone(), self.clock.monotonic());
         let why = self.scrubber.text(&format!("{}: {}", mirror.remote().shown(), chain(&error)));
         warn!("The remote of `{repo}` cannot be used: {why}");
+        let mut backoff = Backoff::new(PROBE_FIRST, PROBE_MAX);
         let found = Unavailable {
             why: why.clone(),
             since: self.clock.now(),
             name,
             base: config.base.clone(),
-            next: now + PROBE_FIRST,
-            pause: PROBE_FIRST * 2,
+            next: now + backoff.next_pause(),
+            backoff,
         };
         self.remotes.unavailable.lock().entry(repo.clone()).or_insert(found);
         // A failed report is repeated by the next heartbeat.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use client::ClientError;
+use clock::Backoff;
 use protocol::{Directive, HeartbeatResponse, RenewRequest, RenewResponse};
 use tracing::{debug, info};
 
@@ -27,17 +28,20 @@ pub(super) struct SentAt {
 impl Worker {
     /// Renews leases and sends heartbeats until the coordinator rejects this process.
     pub(super) async fn renew_for_ever(&self, mut terms: HeartbeatResponse) -> Result<(), WorkerError> {
-        let mut trouble = None;
+        let mut backoff = Backoff::new(RECONNECT_FIRST, RECONNECT_MAX);
+        let mut trouble: Option<Duration> = None;
         loop {
             let every = Duration::from_millis(terms.renew_every_ms);
             self.until_next_renewal(trouble.unwrap_or(every)).await;
             trouble = match self.renew().await {
                 Ok(()) => {
                     self.connection.restored();
+                    backoff.reset();
                     None
                 }
                 Err(ClientError::Refused(problem)) if problem.code == "no_such_factory" => {
                     terms = self.register().await?;
+                    backoff.reset();
                     None
                 }
                 Err(ClientError::Refused(problem)) if matches!(problem.status, 401 | 403) => {
@@ -46,8 +50,7 @@ impl Worker {
                 }
                 Err(error) => {
                     self.connection.lost(&error);
-                    let pause = trouble.map_or(RECONNECT_FIRST, |pause: Duration| pause * 2);
-                    Some(pause.min(RECONNECT_MAX).min(every))
+                    Some(backoff.next_pause().min(every))
                 }
             };
         }

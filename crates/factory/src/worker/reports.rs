@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use client::ClientError;
+use clock::Backoff;
 use domain::{Epoch, JobId};
 use protocol::{CompletionReport, WorkOperation};
 use protocol::{
@@ -71,7 +72,7 @@ impl Worker {
         let mut turn = lane.lock().await;
         let number = self.ledger.append(&operation).await;
         first.await;
-        let mut pause = Duration::from_millis(100);
+        let mut backoff = Backoff::new(Duration::from_millis(100), RECONNECT_MAX);
         let mut tries = 0;
         loop {
             let (late, answered) = self.deliver_in_order(number, &operation).await;
@@ -85,8 +86,7 @@ impl Worker {
             if tries >= tries_max {
                 break;
             }
-            self.clock.sleep(pause).await;
-            pause = (pause * 2).min(RECONNECT_MAX);
+            self.clock.sleep(backoff.next_pause()).await;
             turn = lane.lock().await;
         }
         if let Some(number) = number {

@@ -30,7 +30,6 @@ use super::{NoRepo, Worker};
 use crate::config::RepoConfig;
 use crate::engine::{Activity, EngineError};
 use crate::error::Error;
-pub(super) use crate::error::chain;
 use crate::mirror::Mirror;
 use crate::process::{Launcher, LeaseWatch};
 use crate::prompt::WorktreeState;
@@ -38,6 +37,7 @@ use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::unsaved_files::UnsavedFile;
 use crate::workspace::Worktree;
+pub(super) use domain::error_chain as chain;
 
 /// A job that this process holds, with everything needed to work on it.
 struct Run {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use client::{Client, ClientError, EventStream};
+use clock::Backoff;
 use domain::JobEvent;
 use protocol::{ProgressEvent, SseEvent};
 use serde::Deserialize;
@@ -41,7 +42,7 @@ pub(super) struct EventFollower<'c> {
     path: String,
     after: Option<String>,
     stream: Option<EventStream>,
-    pause: Duration,
+    backoff: Backoff,
 }
 
 impl<'c> EventFollower<'c> {
@@ -53,7 +54,7 @@ impl<'c> EventFollower<'c> {
         after: Option<String>,
     ) -> Result<Self, Failure> {
         let stream = client.events(&path, after.as_deref()).await?;
-        Ok(Self { context, client, path, after, stream: Some(stream), pause: PAUSE_FIRST })
+        Ok(Self { context, client, path, after, stream: Some(stream), backoff: Backoff::new(PAUSE_FIRST, PAUSE_MAX) })
     }
 
     /// The next news.
@@ -65,7 +66,7 @@ impl<'c> EventFollower<'c> {
             };
             match stream.next().await {
                 Ok(Some(event)) => {
-                    self.pause = PAUSE_FIRST;
+                    self.backoff.reset();
                     if let Some(news) = self.understood(event) {
                         return Ok(news);
                     }
@@ -104,8 +105,7 @@ impl<'c> EventFollower<'c> {
 
     async fn reopen(&mut self) -> Result<(), ClientError> {
         loop {
-            self.context.clock.sleep(self.pause).await;
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.context.clock.sleep(self.backoff.next_pause()).await;
             match self.client.events(&self.path, self.after.as_deref()).await {
                 Ok(stream) => {
                     self.stream = Some(stream);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use clock::SystemClock;
+use clock::{Backoff, SystemClock};
 use coordinator::{Coordinator, Secret};
 use domain::{Clock, FactoryId};
 use parking_lot::Mutex;
@@ -91,7 +91,7 @@ impl FactoryProcess {
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let clock = SystemClock::new();
-        let mut pause = RESTART_FIRST;
+        let mut backoff = Backoff::new(RESTART_FIRST, RESTART_MAX);
         while !stop.is_cancelled() {
             let join = match is_enrolled(&state_of(config, &self.name)) {
                 true => None,
@@ -124,7 +124,10 @@ impl FactoryProcess {
             }
             *self.pid.lock() = None;
             let was_stable = clock.monotonic().saturating_sub(started) > RESTART_MAX;
-            pause = if was_stable { RESTART_FIRST } else { (pause * 2).min(RESTART_MAX) };
+            if was_stable {
+                backoff.reset();
+            }
+            let mut pause = backoff.next_pause();
             while *self.held_down.lock() && !stop.is_cancelled() {
                 tokio::select! {
                     () = self.released.notified() => pause = Duration::ZERO,
@@ -135,7 +138,6 @@ impl FactoryProcess {
                 () = clock.sleep(pause) => {}
                 () = stop.cancelled() => {}
             }
-            pause = pause.max(RESTART_FIRST);
         }
         Ok(())
     }

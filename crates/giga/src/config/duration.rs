@@ -27,30 +27,12 @@ impl FromStr for HumanDuration {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(format!("`{shown}` has no unit: write `{shown}s`, `{shown}m` or `{shown}h`"));
         }
-        match millis(text) {
+        match domain::duration_millis(text, &UNITS) {
             Some(millis) if millis <= SPAN_MS_MAX => Ok(Self(Duration::from_millis(millis))),
             Some(_) => Err(format!("`{shown}` is longer than ten years")),
             None => Err(format!("`{shown}` is not a span of time: write `90s`, `2m` or `1h30m`")),
         }
     }
-}
-
-fn millis(text: &str) -> Option<u64> {
-    let mut units = UNITS.iter();
-    let mut rest = text;
-    let mut total = 0_u64;
-    while !rest.is_empty() {
-        let (number, tail) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len()));
-        let (_, unit_ms) = units.find(|(name, _)| *name == unit)?;
-        if number.is_empty() {
-            return None;
-        }
-        // Digits that no longer fit are a span that is too long, not a text that is no span.
-        total = total.saturating_add(unit_ms.saturating_mul(number.parse().unwrap_or(u64::MAX)));
-        rest = tail;
-    }
-    (!text.is_empty()).then_some(total)
 }
 
 impl TryFrom<String> for HumanDuration {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use toml::Spanned;
 
 use crate::failure::Failure;
-use crate::suggest::suggest;
+use domain::suggest;
 
 use super::UnknownVariable;
 use super::environment::Environment;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, Error};
 
 use crate::failure::Failure;
-use crate::suggest::suggest;
+use domain::suggest;
 
 use super::file::line_at;
 

@@ -39,9 +39,7 @@ fn the_help_screens_are_as_agreed() {
         let ran = machine.giga(args);
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{name}");
         let path = folder.join(format!("{name}.txt"));
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(&path, &ran.stdout).unwrap();
-        } else if std::fs::read_to_string(&path).unwrap_or_default() != ran.stdout {
+        if !testkit::golden_matches(&path, &ran.stdout) {
             stale.push(name);
         }
     }

@@ -166,10 +166,5 @@ fn compare(fleet: &Coordinator, name: &str, args: &[&str]) {
 
     let screen = format!("{}--- standard error\n{}--- exit {:?}\n", ran.stdout, ran.stderr, ran.code);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/golden/pages/{name}.txt"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, screen).unwrap();
-    } else {
-        let agreed = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(screen, agreed, "run with UPDATE_GOLDEN=1 and look at the difference");
-    }
+    testkit::assert_golden(path, &screen);
 }

@@ -309,11 +309,10 @@ async fn the_openapi_document_matches_the_golden_file() {
     let served = ask(fleet.address, Asking::get("/openapi.json")).await;
     let served = String::from_utf8(served.body.to_vec()).unwrap() + "\n";
 
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&golden, &served).unwrap();
-    }
-    let on_file = std::fs::read_to_string(&golden).unwrap_or_default();
-    assert!(served == on_file, "openapi.json is stale: run the tests with UPDATE_GOLDEN=1 and look at the difference");
+    assert!(
+        testkit::golden_matches(&golden, &served),
+        "openapi.json is stale: run the tests with UPDATE_GOLDEN=1 and look at the difference"
+    );
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clock::Backoff;
 use tracing::{info, warn};
 
 use super::super::Worker;
@@ -59,14 +60,13 @@ impl Worker {
         F: Future<Output = Result<T, StartFailure>>,
     {
         let until = self.clock.monotonic() + self.patience_left(run);
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, PAUSE_MAX);
         while self.is_worth_waiting(run, mirror, &trouble) {
             let left = until.saturating_sub(self.clock.monotonic());
             if left.is_zero() {
                 break;
             }
-            self.clock.sleep(pause.min(left)).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            self.clock.sleep(backoff.next_pause().min(left)).await;
             match attempt().await {
                 Err(again) => trouble = again,
                 settled => return settled,
