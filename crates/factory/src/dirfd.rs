@@ -381,6 +381,7 @@ mod tests {
         fs::set_permissions(root.join("a/b"), fs::Permissions::from_mode(0o700)).unwrap();
     }
 
+    // [T8]
     #[test]
     fn a_hard_link_to_another_accounts_file_is_not_given_away() {
         let Ok(account) = Account::named("nobody") else {

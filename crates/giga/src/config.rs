@@ -397,7 +397,7 @@ mod tests {
         assert_eq!((elsewhere.client.stopped, elsewhere.client.pinned), (None, None));
     }
 
-    // [I12]
+    // [I12] [attack: secrets in logs, events, artifacts]
     #[test]
     fn a_token_never_shows_more_than_its_kind() {
         let env = [("GIGA_TOKEN", "giga_adm_c2VjcmV0c2VjcmV0")];

@@ -61,6 +61,7 @@ async fn worked(forge: &Forge) -> (Host, Mirror, Worktree) {
     (host, mirror, worktree)
 }
 
+// [F3]
 #[tokio::test]
 async fn lock_files_of_a_killed_git_block_no_later_git() {
     let forge = Forge::new();

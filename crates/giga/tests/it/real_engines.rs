@@ -297,6 +297,7 @@ fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_work
     shop.close();
 }
 
+// [F2] [B4]
 #[test]
 fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
     let script = [Turn::write("out.txt", "made\n"), Turn::run("curl http://127.0.0.1:9/"), Turn::text("All done.")];
@@ -311,6 +312,7 @@ fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
     shop.close();
 }
 
+// [F2]
 #[test]
 fn codex_that_changes_nothing_because_of_a_refusal_has_failed() {
     let patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out.txt\n+made\n*** End Patch\nEOF\n";
@@ -331,6 +333,7 @@ fn codex_that_changes_nothing_because_of_a_refusal_has_failed() {
     shop.close();
 }
 
+// [F2]
 #[test]
 fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
     for agent in [Agent::Claude, Agent::Codex] {

@@ -114,6 +114,7 @@ mod tests {
         assert_eq!(left(budget, over).unwrap_err(), "nothing is left of the job's `budget.wall`");
     }
 
+    // [T2] [B8]
     #[test]
     fn money_is_not_spent_when_the_remainder_is_unknown() {
         let unknown = TotalSpend { runs_without_cost: 1, ..TotalSpend::default() };

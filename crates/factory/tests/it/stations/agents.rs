@@ -318,6 +318,7 @@ async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
     assert_eq!(history.lines().next(), Some("new"));
 }
 
+// [F7]
 #[tokio::test]
 async fn a_conversation_is_cleaned_up_once_it_is_no_longer_needed() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

@@ -71,6 +71,7 @@ fn canaries(text: &str) -> Vec<&'static str> {
     [TOKEN, PASSWORD, CREDENTIAL].into_iter().filter(|canary| text.contains(canary)).collect()
 }
 
+// [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn the_factorys_secrets_are_scrubbed_from_engine_output() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

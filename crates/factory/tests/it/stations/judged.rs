@@ -213,6 +213,7 @@ async fn a_credential_that_cannot_be_copied_pauses_its_engine() {
     assert_eq!(fleet.job(job).await.runs, 2);
 }
 
+// [B9]
 #[tokio::test]
 async fn an_agent_that_breaks_its_home_fails_only_its_own_job() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -321,6 +322,7 @@ async fn an_exit_code_that_is_not_listed_fails_the_job_at_once_and_a_listed_one_
     assert_eq!((view.attempts, view.runs, view.message.as_deref()), (1, 2, Some("exit code 2: broken")));
 }
 
+// [B6]
 #[tokio::test]
 async fn a_question_parks_the_job_until_it_is_answered() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
@@ -412,6 +414,7 @@ async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next
     assert_eq!(fleet.job(job).await.spent.runs_without_cost, 0);
 }
 
+// [B4]
 #[tokio::test]
 async fn a_run_that_fails_verification_shows_its_diff_and_own_ending() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

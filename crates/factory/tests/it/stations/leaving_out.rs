@@ -138,6 +138,7 @@ async fn a_killed_station_that_comes_back_keeps_what_cannot_be_saved() {
     assert!(kept.worktree.as_ref().unwrap().join("web/page.html").exists());
 }
 
+// [I11]
 #[tokio::test]
 async fn a_repository_fetched_by_setup_is_not_work() {
     let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);

@@ -93,6 +93,7 @@ mod tests {
         assert_eq!(confined.remedy.as_deref(), Some(ANOTHER_ACCOUNT));
     }
 
+    // [T8]
     #[test]
     fn a_kernel_that_confines_in_part_is_told_with_its_gap() {
         let judged = |found| judged(SandboxMode::Auto, found, None, RunAccount::Anybody);

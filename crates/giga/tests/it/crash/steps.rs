@@ -151,13 +151,16 @@ macro_rules! dies_at {
 
 dies_at! {
     before_a_submit_is_written: coordinator_dies_at at "submit::before_commit", 3, Work;
+    // [row 2]
     after_a_submit_is_written_and_before_its_answer: coordinator_dies_at at "submit::committed", 3, Work;
     after_planning_and_before_the_stamp: coordinator_dies_at at "dispatch::planned", 2, Work;
+    // [row 2]
     after_the_stamp_and_before_the_message: coordinator_dies_at at "dispatch::stamped", 2, Work;
     after_the_message: coordinator_dies_at at "dispatch::published", 2, Work;
     after_the_checks_of_an_accept: coordinator_dies_at at "accept::checked", 2, Work;
     after_a_grant_and_before_its_answer: coordinator_dies_at at "accept::committed", 2, Work;
     after_the_pick_of_a_claim: coordinator_dies_at at "claim::picked", 2, Claims;
+    // [row 5]
     after_the_grant_of_a_claim_and_before_its_answer: coordinator_dies_at at "claim::committed", 2, Claims;
     after_a_start_and_before_its_answer: coordinator_dies_at at "start::committed", 2, Work;
     before_a_completion_is_written: coordinator_dies_at at "complete::before_commit", 2, Work;
@@ -174,11 +177,14 @@ dies_at! {
     after_the_worktree_is_made: factory_dies_at at "factory::prepared", 2, Work;
     after_the_engine_started: factory_dies_at at "factory::engine_started", 2, Work;
     after_the_start_is_reported: factory_dies_at at "factory::start_reported", 2, Work;
+    // [F4]
     after_a_checkpoint_is_pushed_and_before_it_is_reported: factory_dies_at at "factory::checkpoint_pushed", 2, LongWork;
     after_the_engine_ended: factory_dies_at at "factory::engine_ended", 2, Work;
     after_the_commit_and_before_the_push: factory_dies_at at "factory::committed", 2, Work;
+    // [F6]
     after_the_push_and_before_the_report: factory_dies_at at "factory::run_pushed", 2, Work;
     after_the_completion_and_before_the_branch_moves: factory_dies_at at "factory::before_promotion", 2, Work;
     after_the_branch_moved_and_before_the_report: factory_dies_at at "factory::promoted", 2, Work;
+    // [F5]
     after_the_merge_and_before_the_report: factory_dies_at at "factory::merged", 2, Work;
 }
