@@ -8,14 +8,9 @@ use std::path::Path;
 /// # Panics
 ///
 /// If they differ.
+#[track_caller]
 pub fn matches(path: &str, text: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let written = std::fs::write(&file, text);
-        assert!(written.is_ok(), "docs/{path} cannot be written: {written:?}");
-    }
-    let found = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == text, "docs/{path} is stale: run this test with UPDATE_GOLDEN=1 and read the difference");
+    crate::assert_golden(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path), text);
 }
 
 /// A Markdown table.
