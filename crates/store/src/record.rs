@@ -62,7 +62,7 @@ impl fmt::Display for StoreRecord {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "acknowledged work is missing: {what}. Expected {expected} or later, as recorded in `{}`; found {found}. Put the store \
-     back, or restore a backup with `giga restore FILE`; to go on with what is there, start with --accept-data-loss",
+     back, or restore a backup with `giga backup restore FILE`; to go on with what is there, start with --accept-data-loss",
     record.display()
 )]
 pub struct DataLoss {

@@ -177,7 +177,7 @@ impl Coordinator {
                 }
             },
             Stage::Blocked { on: BlockedOn::Question(question) } => {
-                format!("waits for an answer: {question} (give it with `giga requeue {} -m \"…\"`)", job.id().short())
+                format!("waits for an answer: {question} (give it with `giga answer {} -m \"…\"`)", job.id().short())
             }
             Stage::Blocked { on: BlockedOn::Deps } if let Some(dep) = job.failed_dependency() => {
                 let failed = self.failed_dependency_text(job, dep).await;

@@ -35,7 +35,7 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
     }
     let table = forecast::table(&explained.now);
     if table.is_empty() {
-        out.note("there is no factory: start one with `giga factory`");
+        out.note("there is no factory: start one with `giga factory run`");
     } else {
         out.line("\nif it were placed now:")?;
     }

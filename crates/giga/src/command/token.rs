@@ -84,7 +84,7 @@ impl JoinCommand {
         };
         let pin = pin.map_or_else(String::new, |pin| format!("GIGA_CA={pin} "));
         let name = factory.map_or_else(String::new, |name| format!("--name {name} "));
-        Self { command: format!("GIGA_API={address} {pin}giga factory {name}--join {}", made.secret), remark }
+        Self { command: format!("GIGA_API={address} {pin}giga factory run {name}--join {}", made.secret), remark }
     }
 }
 

@@ -62,7 +62,7 @@ impl StorePlace {
         }
         let what = format!("the store is empty, but `{}` is the token of a store that was here", token.display());
         Err(Failure::failed(what).hint(
-            "put the store back, or restore a backup with `giga restore FILE`; for a new, empty fleet remove the token \
+            "put the store back, or restore a backup with `giga backup restore FILE`; for a new, empty fleet remove the token \
              or start with --accept-data-loss",
         ))
     }
