@@ -133,10 +133,10 @@ pub(crate) enum Command {
     /// Explain a job's stage and which factories can run it
     #[command(after_help = "\
 Columns:
-    FIT       whether the factory may run the job, or what it lacks
-    AFFINITY  advantage of a factory that has the repository or the saved work already
-    HEALTH    share of recent runs on the factory that did not fail
-    WAIT      time until a seat or an engine becomes available there")]
+    FIT       1 if the job uses all rare capabilities of the factory, less if it leaves some unused
+    AFFINITY  1 if the factory has the repository
+    HEALTH    success rate of the runs on the factory
+    WAIT      penalty while the job has waited for less than 30 minutes; equal for all factories")]
     Explain {
         /// Job id, or its last characters (at least 4)
         id: String,

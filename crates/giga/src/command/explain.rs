@@ -37,7 +37,7 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
     if table.is_empty() {
         out.note("there is no factory: start one with `giga factory run`");
     } else {
-        out.line("\nif it were placed now:")?;
+        out.line("\nIf it were scheduled now:")?;
     }
     out.table(&table)
 }

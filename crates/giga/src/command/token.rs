@@ -113,7 +113,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
             token.id.to_string().into(),
             token.name.as_str().into(),
             allows(token).into(),
-            token.expires_at.map_or_else(|| "for ever".to_owned(), |at| at.to_string()).into(),
+            token.expires_at.map_or_else(|| "never expires".to_owned(), |at| at.to_string()).into(),
         ]);
     }
     context.out.table(&table)
