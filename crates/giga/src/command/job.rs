@@ -137,7 +137,7 @@ fn took(run: &Run, now: Timestamp) -> String {
 
 pub(super) fn outcome(outcome: Option<RunOutcome>) -> String {
     match outcome {
-        None => "going on".to_owned(),
+        None => "running".to_owned(),
         Some(RunOutcome::Completed) => "completed".to_owned(),
         Some(RunOutcome::Failed(reason)) => format!("failed ({reason})"),
         Some(RunOutcome::LeaseLost) => "lease lost".to_owned(),
