@@ -35,8 +35,8 @@ impl UsageWindow {
     /// What the job waits for, with the command that resumes the credential if an operator has to.
     pub fn text_for(&self, credential: Option<&str>) -> String {
         let resume = match credential {
-            Some(credential) => format!("`giga factories --reopen {credential}`"),
-            None => "`giga factories --reopen LOGIN` (`giga factories` shows the login)".to_owned(),
+            Some(credential) => format!("`giga credential resume {credential}`"),
+            None => "`giga credential resume LOGIN` (`giga factory list` shows the login)".to_owned(),
         };
         if self.exhausted {
             return format!("waiting for credit of {}: add some, then resume it with {resume}", self.engine);
@@ -75,11 +75,11 @@ mod tests {
         );
         assert_eq!(
             window(None, None).to_string(),
-            "claude is suspended until an administrator resumes it with `giga factories --reopen LOGIN` (`giga factories` shows the login)"
+            "claude is suspended until an administrator resumes it with `giga credential resume LOGIN` (`giga factory list` shows the login)"
         );
         assert_eq!(
             UsageWindow { exhausted: true, ..window(None, None) }.text_for(Some("mac/claude")),
-            "waiting for credit of claude: add some, then resume it with `giga factories --reopen mac/claude`"
+            "waiting for credit of claude: add some, then resume it with `giga credential resume mac/claude`"
         );
     }
 }

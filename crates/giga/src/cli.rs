@@ -1,51 +1,57 @@
-//! The words of the command line.
+//! The grammar of the command line.
 
 mod aliases;
 mod bench;
 mod fleet;
+mod help;
 mod jobs;
+mod maintenance;
 #[cfg(test)]
 mod reference;
-mod serving;
-mod upkeep;
+mod service;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{ArgAction, Args, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Overrides;
 
-pub(crate) use aliases::meant;
+pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
-pub(crate) use fleet::{FactoriesArgs, ModeArgs, ProductSetArgs, RoleName, TokenCreateArgs};
-pub(crate) use jobs::{
-    CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs, SubmitArgs, Until,
-    WaitArgs,
+pub(crate) use fleet::{
+    CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs, RoleName, TokenCommand,
+    TokenCreateArgs,
 };
-pub(crate) use serving::{FactoryArgs, LocalArgs, ServeArgs, UpArgs};
-pub(crate) use upkeep::{BackupArgs, GcArgs, RestoreArgs};
+pub(crate) use help::command;
+pub(crate) use jobs::{
+    AnswerArgs, CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs,
+    SubmitArgs, Until, WaitArgs,
+};
+pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
+pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs};
 
-const EXIT_CODES: &str = "\
+const AFTER_HELP: &str = "\
 Exit codes:
-    0  it worked
-    1  the thing asked for failed: a job, a manifest, a check of the doctor
-    2  the command line or the configuration is wrong
-    3  the coordinator refused
-    4  the coordinator cannot be reached, or cannot answer now
-    5  there is no such thing
-    6  there is no token, or it does not allow this
-  124  `wait` ran out of time
+    0  success
+    1  failure: a job failed, a manifest is invalid, a check of `giga doctor` failed
+    2  invalid command line or configuration
+    3  the coordinator rejected the request
+    4  the coordinator is unreachable or unavailable
+    5  not found
+    6  unauthenticated or forbidden
+  124  timed out
 
-Data goes to standard output, everything else to standard error.
-Settings come from flags, GIGA_* variables and giga.toml: `giga doctor` shows which are in force.";
+Data goes to standard output, messages to standard error.
+Settings come from flags, GIGA_* variables and giga.toml; `giga doctor` shows the effective ones.
+`giga COMMAND --help` describes a command.";
 
-/// Runs coding agents on a fleet of machines.
+/// Run coding agents on a fleet of machines.
 #[derive(Debug, Parser)]
 #[command(
     name = "giga",
     version,
-    after_help = EXIT_CODES,
+    after_help = AFTER_HELP,
     max_term_width = 100,
     disable_help_subcommand = true,
     arg_required_else_help = true,
@@ -62,165 +68,174 @@ pub(crate) struct Cli {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
-    /// Read this file instead of giga.toml in the working directory or the configuration directory
+    /// Configuration file (default: giga.toml in the working directory or the configuration directory)
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Keep data in this folder
+    /// Data directory
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Talk to the coordinator at this address
+    /// Address of the coordinator
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) api: Option<String>,
-    /// Show this token; other users of the machine can see it here, so prefer GIGA_TOKEN or a file
+    /// Authenticate with this token (visible in the process list; prefer GIGA_TOKEN)
     #[arg(long, global = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// Work for this product
+    /// Product to use
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) product: Option<String>,
     /// Print JSON: one document, or one per line for streams
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing on standard error but errors
+    /// Print only errors to standard error
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Never use colours
+    /// Disable colours
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
-    /// Log more: -v for debug, -vv for everything
+    /// Log more: -v for debug, -vv for trace
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
-/// What can be asked for.
+/// The commands. [`help`] groups them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Write a giga.toml and a sample job into the working directory
+    /// Write a giga.toml and a sample job to the working directory
     Init,
     /// Run a coordinator and a factory on this machine
     Up(UpArgs),
     /// Run a coordinator
     Serve(ServeArgs),
-    /// Run a factory that works for a coordinator
-    Factory(FactoryArgs),
-    /// Run the jobs in a folder, on this machine alone
+    /// Run, list, drain and remove factories (machines that run agents)
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Factory {
+        #[command(subcommand)]
+        command: FactoryCommand,
+    },
+    /// Run the jobs in a folder, without a coordinator
     Local(LocalArgs),
     /// Submit jobs
     Submit(SubmitArgs),
-    /// Wait until jobs have come to rest
+    /// Wait until jobs finish or need attention
     Wait(WaitArgs),
     /// List jobs, newest first
     Jobs(JobsArgs),
     /// Show one job
     Job {
-        /// The job's id, or its last characters (at least 4)
+        /// Job id, or its last characters (at least 4)
         id: String,
     },
-    /// List a job's runs, or show what backs one of them
+    /// List the runs of a job, or show the evidence of one
     Runs(RunsArgs),
-    /// Show what a job's engine prints
+    /// Show the output of a job's engine
     Logs(LogsArgs),
-    /// Say why a job is where it is, and which factories could run it
+    /// Explain a job's stage and which factories can run it
+    #[command(after_help = "\
+Columns:
+    FIT       1 if the job uses all rare capabilities of the factory, less if it leaves some unused
+    AFFINITY  1 if the factory has the repository
+    HEALTH    success rate of the runs on the factory
+    WAIT      penalty while the job has waited for less than 30 minutes; equal for all factories")]
     Explain {
-        /// The job's id, or its last characters (at least 4)
+        /// Job id, or its last characters (at least 4)
         id: String,
     },
-    /// List factories, or take one out of service
-    Factories(FactoriesArgs),
-    /// Stop jobs for good
+    /// Cancel jobs
     Cancel(CancelArgs),
-    /// Send failed jobs round again, or answer the question of one
+    /// Requeue failed jobs
     Requeue(RequeueArgs),
-    /// Merge the work of jobs that are ready
+    /// Answer the question of a job
+    Answer(AnswerArgs),
+    /// Merge the work of verified jobs
     Ship(ShipArgs),
-    /// List what needs a person
+    /// List what needs an operator
     Alerts,
-    /// List dead-lettered jobs, or dismiss some
+    /// List dead-lettered jobs
     DeadLetters {
         #[command(subcommand)]
         command: Option<DeadLettersCommand>,
     },
-    /// List products, or change one
-    Products {
+    /// List, change, pause and resume products (groups of repositories that share seats)
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Product {
         #[command(subcommand)]
-        command: Option<ProductsCommand>,
+        command: ProductCommand,
     },
-    /// Show how work reaches factories, or switch it
+    /// List and resume credentials of engines
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Credential {
+        #[command(subcommand)]
+        command: CredentialCommand,
+    },
+    /// Show or change the dispatch mode
     Mode(ModeArgs),
-    /// Make, list and revoke tokens
+    /// Create, list and revoke tokens
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
     Token {
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// Show what happens in the fleet
+    /// Show events of the fleet or of one job
     Events(EventsArgs),
-    /// Remove what finished jobs left on this machine and in its repositories
+    /// Remove worktrees and branches of finished jobs
     Gc(GcArgs),
-    /// Measure what the fleet can do on this machine
+    /// Measure the performance of a coordinator
     Bench(BenchArgs),
-    /// Copy everything that the coordinator knows into one file, while it works
-    Backup(BackupArgs),
-    /// Replace everything that the coordinator knows with a backup
-    Restore(RestoreArgs),
-    /// Check this machine and show which settings are in force
+    /// Create, verify and restore backups of the coordinator
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Backup {
+        #[command(subcommand)]
+        command: BackupCommand,
+    },
+    /// Check this machine and show the effective settings
     Doctor,
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions {
-        /// The shell
+        /// Shell
         shell: clap_complete::Shell,
     },
     /// Print the JSON Schema of manifests
     Schema,
-    /// Stand between a factory and a program it runs.
+    /// Supervise a program for a factory.
     #[command(name = "__guard", hide = true)]
     Guard {
-        /// What the guard is to do.
+        /// Arguments of the guard.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Play the agent of the demo.
+    /// Run the agent of the demo.
     #[command(name = "__demo-agent", hide = true)]
     DemoAgent,
 }
 
-/// What can be done with products.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ProductsCommand {
-    /// Create a product, or change it
-    Set(ProductSetArgs),
-}
-
-/// What can be done with tokens.
-#[derive(Debug, Subcommand)]
-pub(crate) enum TokenCommand {
-    /// Make a token; its secret is shown once
-    Create(TokenCreateArgs),
-    /// List tokens
-    List,
-    /// Make a token worthless
-    Revoke {
-        /// The token's id, as `giga token list` shows it
-        id: String,
-    },
+impl Cli {
+    /// Reads the command line of this process.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let mut command = command();
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
 }
 
 impl Command {
-    /// Whether it runs until somebody stops it.
+    /// Whether it runs until a signal stops it.
     pub(crate) fn is_long_lived(&self) -> bool {
-        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Factory(_) | Self::Local(_))
+        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Local(_))
+            || matches!(self, Self::Factory { command: FactoryCommand::Run(_) })
     }
 
-    /// Whether it tells its story itself, so that log lines would only be in the way.
-    pub(crate) fn is_a_show(&self) -> bool {
+    /// Whether it prints its own progress instead of log lines.
+    pub(crate) fn prints_progress(&self) -> bool {
         matches!(self, Self::Local(_)) || matches!(self, Self::Up(args) if args.demo)
     }
 
-    /// How much more is logged. What has a longer answer gives that for the first `-v`.
+    /// The log verbosity. `gc` uses the first `-v` for its own output.
     pub(crate) fn log_verbosity(&self, given: &GlobalArgs) -> u8 {
         let own = u8::from(matches!(self, Self::Gc(_)));
         given.verbose.saturating_sub(own)
     }
 
-    /// The global flags with what it means by them.
+    /// The global flags, adjusted by the command.
     pub(crate) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
         match self {
             Self::Local(args) => args.global(given),
@@ -228,16 +243,14 @@ impl Command {
         }
     }
 
-    /// The settings that its own flags give.
+    /// The settings that the command's own flags override.
     pub(crate) fn overrides(&self) -> Overrides {
         match self {
             Self::Serve(args) => args.overrides(),
             Self::Up(args) => args.serve.overrides(),
-            Self::Factory(args) => args.overrides(),
+            Self::Factory { command: FactoryCommand::Run(args) } => args.overrides(),
             Self::Local(args) => args.overrides(),
-            Self::Backup(BackupArgs { store, .. }) | Self::Restore(RestoreArgs { store, .. }) => {
-                Overrides { store: store.clone(), ..Overrides::default() }
-            }
+            Self::Backup { command } => Overrides { store: command.store().cloned(), ..Overrides::default() },
             _ => Overrides::default(),
         }
     }
@@ -245,13 +258,11 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
-    fn the_command_line_contradicts_itself_nowhere() {
-        Cli::command().debug_assert();
+    fn the_grammar_is_consistent() {
+        command().debug_assert();
     }
 
     #[test]

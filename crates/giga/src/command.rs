@@ -1,17 +1,18 @@
-//! What each command does.
+//! The implementation of each command.
 
-mod act;
+mod actions;
 mod activity;
 mod alerts;
 mod backoff;
 mod backup;
 mod bench;
 mod completions;
+mod credential;
 mod dead_letters;
 mod doctor;
 mod events;
 mod explain;
-mod factories;
+mod factory;
 mod follow;
 mod forecast;
 mod gc;
@@ -21,7 +22,7 @@ mod job_id;
 mod jobs;
 mod logs;
 mod mode;
-mod products;
+mod product;
 mod query;
 mod restore;
 mod runs;
@@ -44,7 +45,7 @@ pub(crate) use forecast::is_stuck;
 pub(crate) use wait::{asks, rests};
 
 use crate::api::connect;
-use crate::cli::Command;
+use crate::cli::{BackupCommand, Command};
 use crate::compose;
 use crate::config::Config;
 use crate::failure::Failure;
@@ -86,11 +87,8 @@ pub(crate) fn without_configuration(command: &Command, out: &Output) -> Option<R
 pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), Failure> {
     match command {
         Command::Up(args) => Ok(compose::up(&context.config, &args, context.out).await?),
-        Command::Serve(args) => Ok(compose::serve(&context.config, args.lifeline(), context.out).await?),
-        Command::Factory(args) => {
-            let join = args.join();
-            Ok(compose::factory(&context.config, join.as_deref(), args.lifeline(), context.out).await?)
-        }
+        Command::Serve(args) => Ok(compose::serve(&context.config, args.parent_watch(), context.out).await?),
+        Command::Factory { command } => factory::factory(context, command).await,
         Command::Local(args) => compose::local(&context.config, &args, context.out).await,
         Command::Submit(args) => submit::submit(context, args).await,
         Command::Wait(args) => wait::wait(context, args).await,
@@ -99,20 +97,24 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Runs(args) => runs::runs(context, args).await,
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Explain { id } => explain::explain(context, &id).await,
-        Command::Factories(args) => factories::factories(context, args).await,
-        Command::Cancel(args) => act::cancel(context, args).await,
-        Command::Requeue(args) => act::requeue(context, args).await,
-        Command::Ship(args) => act::ship(context, args).await,
+        Command::Cancel(args) => actions::cancel(context, args).await,
+        Command::Answer(args) => actions::answer(context, args).await,
+        Command::Requeue(args) => actions::requeue(context, args).await,
+        Command::Ship(args) => actions::ship(context, args).await,
         Command::Alerts => alerts::alerts(context).await,
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
-        Command::Products { command } => products::products(context, command).await,
+        Command::Product { command } => product::product(context, command).await,
+        Command::Credential { command } => credential::credential(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
         Command::Events(args) => events::events(context, args).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Bench(args) => bench::bench(context, args).await,
-        Command::Backup(args) => backup::backup(context, args).await,
-        Command::Restore(args) => restore::restore(context, args).await,
+        Command::Backup { command } => match command {
+            BackupCommand::Create(args) => backup::create(context, args).await,
+            BackupCommand::Verify { file } => backup::verify(context, &file).await,
+            BackupCommand::Restore(args) => restore::restore(context, args).await,
+        },
         Command::Init
         | Command::Doctor
         | Command::Completions { .. }

@@ -46,9 +46,9 @@ pub(crate) fn allow_many_connections() {
 }
 
 /// Runs a coordinator until it is stopped.
-pub(crate) async fn serve(config: &Config, lifeline: ParentWatch, out: &Output) -> anyhow::Result<()> {
+pub(crate) async fn serve(config: &Config, parent_watch: ParentWatch, out: &Output) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
-    if lifeline == ParentWatch::Stdin {
+    if parent_watch == ParentWatch::Stdin {
         signals::stop_when_stdin_closes(stop.clone());
     }
     allow_many_connections();
@@ -61,15 +61,15 @@ pub(crate) async fn serve(config: &Config, lifeline: ParentWatch, out: &Output) 
 pub(crate) async fn factory(
     config: &Config,
     join: Option<&str>,
-    lifeline: ParentWatch,
+    parent_watch: ParentWatch,
     _out: &Output,
 ) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
-    if lifeline == ParentWatch::Stdin {
+    if parent_watch == ParentWatch::Stdin {
         signals::stop_when_stdin_closes(stop.clone());
     }
     let api = factory_address(config, &config.factory.state.value);
-    factory::run(config, &api, join, lifeline, stop).await
+    factory::run(config, &api, join, parent_watch, stop).await
 }
 
 /// Runs a coordinator with local factories; `--demo` brings work along.

@@ -208,10 +208,10 @@ fn refused(problem: Box<Problem>) -> Failure {
         (Exit::Unauthorized, "forbidden") => Some("ask an admin for a token: `giga token create --role …`"),
         (Exit::Unreachable, _) => Some("the coordinator is there but cannot answer now: try again in a while"),
         (_, "no_such_job") => Some("`giga jobs` lists the jobs that your token can see"),
-        (_, "no_such_factory") => Some("`giga factories` lists them"),
+        (_, "no_such_factory") => Some("`giga factory list` lists them"),
         (_, "no_such_run") => Some("`giga runs` lists the runs of a job"),
         (_, "no_such_token") => Some("`giga token list` shows the ids"),
-        (_, "unknown_product") => Some("`giga products` lists them, `giga products set NAME` makes one"),
+        (_, "unknown_product") => Some("`giga product list` lists them, `giga product set NAME` makes one"),
         (_, "illegal_transition") => Some("`giga job` shows the stage of a job, and what can be done with it there"),
         _ => None,
     };

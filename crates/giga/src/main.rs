@@ -14,8 +14,6 @@ mod programs;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use cli::{Cli, Command};
 use command::Context;
 use config::Config;
@@ -27,9 +25,9 @@ use output::Output;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
-        Err(error) => return misread(&error),
+        Err(error) => return print_usage_error(&error),
     };
     match cli.command {
         Command::Guard { args } => return ExitCode::from(factory::guard::run(args)),
@@ -47,12 +45,12 @@ fn main() -> ExitCode {
 }
 
 /// Prints the error of the command line, or the requested help.
-fn misread(error: &clap::Error) -> ExitCode {
+fn print_usage_error(error: &clap::Error) -> ExitCode {
     // A closed output is no reason for another exit code.
     let _ = error.print();
     let command_line: Vec<String> = std::env::args_os().map(|one| one.to_string_lossy().into_owned()).collect();
-    if let Some(meant) = cli::meant(error, &command_line) {
-        Output::new(&cli::GlobalArgs::default()).hint(&meant);
+    if let Some(suggestion) = cli::did_you_mean(error, &command_line) {
+        Output::new(&cli::GlobalArgs::default()).hint(&suggestion);
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
@@ -73,7 +71,7 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
     }
     let threads = if cli.command.is_long_lived() { RuntimeThreads::Many } else { RuntimeThreads::One };
     let verbosity = cli.command.log_verbosity(&cli.global);
-    let logs = (cli.command.is_long_lived() && !cli.command.is_a_show()) || verbosity > 0;
+    let logs = (cli.command.is_long_lived() && !cli.command.prints_progress()) || verbosity > 0;
     let _log = if logs { Some(logging::start(&config.log, verbosity, out)?) } else { None };
     let context = Context::new(config, out);
     finish(threads, command::run(cli.command, &context))

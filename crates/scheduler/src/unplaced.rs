@@ -225,7 +225,7 @@ impl Unplaced {
 impl fmt::Display for Unplaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoFactories => f.write_str("no factory is enrolled: start one with `giga factory`"),
+            Self::NoFactories => f.write_str("no factory is enrolled: start one with `giga factory run`"),
             Self::NoFactoryOffers { missing, nearest } => show_offers(f, missing, nearest.as_ref()),
             Self::NoFactoryRunsEngine { engines } if engines.is_empty() => f.write_str(
                 "no eligible factory has an engine: install one and sign in, or configure one under `[factory.engines]` in \
@@ -261,14 +261,14 @@ impl fmt::Display for Unplaced {
             ),
             Self::Away { factory, presence: Presence::Down } => write!(
                 f,
-                "every eligible factory is stopped, such as `{factory}`: start it with `giga factory` on its machine, or enrol another"
+                "every eligible factory is stopped, such as `{factory}`: start it with `giga factory run` on its machine, or enrol another"
             ),
             Self::Away { factory, .. } => {
                 write!(f, "every eligible factory is stale, such as `{factory}`: check its machine and network, or enrol another")
             }
             Self::Draining { factory } => write!(
                 f,
-                "every eligible factory is draining, such as `{factory}`: resume it with `giga factories --resume {factory}`, or enrol another"
+                "every eligible factory is draining, such as `{factory}`: resume it with `giga factory resume {factory}`, or enrol another"
             ),
             Self::DiskLow { factory } => write!(
                 f,
@@ -293,7 +293,7 @@ impl fmt::Display for Unplaced {
             }
             Self::Warming => f.write_str("the coordinator has just started and waits for the factories to reconnect"),
             Self::ProductPaused { product } => {
-                write!(f, "product `{product}` is paused: `giga products set {product} --resume` starts it again")
+                write!(f, "product `{product}` is paused: `giga product resume {product}` starts it again")
             }
             Self::AllBusy => f.write_str("every eligible factory is busy: the job starts when a seat is free"),
             Self::EngineBusy { engines } if engines.is_empty() => {

@@ -84,7 +84,7 @@ struct Description;
         factories::prune,
         inbox::inbox,
         credentials::list,
-        credentials::reopen,
+        credentials::resume,
         operations::metrics,
         operations::queue_state,
         modes::flags,

@@ -153,8 +153,7 @@ impl Problem {
         static FAILED: AtomicU64 = AtomicU64::new(0);
         let request = FAILED.fetch_add(1, Ordering::Relaxed) + 1;
         let detail = format!("internal error; see the coordinator's log (request id {request})");
-        Self::new(code::INTERNAL, detail)
-            .because(format!("request id {request}: {cause}"))
+        Self::new(code::INTERNAL, detail).because(format!("request id {request}: {cause}"))
     }
 
     /// Too many requests from one caller.

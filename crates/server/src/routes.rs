@@ -83,7 +83,7 @@ fn under_the_prefix() -> Routes {
         .post("/factories/{id}/token/revoke", factories::revoke_token)
         .post("/factories/{id}/drain", factories::drain)
         .get("/credentials", credentials::list)
-        .post("/credentials/reopen", credentials::reopen)
+        .post("/credentials/resume", credentials::resume)
         .get("/metrics", operations::metrics)
         .get("/queue-state", operations::queue_state)
         .get("/flags", modes::flags)

@@ -62,7 +62,7 @@ impl fmt::Display for StoreRecord {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "acknowledged work is missing: {what}. Expected {expected} or later, as recorded in `{}`; found {found}. Bring the \
-     store back, or restore a backup with `giga restore FILE`; to continue with the data found, start with --accept-data-loss",
+     store back, or restore a backup with `giga backup restore FILE`; to continue with the data found, start with --accept-data-loss",
     record.display()
 )]
 pub struct DataLoss {

@@ -67,9 +67,11 @@ impl Coordinator {
 
     /// Reports damage found by a check of the store. It stands until the store is replaced, which takes a restart.
     pub fn report_store_damage(&self, why: &str) {
-        error!("The store is damaged ({why}): keep a copy of it, then restore a backup with `giga restore FILE`");
+        error!(
+            "The store is damaged ({why}): keep a copy of it, then restore a backup with `giga backup restore FILE`"
+        );
         let message = format!(
-            "the store is damaged ({why}): stop the coordinator, keep a copy of the database, then `giga restore FILE`"
+            "the store is damaged ({why}): stop the coordinator, keep a copy of the database, then `giga backup restore FILE`"
         );
         *self.health.damage.lock() = Some(HealthProblem { since: self.now(), message });
     }

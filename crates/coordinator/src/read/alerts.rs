@@ -186,7 +186,7 @@ impl Coordinator {
             let id = job.id();
             let asked = short(&question.split_whitespace().collect::<Vec<_>>().join(" "), QUESTION_CHARS_MAX);
             let (label, short) = (job.label(), id.short());
-            let message = format!("job {label} asks: {asked} (answer with `giga requeue {short} -m \"…\"`)");
+            let message = format!("job {label} asks: {asked} (answer with `giga answer {short} -m \"…\"`)");
             alert(AlertCode::Question, message, job.updated_at(), Some(id))
         });
         told.collect()
@@ -207,7 +207,7 @@ impl Coordinator {
                     // Presence is in memory only: it is unknown before the restart.
                     None => format!("has not connected since the coordinator restarted at {since}"),
                 };
-                let message = format!("factory `{id}` {contact}: start it, or remove it with `giga factories --prune`");
+                let message = format!("factory `{id}` {contact}: start it, or remove it with `giga factory prune`");
                 let mut alert = alert(AlertCode::StaleFactory, message, since, None);
                 alert.factory_id = Some(id.clone());
                 alert
@@ -279,7 +279,7 @@ impl Coordinator {
         let shown = exhausted.filter(|(credential, _)| self.shows_credential(who, &state, credential));
         let told = shown.take(LOOKED_AT_MAX).map(|(credential, window)| {
             let message = format!(
-                "credential `{credential}` of engine `{}` has no credit left: add some, then resume it with `giga factories --reopen {credential}`",
+                "credential `{credential}` of engine `{}` has no credit left: add some, then resume it with `giga credential resume {credential}`",
                 window.engine
             );
             alert(AlertCode::CredentialExhausted, message, window.since, None)

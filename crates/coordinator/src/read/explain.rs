@@ -177,7 +177,7 @@ impl Coordinator {
                 }
             },
             Stage::Blocked { on: BlockedOn::Question(question) } => {
-                format!("waiting for an answer: {question} (answer with `giga requeue {} -m \"…\"`)", job.id().short())
+                format!("waiting for an answer: {question} (answer with `giga answer {} -m \"…\"`)", job.id().short())
             }
             Stage::Blocked { on: BlockedOn::Deps } if let Some(dep) = job.failed_dependency() => {
                 let failed = self.failed_dependency_text(job, dep).await;

@@ -97,7 +97,11 @@ impl Coordinator {
 
     /// Resumes a credential before its usage window is reset. Clears the coordinator's window and those that factories
     /// report: their heartbeats repeat a reset time that the engine named.
-    pub async fn reopen(&self, who: &Principal, request: &ResumeCredential) -> Result<CredentialList, Error> {
+    pub async fn resume_credential(
+        &self,
+        who: &Principal,
+        request: &ResumeCredential,
+    ) -> Result<CredentialList, Error> {
         who.require_admin()?;
         let credential = &request.credential;
         let (known, reported, users) = {

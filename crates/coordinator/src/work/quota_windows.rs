@@ -68,7 +68,7 @@ pub(crate) enum PriorWindow<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaWindowPolicy {
     /// Whether a credential resumes by itself when its quota resets.
-    pub reopen: bool,
+    pub auto_resume: bool,
     /// The first pause without a reset time; each further one doubles it.
     pub backoff: Duration,
     /// The longest such pause.
@@ -80,7 +80,7 @@ pub struct QuotaWindowPolicy {
 impl Default for QuotaWindowPolicy {
     fn default() -> Self {
         Self {
-            reopen: true,
+            auto_resume: true,
             backoff: Duration::from_mins(5),
             backoff_max: Duration::from_hours(1),
             spread: Duration::from_secs(30),
@@ -125,7 +125,7 @@ impl QuotaWindowPolicy {
             window: hit.window,
             since: now,
             resets_at,
-            until: Some(until).filter(|_| self.reopen && !hit.exhausted),
+            until: Some(until).filter(|_| self.auto_resume && !hit.exhausted),
             hits,
             job: hit.job,
             epoch: hit.epoch,
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn without_automatic_resume_a_window_has_no_end() {
-        let policy = QuotaWindowPolicy { reopen: false, ..QuotaWindowPolicy::default() };
+        let policy = QuotaWindowPolicy { auto_resume: false, ..QuotaWindowPolicy::default() };
 
         let window = policy.after(PriorWindow::Unknown, hit(1, Some(NOW.after(MINUTE))), NOW, 0.0).unwrap();
 

@@ -154,7 +154,7 @@ async fn a_question_is_an_alert_until_it_is_answered() {
 
     let asked = format!("Which [2Jgate? {}", "x".repeat(200 - 15));
     let short = job.short();
-    let message = format!("job {short} \"Mend the gate\" asks: {asked} (answer with `giga requeue {short} -m \"…\"`)");
+    let message = format!("job {short} \"Mend the gate\" asks: {asked} (answer with `giga answer {short} -m \"…\"`)");
     let alert = Alert {
         code: AlertCode::Question,
         message,

@@ -315,7 +315,7 @@ async fn clock_changes_neither_prolong_nor_lose_a_quota_window() {
 // [§10] [B1]
 #[tokio::test]
 async fn without_automatic_resume_an_operator_resumes_a_credential() {
-    let policy = QuotaWindowPolicy { reopen: false, ..QuotaWindowPolicy::default() };
+    let policy = QuotaWindowPolicy { auto_resume: false, ..QuotaWindowPolicy::default() };
     let fleet = Fleet::warm(quick().with(|settings| settings.windows = policy)).await;
     let mac = machine(&fleet, "mac", vec![by("claude", "login-1")]).await;
     let job = fleet.submit(PLAIN).await;
@@ -326,12 +326,12 @@ async fn without_automatic_resume_an_operator_resumes_a_credential() {
     let codes = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.into_iter().map(|alert| alert.code);
     assert_eq!(codes.collect::<Vec<_>>(), vec![protocol::AlertCode::Unplaceable]);
     let told = summary(&fleet, job).await;
-    assert!(told.ends_with("an administrator resumes it with `giga factories --reopen login-1`"), "{told}");
+    assert!(told.ends_with("an administrator resumes it with `giga credential resume login-1`"), "{told}");
     let others = fleet.coordinator.explain(&mac.who, job).await.unwrap().summary;
     assert!(!others.contains("login-1"), "{others}");
     let request = ResumeCredential { credential: "login-1".to_owned() };
-    assert!(matches!(fleet.coordinator.reopen(&mac.who, &request).await, Err(Error::Forbidden(_))));
-    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    assert!(matches!(fleet.coordinator.resume_credential(&mac.who, &request).await, Err(Error::Forbidden(_))));
+    fleet.coordinator.resume_credential(&fleet.admin, &request).await.unwrap();
 
     mac.take(&fleet, job).await;
     assert_eq!(credentials(&fleet), vec![]);
@@ -360,7 +360,7 @@ async fn a_credential_without_credit_alerts_until_resumed() {
     assert!(told.starts_with("waiting for credit of claude"), "{told}");
     assert!(credentials(&fleet)[0].exhausted);
     let request = ResumeCredential { credential: "login-1".to_owned() };
-    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    fleet.coordinator.resume_credential(&fleet.admin, &request).await.unwrap();
     assert!(!codes().await.contains(&protocol::AlertCode::CredentialExhausted));
     mac.take(&fleet, job).await;
 }
@@ -400,7 +400,7 @@ async fn old_quota_windows_are_purged() {
     let fleet = fleet.restarted().await;
 
     let request = ResumeCredential { credential: "login-1".to_owned() };
-    assert!(matches!(fleet.coordinator.reopen(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
+    assert!(matches!(fleet.coordinator.resume_credential(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
 }
 
 // [S2] [B9]
@@ -455,14 +455,14 @@ async fn a_resumed_credential_ignores_the_repeated_window() {
     mac.beat(&fleet).await;
     let request = ResumeCredential { credential: "mac/claude".to_owned() };
 
-    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    fleet.coordinator.resume_credential(&fleet.admin, &request).await.unwrap();
     mac.beat(&fleet).await;
     let fleet = fleet.restarted().await;
     mac.beat(&fleet).await;
 
     let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
     assert_eq!(shown.window_until, None);
-    assert!(matches!(fleet.coordinator.reopen(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
+    assert!(matches!(fleet.coordinator.resume_credential(&fleet.admin, &request).await, Err(Error::Invalid { .. })));
     let later = resets_at.after(HOUR);
     mac.offers.engines = reports(later);
     mac.beat(&fleet).await;
@@ -481,7 +481,7 @@ async fn a_credential_paused_by_a_factory_report_can_be_resumed() {
     let shown = fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines.remove(0);
     let request = ResumeCredential { credential: shown.credential.unwrap() };
 
-    fleet.coordinator.reopen(&fleet.admin, &request).await.unwrap();
+    fleet.coordinator.resume_credential(&fleet.admin, &request).await.unwrap();
     mac.beat(&fleet).await;
 
     mac.take(&fleet, job).await;

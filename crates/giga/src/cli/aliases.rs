@@ -1,37 +1,46 @@
-//! Words that people bring along from other programs.
+//! Suggestions for commands of former versions and of other programs.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What a word would be here.
-const WORDS: [(&str, &str); 17] = [
-    ("help", "`giga --help` lists the commands, `giga COMMAND --help` explains one"),
-    ("version", "`giga --version`"),
+/// A command that does not exist, and the one to use.
+const ALIASES: [(&str, &str); 23] = [
+    ("factories", "did you mean `giga factory list`?"),
+    ("products", "did you mean `giga product list`?"),
+    ("restore", "did you mean `giga backup restore`?"),
+    ("tokens", "did you mean `giga token list`?"),
+    ("credentials", "did you mean `giga credential list`?"),
+    ("reopen", "did you mean `giga credential resume`?"),
+    ("help", "`giga --help` lists the commands, `giga COMMAND --help` describes one"),
+    ("version", "did you mean `giga --version`?"),
     ("status", "`giga jobs` lists jobs, `giga job ID` shows one"),
-    ("list", "`giga jobs` lists jobs, `giga factories` the machines"),
-    ("ls", "`giga jobs` lists jobs"),
-    ("ps", "`giga jobs` lists jobs, `giga factories` says who works on which"),
-    ("show", "`giga job ID` shows a job"),
+    ("list", "`giga jobs` lists jobs, `giga factory list` lists factories"),
+    ("ls", "did you mean `giga jobs`?"),
+    ("ps", "`giga jobs` lists jobs, `giga factory list` shows which factory runs which"),
+    ("show", "did you mean `giga job ID`?"),
     ("watch", "`giga wait ID` follows a job, `giga events -f` the whole fleet"),
-    ("start", "`giga up` starts a fleet on this machine, `giga submit job.md` a job"),
-    ("run", "`giga submit job.md --wait` runs a job"),
-    ("stop", "`giga cancel ID` stops a job; a fleet is stopped with Ctrl-C"),
-    ("retry", "`giga requeue ID` requeues a job"),
-    ("answer", "`giga requeue ID -m \"…\"` answers a job's question"),
-    ("merge", "`giga ship ID` merges what a job has done"),
-    ("drain", "`giga factories --drain NAME`"),
-    ("undrain", "`giga factories --resume NAME`"),
-    ("clean", "`giga gc`"),
+    ("start", "`giga up` starts a fleet on this machine, `giga submit job.md` submits a job"),
+    ("run", "`giga submit job.md --wait` runs a job, `giga factory run` a factory"),
+    ("stop", "`giga cancel ID` cancels a job; Ctrl-C stops a fleet"),
+    ("retry", "did you mean `giga requeue ID`?"),
+    ("merge", "did you mean `giga ship ID`?"),
+    ("drain", "did you mean `giga factory drain NAME`?"),
+    ("undrain", "did you mean `giga factory resume NAME`?"),
+    ("pause", "did you mean `giga product pause NAME`?"),
+    ("clean", "did you mean `giga gc`?"),
 ];
 
-/// What a user meant by a command that there is not, with the job that the command line names.
-pub(crate) fn meant(error: &clap::Error, command_line: &[String]) -> Option<String> {
+/// The command that the user probably meant, with the id or name of the command line.
+pub(crate) fn did_you_mean(error: &clap::Error, command_line: &[String]) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
         (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => {
-            let (_, here) = WORDS.iter().find(|(known, _)| known == word)?;
+            let (_, suggestion) = ALIASES.iter().find(|(known, _)| known == word)?;
             let mut rest = command_line.iter().skip_while(|one| *one != word).skip(1);
             let is_id = |one: &&String| one.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
             let named = rest.find(|one| !one.starts_with('-')).filter(is_id);
-            Some(named.map_or_else(|| (*here).to_owned(), |id| here.replace(" ID", &format!(" {id}"))))
+            Some(named.map_or_else(
+                || (*suggestion).to_owned(),
+                |id| suggestion.replace(" ID", &format!(" {id}")).replace(" NAME", &format!(" {id}")),
+            ))
         }
         _ => None,
     }
@@ -45,23 +54,24 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn a_hint_names_the_job_of_the_command_line() {
+    fn a_suggestion_names_the_job_of_the_command_line() {
         let hint = |line: &[&str]| {
             let error = Cli::command().try_get_matches_from(line).unwrap_err();
-            meant(&error, &line.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>())
+            did_you_mean(&error, &line.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>())
         };
 
-        assert_eq!(hint(&["giga", "retry", "4f1c689"]), Some("`giga requeue 4f1c689` requeues a job".to_owned()));
-        assert_eq!(hint(&["giga", "retry"]), Some("`giga requeue ID` requeues a job".to_owned()));
-        assert_eq!(hint(&["giga", "drain", "mac"]), Some("`giga factories --drain NAME`".to_owned()));
+        assert_eq!(hint(&["giga", "retry", "4f1c689"]), Some("did you mean `giga requeue 4f1c689`?".to_owned()));
+        assert_eq!(hint(&["giga", "retry"]), Some("did you mean `giga requeue ID`?".to_owned()));
+        assert_eq!(hint(&["giga", "drain", "mac"]), Some("did you mean `giga factory drain mac`?".to_owned()));
+        assert_eq!(hint(&["giga", "factories"]), Some("did you mean `giga factory list`?".to_owned()));
     }
 
     #[test]
-    fn a_word_that_is_a_command_here_needs_no_translation() {
+    fn no_alias_is_a_command() {
         let commands = Cli::command();
         let known: Vec<&str> = commands.get_subcommands().map(clap::Command::get_name).collect();
 
-        for (word, _) in WORDS {
+        for (word, _) in ALIASES {
             assert!(!known.contains(&word), "{word}");
         }
     }

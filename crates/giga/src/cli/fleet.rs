@@ -1,51 +1,100 @@
-//! The arguments of commands about the fleet: factories, products, modes, tokens.
+//! Arguments of the commands that manage the fleet: factories, products, credentials, modes, tokens.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use domain::{Capability, FactoryId, Mode, ProductId, RepoName};
 
+use super::FactoryRunArgs;
 use crate::config::HumanDuration;
 
-/// Arguments of `factories`.
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-pub(crate) struct FactoriesArgs {
-    /// Let this factory finish what it has and take nothing new, until --resume
-    #[arg(long, value_name = "NAME")]
-    pub(crate) drain: Option<FactoryId>,
-    /// Let this factory take work again after --drain
-    #[arg(long, value_name = "NAME")]
-    pub(crate) resume: Option<FactoryId>,
-    /// Forget factories that have gone silent
-    #[arg(long)]
-    pub(crate) prune: bool,
-    /// Give this login's engines work again before its usage window resets
-    #[arg(long, value_name = "LOGIN")]
-    pub(crate) reopen: Option<String>,
+/// The verbs of `factory`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FactoryCommand {
+    /// Run a factory on this machine
+    Run(FactoryRunArgs),
+    /// List factories
+    List,
+    /// Show one factory
+    Show {
+        /// Name of the factory
+        #[arg(value_name = "NAME")]
+        id: FactoryId,
+    },
+    /// Stop giving new jobs to a factory; running jobs finish
+    Drain {
+        /// Name of the factory
+        #[arg(value_name = "NAME")]
+        id: FactoryId,
+    },
+    /// Give jobs to a drained factory again
+    Resume {
+        /// Name of the factory
+        #[arg(value_name = "NAME")]
+        id: FactoryId,
+    },
+    /// Remove stale factories
+    Prune,
+    /// Remove a factory and revoke its tokens; its jobs are requeued
+    Remove {
+        /// Name of the factory
+        #[arg(value_name = "NAME")]
+        id: FactoryId,
+    },
 }
 
-/// Arguments of `products set`.
+/// The verbs of `product`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProductCommand {
+    /// List products
+    List,
+    /// Show one product
+    Show {
+        /// Name of the product
+        name: ProductId,
+    },
+    /// Create a product or change its settings
+    Set(ProductSetArgs),
+    /// Start no new jobs of a product; running jobs finish
+    Pause {
+        /// Name of the product
+        name: ProductId,
+    },
+    /// Start jobs of a paused product again
+    Resume {
+        /// Name of the product
+        name: ProductId,
+    },
+}
+
+/// Arguments of `product set`.
 #[derive(Debug, Args)]
 pub(crate) struct ProductSetArgs {
-    /// The product
+    /// Name of the product; created if it does not exist
     pub(crate) name: ProductId,
-    /// Start nothing new, until --resume
-    #[arg(long, conflicts_with = "resume")]
-    pub(crate) pause: bool,
-    /// Start work again after --pause
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// Ship by itself what is ready, until --no-auto-ship
+    /// Ship verified jobs automatically
     #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", hide_possible_values = true)]
     pub(crate) auto_ship: Option<bool>,
-    /// Ship only when somebody says `giga ship`, which is the default
+    /// Ship only on `giga ship` (the default)
     #[arg(long, conflicts_with = "auto_ship")]
     pub(crate) no_auto_ship: bool,
-    /// The repositories it owns, separated by commas
+    /// Repositories of the product, comma-separated
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) repos: Option<Vec<RepoName>>,
-    /// Its share of the seats, relative to other products
+    /// Share of the seats, relative to other products
     #[arg(long, value_name = "N")]
     pub(crate) weight: Option<u32>,
+}
+
+/// The verbs of `credential`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CredentialCommand {
+    /// List credentials whose usage limit is reached
+    List,
+    /// Use a credential again before its usage limit resets
+    Resume {
+        /// Credential, as `giga credential list` shows it
+        #[arg(value_name = "CREDENTIAL")]
+        id: String,
+    },
 }
 
 /// Arguments of `mode`.
@@ -53,53 +102,67 @@ pub(crate) struct ProductSetArgs {
 #[command(after_help = "\
 Modes:
     push  the coordinator offers each job to a factory (the default)
-    poll  factories ask for work on a timer
-    gate  factories ask for work when the queue has moved
+    poll  factories poll for work at an interval
+    gate  factories poll for work when the queue has changed
 
-Without --product it is about every product that has no mode of its own.")]
+Without --product the mode applies to every product that has no mode of its own.")]
 pub(crate) struct ModeArgs {
-    /// Switch to this mode: push, poll or gate; what is under way goes on as it began
+    /// New mode: push, poll or gate; running jobs are not affected
     #[arg(value_name = "MODE")]
     pub(crate) mode: Option<Mode>,
-    /// Have the product given with --product follow the others again
+    /// Remove the mode of the product given with --product, so that it uses the fleet's mode
     #[arg(long, conflicts_with = "mode")]
     pub(crate) follow: bool,
+}
+
+/// The verbs of `token`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Create a token and print its secret once
+    Create(TokenCreateArgs),
+    /// List tokens
+    List,
+    /// Revoke a token
+    Revoke {
+        /// Id of the token, as `giga token list` shows it
+        id: String,
+    },
 }
 
 /// Arguments of `token create`.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("kind").required(true).args(["role", "join"]))]
 pub(crate) struct TokenCreateArgs {
-    /// What a person or a program may do with it
+    /// Role of the user or program that uses the token
     #[arg(long, value_enum)]
     pub(crate) role: Option<RoleName>,
-    /// A one-time token that enrols one factory
+    /// Create a one-time token that enrols one factory
     #[arg(long)]
     pub(crate) join: bool,
-    /// The name that the factory must take
+    /// Name that the factory must use
     #[arg(long, value_name = "NAME", requires = "join")]
     pub(crate) factory: Option<FactoryId>,
-    /// Only these products, separated by commas; all when absent
+    /// Limit the token to these products, comma-separated (default: all)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) products: Vec<ProductId>,
-    /// What the factory may offer, separated by commas; anything when absent
-    #[arg(long, value_name = "TOKENS", value_delimiter = ',', requires = "join")]
+    /// Capabilities that the factory may have, comma-separated (default: any)
+    #[arg(long, value_name = "CAPABILITIES", value_delimiter = ',', requires = "join")]
     pub(crate) capabilities: Vec<Capability>,
-    /// Whose it is, for people
+    /// Label to recognise the token by
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
-    /// How long it lives, such as 12h or 30d; for ever when absent, one hour for --join
+    /// Lifetime, such as 12h or 30d (default: never expires; with --join: 1h)
     #[arg(long, value_name = "TIME")]
     pub(crate) ttl: Option<HumanDuration>,
 }
 
-/// The roles of people and programs.
+/// The roles of users and programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleName {
-    /// Look
+    /// Read everything, change nothing
     Viewer,
-    /// Submit and steer jobs
+    /// Also submit, cancel, requeue and ship jobs
     Operator,
-    /// Everything
+    /// Also manage factories, products, tokens and backups
     Admin,
 }

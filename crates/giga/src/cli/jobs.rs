@@ -1,4 +1,4 @@
-//! The arguments of commands about jobs.
+//! Arguments of the commands about jobs.
 
 use std::path::PathBuf;
 
@@ -10,25 +10,25 @@ use crate::config::HumanDuration;
 /// Arguments of `submit`.
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
-    /// Manifests; `-` reads one from standard input
+    /// Manifest files; `-` reads one from standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Submit once: the same key gives back the same job
+    /// Idempotency key: submitting again with the same key returns the same job
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
-    /// Treat unknown keys in the manifest as errors
+    /// Reject unknown keys in manifests
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Say where the jobs could run, and submit nothing
+    /// Show where the jobs would run; submit nothing
     #[arg(long, conflicts_with_all = ["wait", "batch"])]
     pub(crate) dry_run: bool,
-    /// Wait until the jobs finish or need attention; a job that no factory can run ends the wait after a minute
+    /// Wait until the jobs finish or need attention; fail after a minute if no factory can run a job
     #[arg(long)]
     pub(crate) wait: bool,
     /// With --wait: keep waiting for a job that no factory can run
     #[arg(long, requires = "wait")]
     pub(crate) patient: bool,
-    /// Submit everything in one request; one bad manifest stops none of the others
+    /// Submit all files in one request; an invalid manifest does not affect the others
     #[arg(long)]
     pub(crate) batch: bool,
 }
@@ -36,41 +36,41 @@ pub(crate) struct SubmitArgs {
 /// Arguments of `wait`.
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
-    /// Ids, or their last characters (at least 4)
+    /// Job ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Give up after this long, such as 90s or 10m
+    /// Time out after this long, such as 90s or 10m (exit code 124)
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<HumanDuration>,
-    /// What to wait for
+    /// State to wait for
     #[arg(long, value_enum, default_value_t = Until::Rest)]
     pub(crate) until: Until,
-    /// Keep waiting for a job that no factory can run or ship; without this it ends the wait after a minute
+    /// Keep waiting for a job that no factory can run or ship (default: fail after a minute)
     #[arg(long)]
     pub(crate) patient: bool,
 }
 
-/// What is waited for.
+/// The state that `wait` waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Until {
-    /// The work is done, and verified if the manifest has verify commands
+    /// Completed, and verified if the manifest has verify commands: ready to ship
     Testing,
-    /// It is merged
+    /// Merged
     Shipped,
-    /// Nothing happens any more unless a person acts
+    /// Finished, or waiting for an operator
     Rest,
 }
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
 pub(crate) struct JobsArgs {
-    /// Only jobs in this stage; can be repeated
+    /// Only jobs in this stage; repeatable
     #[arg(long = "stage", value_name = "STAGE")]
     pub(crate) stages: Vec<StageName>,
-    /// At most this many
+    /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) limit: u16,
-    /// All of them
+    /// List all jobs
     #[arg(long, conflicts_with = "limit")]
     pub(crate) all: bool,
 }
@@ -78,18 +78,18 @@ pub(crate) struct JobsArgs {
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The job's id, or its last characters (at least 4)
+    /// Job id, or its last characters (at least 4)
     pub(crate) id: String,
-    /// Go on while the job runs, into its next run if there is one
+    /// Follow: keep printing new output, also of later runs
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// Of the run with this number, as `giga runs` lists them; of the latest when absent
+    /// Run number, as `giga runs` lists it (default: the latest)
     #[arg(long, value_name = "N", conflicts_with = "epoch")]
     pub(crate) run: Option<u32>,
-    /// Of the run with this epoch
+    /// Run with this lease epoch
     #[arg(long, value_name = "EPOCH")]
     pub(crate) epoch: Option<u64>,
-    /// Leave control characters in: they can change your terminal
+    /// Print control characters unescaped; they can affect your terminal
     #[arg(long)]
     pub(crate) raw: bool,
 }
@@ -97,12 +97,12 @@ pub(crate) struct LogsArgs {
 /// Arguments of `runs`.
 #[derive(Debug, Args)]
 pub(crate) struct RunsArgs {
-    /// The job's id, or its last characters (at least 4)
+    /// Job id, or its last characters (at least 4)
     pub(crate) id: String,
-    /// Show what backs this run: verify output, commits, the engine's own ending
+    /// Show the evidence of this run: verify output, commits, the engine's final message
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<u32>,
-    /// Show the change as well
+    /// Also show the diff
     #[arg(long, requires = "run")]
     pub(crate) diff: bool,
 }
@@ -110,35 +110,45 @@ pub(crate) struct RunsArgs {
 /// Arguments of `cancel`.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// Ids, or their last characters (at least 4)
+    /// Job ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Why, for the record
-    #[arg(short, long, value_name = "WHY")]
+    /// Reason, recorded in the job's events
+    #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
 }
 
 /// Arguments of `requeue`.
 #[derive(Debug, Args)]
 pub(crate) struct RequeueArgs {
-    /// Ids, or their last characters (at least 4)
+    /// Job ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Throw saved work away and begin again
+    /// Discard saved work and start again from the base branch
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// What the next run should know; for a job that asks the answer, without which it is not sent on ("" has it decide by itself)
+    /// Message for the next run
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
+}
+
+/// Arguments of `answer`.
+#[derive(Debug, Args)]
+pub(crate) struct AnswerArgs {
+    /// Job id, or its last characters (at least 4)
+    pub(crate) id: String,
+    /// The answer; use "" to let the agent decide
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: String,
 }
 
 /// Arguments of `ship`.
 #[derive(Debug, Args)]
 pub(crate) struct ShipArgs {
-    /// Ids, or their last characters (at least 4)
+    /// Job ids, or their last characters (at least 4)
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
-    /// Wait until they are merged; a merge that no factory can do ends the wait after a minute
+    /// Wait until the jobs are merged; fail after a minute if no factory can merge one
     #[arg(long)]
     pub(crate) wait: bool,
     /// With --wait: keep waiting for a merge that no factory can do
@@ -146,16 +156,16 @@ pub(crate) struct ShipArgs {
     pub(crate) patient: bool,
 }
 
-/// What can be done with dead letters.
+/// The verbs of `dead-letters`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadLettersCommand {
-    /// Take jobs off the list of dead letters; they can still be requeued
+    /// Remove jobs from the list; they can still be requeued
     Dismiss {
-        /// Ids, or their last characters (at least 4)
+        /// Job ids, or their last characters (at least 4)
         #[arg(required = true, value_name = "ID")]
         ids: Vec<String>,
-        /// Why, for the record
-        #[arg(short, long, value_name = "WHY")]
+        /// Reason, recorded in the job's events
+        #[arg(short, long, value_name = "TEXT")]
         message: Option<String>,
     },
 }
@@ -163,12 +173,12 @@ pub(crate) enum DeadLettersCommand {
 /// Arguments of `events`.
 #[derive(Debug, Args)]
 pub(crate) struct EventsArgs {
-    /// Only of this job: its id, or its last characters (at least 4)
+    /// Only events of this job: its id, or its last characters (at least 4)
     pub(crate) id: Option<String>,
-    /// Go on as things happen
+    /// Follow: keep printing new events
     #[arg(short, long)]
     pub(crate) follow: bool,
-    /// At most this many of what has happened already
+    /// Maximum number of past events
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) limit: usize,
 }

@@ -1,4 +1,4 @@
-//! `giga backup`
+//! `giga backup create`
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -14,7 +14,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use store::{DirectoryLogs, OfflineAccess, StoreUrl};
 
-use crate::cli::BackupArgs;
+use crate::cli::BackupCreateArgs;
 use crate::compose::stores;
 use crate::failure::Failure;
 
@@ -32,16 +32,18 @@ struct BackupReport<'t> {
     summary: &'t BackupSummary,
 }
 
-/// Copies everything into one file, or checks such a file.
-pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<(), Failure> {
+/// Checks a backup and shows its summary.
+pub(super) async fn verify(context: &Context<'_>, file: &Path) -> Result<(), Failure> {
+    let summary = inspect(file).await?;
+    context.out.note(&format!("{} is a valid backup", file.display()));
+    show(context, file, &summary)
+}
+
+/// Writes a backup to one file.
+pub(super) async fn create(context: &Context<'_>, args: BackupCreateArgs) -> Result<(), Failure> {
     let file = args.file.unwrap_or_else(|| named_by_time(context.now()));
-    if args.verify {
-        let summary = inspect(&file).await?;
-        context.out.note(&format!("{} is a good backup", file.display()));
-        return show(context, &file, &summary);
-    }
     if file.exists() {
-        return Err(Failure::failed(format!("{} is there already", file.display())).hint("name another file"));
+        return Err(Failure::failed(format!("{} already exists", file.display())).hint("choose another file"));
     }
     let part = with_suffix(&file, ".part");
     // What an earlier try left is of no use.
@@ -65,7 +67,9 @@ pub(super) async fn backup(context: &Context<'_>, args: BackupArgs) -> Result<()
 /// Verifies a backup of any size, on a blocking thread.
 pub(super) async fn inspect(file: &Path) -> Result<BackupSummary, Failure> {
     if !file.exists() {
-        return Err(Failure::not_found(format!("there is no file {}", file.display())).hint("`giga backup` writes one"));
+        return Err(
+            Failure::not_found(format!("there is no file {}", file.display())).hint("`giga backup create` writes one")
+        );
     }
     let path = file.to_owned();
     let inspected = tokio::task::spawn_blocking(move || store::inspect_backup(&path)).await;

@@ -1,15 +1,14 @@
 //! `giga completions`
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::failure::Failure;
 use crate::output::Output;
 
 /// Prints a completion script.
 pub(super) fn completions(shell: Shell, out: &Output) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "giga", &mut script);
+    clap_complete::generate(shell, &mut cli::command(), "giga", &mut script);
     out.bytes(&script)
 }

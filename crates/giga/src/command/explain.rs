@@ -35,9 +35,9 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
     }
     let table = forecast::table(&explained.now);
     if table.is_empty() {
-        out.note("no factory is enrolled: start one with `giga factory`");
+        out.note("no factory is enrolled: start one with `giga factory run`");
     } else {
-        out.line("\nif it were placed now:")?;
+        out.line("\nIf it were scheduled now:")?;
     }
     out.table(&table)
 }

@@ -137,7 +137,7 @@ fn took(run: &Run, now: Timestamp) -> String {
 
 pub(super) fn outcome(outcome: Option<RunOutcome>) -> String {
     match outcome {
-        None => "going on".to_owned(),
+        None => "running".to_owned(),
         Some(RunOutcome::Completed) => "completed".to_owned(),
         Some(RunOutcome::Failed(reason)) => format!("failed ({reason})"),
         Some(RunOutcome::LeaseLost) => "lease lost".to_owned(),
@@ -163,7 +163,7 @@ fn next_steps(context: &Context<'_>, job: &JobView) -> Result<(), Failure> {
     let id = job.id.short();
     let steps = match job.stage {
         StageName::Blocked if wait::asks(job) => {
-            vec![format!("giga requeue {id} -m \"…\"   # the answer to its question"), format!("giga cancel {id}")]
+            vec![format!("giga answer {id} -m \"…\"   # the answer to its question"), format!("giga cancel {id}")]
         }
         StageName::Queued | StageName::Blocked => {
             vec![format!("giga explain {id}"), format!("giga cancel {id}")]

@@ -1,4 +1,4 @@
-//! `giga restore`
+//! `giga backup restore`
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use protocol::{Health, REPLACE_EVERYTHING, RestoreSummary};
 use store::{BackupError, OfflineAccess, RestoreOutcome, StoreUrl};
 use tokio::fs::File;
 
-use crate::cli::RestoreArgs;
+use crate::cli::BackupRestoreArgs;
 use crate::compose::stores;
 use crate::failure::{Exit, Failure};
 
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Replaces everything that the coordinator knows with a backup.
-pub(super) async fn restore(context: &Context<'_>, args: RestoreArgs) -> Result<(), Failure> {
+pub(super) async fn restore(context: &Context<'_>, args: BackupRestoreArgs) -> Result<(), Failure> {
     let summary = inspect(&args.file).await?;
     let whereabouts = find(context).await?;
     if !args.yes {

@@ -84,7 +84,7 @@ impl JoinCommand {
         };
         let pin = pin.map_or_else(String::new, |pin| format!("GIGA_CA={pin} "));
         let name = factory.map_or_else(String::new, |name| format!("--name {name} "));
-        Self { command: format!("GIGA_API={address} {pin}giga factory {name}--join {}", made.secret), remark }
+        Self { command: format!("GIGA_API={address} {pin}giga factory run {name}--join {}", made.secret), remark }
     }
 }
 
@@ -113,7 +113,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
             token.id.to_string().into(),
             token.name.as_str().into(),
             allows(token).into(),
-            token.expires_at.map_or_else(|| "for ever".to_owned(), |at| at.to_string()).into(),
+            token.expires_at.map_or_else(|| "never expires".to_owned(), |at| at.to_string()).into(),
         ]);
     }
     context.out.table(&table)

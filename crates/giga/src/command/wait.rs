@@ -176,7 +176,7 @@ fn remedy(job: &JobView) -> String {
 
 /// How an operator answers a job's question.
 pub(super) fn answering(id: impl Display) -> String {
-    format!("`giga requeue {id} -m \"…\"` answers it and lets it go on")
+    format!("`giga answer {id} -m \"…\"` answers it and lets it go on")
 }
 
 /// What an operator can do with a job that failed.

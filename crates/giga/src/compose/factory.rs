@@ -33,10 +33,10 @@ pub(super) async fn run(
     config: &Config,
     api: &str,
     join: Option<&str>,
-    lifeline: ParentWatch,
+    parent_watch: ParentWatch,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    run_beside(&[], config, api, join, lifeline, stop).await
+    run_beside(&[], config, api, join, parent_watch, stop).await
 }
 
 /// The same with directories and files that are hidden from agents.
@@ -45,7 +45,7 @@ pub(super) async fn run_beside(
     config: &Config,
     api: &str,
     join: Option<&str>,
-    lifeline: ParentWatch,
+    parent_watch: ParentWatch,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     factory::hide_from_siblings();
@@ -60,7 +60,7 @@ pub(super) async fn run_beside(
     if !is_unauthenticated(&ended) {
         return Ok(ended?);
     }
-    if lifeline == ParentWatch::Stdin {
+    if parent_watch == ParentWatch::Stdin {
         // The fleet's database is another one now: its next start brings a join token along.
         std::fs::remove_file(token_path(state))?;
     }
@@ -98,11 +98,11 @@ fn is_unauthenticated(ended: &Result<(), WorkerError>) -> bool {
 fn no_longer_enrolled(name: &FactoryId, api: &str) -> Failure {
     Failure::unauthorized(format!(
         "the coordinator at {api} no longer accepts the token of factory `{name}`: the factory was removed with \
-         `giga factories --prune`, or its token was revoked"
+         `giga factory prune`, or its token was revoked"
     ))
     .hint(format!(
         "to enrol it again, run `giga token create --join --factory {name}` where the coordinator is administered, then \
-         `giga factory --join TOKEN` here; if the coordinator is another one, check GIGA_API"
+         `giga factory run --join TOKEN` here; if the coordinator is another one, check GIGA_API"
     ))
 }
 
@@ -226,7 +226,7 @@ async fn token(
     let join = join.with_context(|| {
         format!(
             "factory `{}` is not enrolled: run `giga token create --join` on the coordinator's machine, and paste the whole \
-             line that it prints (GIGA_API=… giga factory --join …) here",
+             line that it prints (GIGA_API=… giga factory run --join …) here",
             settings.name
         )
     })?;

@@ -17,7 +17,7 @@ pub(crate) async fn open(url: &StoreUrl, place: StorePlace, clock: Arc<dyn Clock
 pub(crate) fn open_error(error: StoreOpenError) -> anyhow::Error {
     match error {
         StoreOpenError::TokenWithoutStore(_) => {
-            let hint = "put the store back, or restore a backup with `giga restore FILE`; for a new, empty fleet remove the \
+            let hint = "put the store back, or restore a backup with `giga backup restore FILE`; for a new, empty fleet remove the \
                         token or start with --accept-data-loss";
             Failure::failed(error.to_string()).hint(hint).into()
         }

@@ -109,7 +109,7 @@ impl FactoryProcess {
             };
             let mut child = self.start(config, join.as_ref(), api)?;
             // Waiting for a child closes its standard input, unless another owner has taken it.
-            let lifeline = child.stdin.take();
+            let parent_watch = child.stdin.take();
             let started = clock.monotonic();
             *self.pid.lock() = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
             tokio::select! {
@@ -118,7 +118,7 @@ impl FactoryProcess {
                     warn!(factory.id = %self.name, "Factory `{}` ended ({ended})", self.name);
                 }
                 () = stop.cancelled() => {
-                    drop(lifeline);
+                    drop(parent_watch);
                     return self.end(child).await;
                 }
             }
@@ -145,7 +145,11 @@ impl FactoryProcess {
     fn start(&self, config: &Config, join: Option<&Secret>, api: LocalApi<'_>) -> anyhow::Result<Child> {
         let exe = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(exe);
-        command.arg("factory").arg("--name").arg(self.name.as_str()).arg("--state").arg(state_of(config, &self.name));
+        command
+            .args(["factory", "run", "--name"])
+            .arg(self.name.as_str())
+            .arg("--state")
+            .arg(state_of(config, &self.name));
         command.arg("--data").arg(config.data.path()).arg("--until-stdin-closes");
         if let Some(file) = &config.file {
             command.arg("--config").arg(file);

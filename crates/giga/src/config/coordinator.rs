@@ -160,7 +160,7 @@ impl CoordinatorConfig {
             sweep_every: resolver.setting(sweep, || HumanDuration(default.sweep_every))?,
             token_overlap: resolver.setting(overlap, || HumanDuration(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
-            quota_resume: resolver.setting(resume, || default.windows.reopen)?,
+            quota_resume: resolver.setting(resume, || default.windows.auto_resume)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
@@ -188,7 +188,7 @@ impl CoordinatorConfig {
             token_overlap: self.token_overlap.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             retry,
-            windows: QuotaWindowPolicy { reopen: self.quota_resume.value, ..QuotaWindowPolicy::default() },
+            windows: QuotaWindowPolicy { auto_resume: self.quota_resume.value, ..QuotaWindowPolicy::default() },
             ..Settings::default()
         }
     }

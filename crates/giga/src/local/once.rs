@@ -168,7 +168,7 @@ impl QueueSync<'_> {
         let jobs: Vec<&JobView> = self.session.iter().filter_map(|id| self.jobs.get(id)).collect();
         let asking = jobs.iter().find(|job| asks(job)).map(|job| {
             let root = self.root().display();
-            let answer = format!("giga requeue {} -m \"…\" --data {root}/.giga", job.id.short());
+            let answer = format!("giga answer {} -m \"…\" --data {root}/.giga", job.id.short());
             format!("answer a question with `{answer}` while `giga local {root}` runs")
         });
         let is_waiting = |job: &&JobView| Folder::of(job.stage) == Folder::Inbox && !asks(job);

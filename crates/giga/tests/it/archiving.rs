@@ -20,10 +20,10 @@ fn a_fleet_is_restored_while_it_runs_and_goes_on() {
     let mut fleet = Fleet::up();
     let first = submit(&fleet, "first");
     fleet.machine.giga(&["wait", &first, "--until", "testing"]);
-    let taken = fleet.json(&["backup", "b.db"]);
+    let taken = fleet.json(&["backup", "create", "b.db"]);
     let second = submit(&fleet, "second");
 
-    let restored = fleet.json(&["restore", "b.db", "--yes"]);
+    let restored = fleet.json(&["backup", "restore", "b.db", "--yes"]);
     let listed = ids(&fleet.json(&["jobs"]));
     let third = submit(&fleet, "third");
     let waited = fleet.machine.giga(&["wait", &third, "--until", "testing", "--timeout", "60s"]);
@@ -49,11 +49,11 @@ fn a_run_of_a_job_that_a_restored_store_never_heard_of_is_stopped_before_its_nex
     fleet.machine.write("giga.toml", &config);
     fleet.machine.write("engine.sh", "while :; do echo at work; sleep 0.2; done\n");
     fleet.start_up();
-    fleet.json(&["backup", "b.db"]);
+    fleet.json(&["backup", "create", "b.db"]);
     let unknown = submit(&fleet, "unknown");
     fleet.machine.giga(&["wait", &unknown, "--until", "building"]);
 
-    fleet.json(&["restore", "b.db", "--yes"]);
+    fleet.json(&["backup", "restore", "b.db", "--yes"]);
 
     let is_kept = || fleet.machine.read("long-lived.log").contains("Stopped the run of job");
     let is_stopped = crate::processes::becomes_so(std::time::Duration::from_secs(25), is_kept);
@@ -68,13 +68,13 @@ fn without_a_coordinator_the_data_folder_is_backed_up_and_restored() {
     let first = submit(&fleet, "first");
     fleet.end(Signal::TERM);
 
-    let taken = fleet.json(&["backup", "b.db"]);
+    let taken = fleet.json(&["backup", "create", "b.db"]);
     fleet.start_serving();
     submit(&fleet, "second");
     // Killed, so that it leaves its address and its log behind.
     let killed = fleet.end(Signal::KILL);
-    let unsaid = fleet.machine.giga(&["restore", "b.db"]);
-    let restored = fleet.json(&["restore", "b.db", "--yes"]);
+    let unsaid = fleet.machine.giga(&["backup", "restore", "b.db"]);
+    let restored = fleet.json(&["backup", "restore", "b.db", "--yes"]);
     std::fs::remove_file(fleet.machine.path().join("data/endpoint")).unwrap();
     fleet.start_serving();
     let listed = ids(&fleet.json(&["jobs"]));
@@ -93,15 +93,15 @@ fn without_a_coordinator_the_data_folder_is_backed_up_and_restored() {
 fn a_backup_is_checked_and_never_written_over_anything() {
     let mut fleet = Fleet::serve();
     submit(&fleet, "first");
-    let taken = fleet.json(&["backup", "b.db"]);
+    let taken = fleet.json(&["backup", "create", "b.db"]);
     fleet.machine.write("notes", &"somebody's notes\n".repeat(100));
 
-    let good = fleet.json(&["backup", "--verify", "b.db"]);
-    let bad = fleet.machine.giga(&["backup", "--verify", "notes"]);
-    let absent = fleet.machine.giga(&["backup", "--verify", "nowhere.db"]);
-    let again = fleet.machine.giga(&["backup", "b.db"]);
-    let no_backup = fleet.machine.giga(&["restore", "notes", "--yes"]);
-    let unnamed = fleet.machine.giga(&["backup"]);
+    let good = fleet.json(&["backup", "verify", "b.db"]);
+    let bad = fleet.machine.giga(&["backup", "verify", "notes"]);
+    let absent = fleet.machine.giga(&["backup", "verify", "nowhere.db"]);
+    let again = fleet.machine.giga(&["backup", "create", "b.db"]);
+    let no_backup = fleet.machine.giga(&["backup", "restore", "notes", "--yes"]);
+    let unnamed = fleet.machine.giga(&["backup", "create"]);
 
     assert_eq!(good, taken);
     assert_eq!(good[0]["file"], json!("b.db"));
@@ -124,21 +124,21 @@ fn a_fleet_moves_to_postgresql_is_restored_there_while_it_runs_and_moves_back() 
     let url = server.url();
     let mut fleet = Fleet::serve();
     let first = submit(&fleet, "first");
-    fleet.json(&["backup", "file.db"]);
+    fleet.json(&["backup", "create", "file.db"]);
     fleet.end(Signal::TERM);
 
-    fleet.json(&["restore", "file.db", "--store", &url, "--yes"]);
+    fleet.json(&["backup", "restore", "file.db", "--store", &url, "--yes"]);
     fleet.start_serving_on(&url);
     let moved = ids(&fleet.json(&["jobs"]));
     let second = submit(&fleet, "second");
-    fleet.json(&["backup", "server.db"]);
+    fleet.json(&["backup", "create", "server.db"]);
     submit(&fleet, "third");
-    let restored = fleet.json(&["restore", "server.db", "--yes"]);
+    let restored = fleet.json(&["backup", "restore", "server.db", "--yes"]);
     let put_back = ids(&fleet.json(&["jobs"]));
-    let beside = fleet.machine.giga(&["restore", "file.db", "--store", &url, "--yes"]);
-    let again = fleet.json(&["backup", "again.db", "--store", &url]);
+    let beside = fleet.machine.giga(&["backup", "restore", "file.db", "--store", &url, "--yes"]);
+    let again = fleet.json(&["backup", "create", "again.db", "--store", &url]);
     let ended = fleet.end(Signal::TERM);
-    fleet.json(&["restore", "again.db", "--store", "sqlite", "--yes"]);
+    fleet.json(&["backup", "restore", "again.db", "--store", "sqlite", "--yes"]);
     fleet.start_serving();
     let moved_back = ids(&fleet.json(&["jobs"]));
     fleet.end(Signal::TERM);
@@ -155,19 +155,19 @@ fn a_fleet_moves_to_postgresql_is_restored_there_while_it_runs_and_moves_back() 
 fn a_folder_on_the_command_line_is_the_one_that_is_meant_whatever_address_is_set_for_every_day() {
     let mut fleet = Fleet::serve();
     submit(&fleet, "first");
-    fleet.json(&["backup", "b.db"]);
+    fleet.json(&["backup", "create", "b.db"]);
     submit(&fleet, "second");
     let read = |name: &str| fleet.machine.read(name).trim().to_owned();
     let (api, token) = (read("data/endpoint"), read("data/admin.token"));
     let every_day = [("GIGA_API", api.as_str()), ("GIGA_TOKEN", token.as_str())];
     std::fs::create_dir(fleet.machine.path().join("copy")).unwrap();
 
-    let restored = fleet.machine.giga_with(&["restore", "b.db", "--data", "copy", "--yes"], &every_day, "");
-    let both = ["restore", "b.db", "--data", "copy", "--api", &api, "--yes"];
+    let restored = fleet.machine.giga_with(&["backup", "restore", "b.db", "--data", "copy", "--yes"], &every_day, "");
+    let both = ["backup", "restore", "b.db", "--data", "copy", "--api", &api, "--yes"];
     let refused = fleet.machine.giga_with(&both, &every_day, "");
-    let backed_up = fleet.machine.giga_with(&["backup", "c.db", "--data", "copy", "--json"], &every_day, "");
+    let backed_up = fleet.machine.giga_with(&["backup", "create", "c.db", "--data", "copy", "--json"], &every_day, "");
     let elsewhere = [("GIGA_API", "http://127.0.0.1:1"), ("GIGA_TOKEN", "of another fleet")];
-    let running = fleet.machine.giga_with(&["backup", "d.db", "--data", "data", "--json"], &elsewhere, "");
+    let running = fleet.machine.giga_with(&["backup", "create", "d.db", "--data", "data", "--json"], &elsewhere, "");
 
     assert_eq!(restored.code, Some(0), "{}", restored.stderr);
     assert_eq!(ids(&fleet.json(&["jobs"])).len(), 2, "the running fleet is as it was");
@@ -190,18 +190,18 @@ fn what_backs_a_run_is_in_a_backup_and_comes_back_with_it() {
     let logs = fleet.machine.path().join("data/logs");
     let before = shown(&fleet);
 
-    let taken = fleet.json(&["backup", "running.db"]);
+    let taken = fleet.json(&["backup", "create", "running.db"]);
     std::fs::remove_dir_all(&logs).unwrap();
     let without = shown(&fleet);
-    fleet.json(&["restore", "running.db", "--yes"]);
+    fleet.json(&["backup", "restore", "running.db", "--yes"]);
     let after = shown(&fleet);
     fleet.end(Signal::TERM);
-    let taken_closed = fleet.json(&["backup", "closed.db"]);
+    let taken_closed = fleet.json(&["backup", "create", "closed.db"]);
     std::fs::remove_dir_all(&logs).unwrap();
-    fleet.json(&["restore", "closed.db", "--yes"]);
+    fleet.json(&["backup", "restore", "closed.db", "--yes"]);
     fleet.start_serving();
     let after_closed = shown(&fleet);
-    let nothing_twice = fleet.json(&["backup", "again.db"]);
+    let nothing_twice = fleet.json(&["backup", "create", "again.db"]);
 
     assert!(before[0]["diff"].as_str().is_some_and(|diff| diff.contains("out-")), "{before:?}");
     assert!(without[0]["diff"].is_null(), "{without:?}");
@@ -225,15 +225,15 @@ fn what_backs_a_run_is_in_a_backup_of_postgresql_and_comes_back_with_it() {
     let logs = fleet.machine.path().join("data/logs");
     let before = shown(&fleet);
 
-    let taken = fleet.json(&["backup", "running.db"]);
+    let taken = fleet.json(&["backup", "create", "running.db"]);
     std::fs::remove_dir_all(&logs).unwrap();
-    let none = fleet.json(&["backup", "none.db"]);
-    fleet.json(&["restore", "running.db", "--yes"]);
+    let none = fleet.json(&["backup", "create", "none.db"]);
+    fleet.json(&["backup", "restore", "running.db", "--yes"]);
     let after = shown(&fleet);
     fleet.end(Signal::TERM);
-    let taken_closed = fleet.json(&["backup", "closed.db", "--store", &url]);
+    let taken_closed = fleet.json(&["backup", "create", "closed.db", "--store", &url]);
     std::fs::remove_dir_all(&logs).unwrap();
-    fleet.json(&["restore", "closed.db", "--store", &url, "--yes"]);
+    fleet.json(&["backup", "restore", "closed.db", "--store", &url, "--yes"]);
     fleet.start_serving_on(&url);
     let after_closed = shown(&fleet);
     fleet.end(Signal::TERM);
@@ -250,7 +250,7 @@ fn a_restore_that_cannot_put_back_what_backs_runs_leaves_the_store_as_it_was_and
     let first = submit(&fleet, "first");
     fleet.machine.giga(&["wait", &first, "--until", "testing"]);
     let before = fleet.json(&["runs", &first, "1"]);
-    fleet.json(&["backup", "b.db"]);
+    fleet.json(&["backup", "create", "b.db"]);
     let second = submit(&fleet, "second");
     fleet.machine.giga(&["wait", &second, "--until", "testing"]);
     fleet.end(Signal::TERM);
@@ -258,10 +258,10 @@ fn a_restore_that_cannot_put_back_what_backs_runs_leaves_the_store_as_it_was_and
     std::fs::remove_dir_all(&logs).unwrap();
     std::fs::write(&logs, "in the way").unwrap();
 
-    let refused = fleet.machine.giga(&["restore", "b.db", "--yes"]);
+    let refused = fleet.machine.giga(&["backup", "restore", "b.db", "--yes"]);
     std::fs::remove_file(&logs).unwrap();
-    let unchanged = fleet.json(&["backup", "unchanged.db"]);
-    fleet.json(&["restore", "b.db", "--yes"]);
+    let unchanged = fleet.json(&["backup", "create", "unchanged.db"]);
+    fleet.json(&["backup", "restore", "b.db", "--yes"]);
     fleet.start_serving();
     let (jobs, after) = (ids(&fleet.json(&["jobs"])), fleet.json(&["runs", &first, "1"]));
     fleet.end(Signal::TERM);

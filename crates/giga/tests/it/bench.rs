@@ -133,7 +133,7 @@ fn all_of(fleet: &Fleet) -> [Value; 5] {
     let items = |args: &[&str]| fleet.json(args)[0]["items"].clone();
     let tokens = items(&["token", "list"]).as_array().unwrap().iter().map(|token| token["name"].clone()).collect();
     let mode = fleet.json(&["mode"]).remove(0);
-    [items(&["factories"]), tokens, mode, items(&["products"]), items(&open)]
+    [items(&["factory", "list"]), tokens, mode, items(&["product", "list"]), items(&open)]
 }
 
 /// Starts a benchmark on the fleet's coordinator, stops it once it `is_at_work`, and returns its outcome.
@@ -175,7 +175,7 @@ fn a_coordinator_that_runs_already_is_measured_and_left_as_it_was() {
 #[test]
 fn a_benchmark_that_is_interrupted_puts_the_mode_back_and_touches_no_product_of_somebody_else() {
     let mut fleet = Fleet::serve();
-    fleet.json(&["products", "set", "bench", "--weight", "7"]);
+    fleet.json(&["product", "set", "bench", "--weight", "7"]);
     fleet.json(&["mode", "gate", "--product", "bench"]);
     let [factories, tokens, mode, products, open] = all_of(&fleet);
 

@@ -33,7 +33,7 @@ fn a_tool_a_repository_and_a_setting_that_come_while_the_factory_runs_let_a_wait
 
     // The timer alone would take five minutes.
     fleet.until("the end of the job", || fleet.json(&["job", id])[0]["job"]["stage"] == "shipped");
-    let factories = fleet.json(&["factories"]);
+    let factories = fleet.json(&["factory", "list"]);
     let offers = factories[0]["items"][0]["capabilities"].to_string();
     assert!(["node:97", "has:node", "repo:late"].iter().all(|token| offers.contains(token)), "{offers}");
     assert_eq!(fleet.end(Signal::TERM), Some(0));

@@ -66,7 +66,7 @@ fn a_joined_machine_cleans_up_with_the_factorys_token() {
     let join = made[0]["secret"].as_str().unwrap();
     let far = Machine::new();
     let variables = [("GIGA_API", api.as_str()), ("GIGA_JOIN", join)];
-    let mut factory = far.start_into("far.log", &["factory", "--name", "far"], &variables);
+    let mut factory = far.start_into("far.log", &["factory", "run", "--name", "far"], &variables);
     fleet.until_connected();
     processes::send(Signal::TERM, &factory);
     factory.wait().unwrap();

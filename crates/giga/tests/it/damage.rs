@@ -66,7 +66,7 @@ fn a_truncated_log_stops_the_start_until_it_is_accepted() {
     let submitted = submit(&fleet, "after");
 
     assert_eq!(refused.code, Some(1), "{}", refused.stderr);
-    for word in ["acknowledged work is missing", "end of the log", "giga restore FILE", "--accept-data-loss"] {
+    for word in ["acknowledged work is missing", "end of the log", "giga backup restore FILE", "--accept-data-loss"] {
         assert!(refused.stderr.contains(word), "{word}: {}", refused.stderr);
     }
     assert!((1..12).contains(&left), "{left}");
@@ -144,7 +144,7 @@ fn a_zeroed_page_is_alerted_and_fails_readyz() {
 
     assert!(!pages.is_empty());
     assert_eq!(status, 503, "{reason}");
-    assert!(reason.contains("store_damaged") && reason.contains("giga restore FILE"), "{reason}");
+    assert!(reason.contains("store_damaged") && reason.contains("giga backup restore FILE"), "{reason}");
     assert_eq!(page(&fleet, "/healthz").0, 200);
     fleet.end(Signal::TERM);
 }
@@ -191,8 +191,8 @@ fn an_unreadable_token_kills_neither_a_start_nor_a_restore() {
     });
 
     fleet.start_serving();
-    fleet.json(&["backup", "b.db"]);
-    fleet.json(&["restore", "b.db", "--yes"]);
+    fleet.json(&["backup", "create", "b.db"]);
+    fleet.json(&["backup", "restore", "b.db", "--yes"]);
     let listed = fleet.json(&["jobs"]);
     let alerts = fleet.machine.giga(&["alerts", "--json"]);
     let doctor = fleet.machine.giga(&["doctor"]);

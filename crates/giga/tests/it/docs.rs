@@ -103,7 +103,7 @@ impl Scratch {
         let mut scratch = Self::new();
         scratch.run("giga init");
         scratch.run("giga up");
-        scratch.run("giga products set notes");
+        scratch.run("giga product set notes");
         scratch.job = scratch.run("giga submit job.md").lines().last().unwrap().to_owned();
         scratch.run("giga wait $JOB");
         scratch
@@ -156,13 +156,13 @@ impl Scratch {
         } else {
             self.home.path().join("data")
         };
-        let is_factory = command.contains("giga factory");
+        let is_factory = command.contains("giga factory run");
         let is_up = command.ends_with("up");
         let ready = processes::becomes_so(PATIENCE, || {
             let ended = self.running.last_mut().is_some_and(|child| child.try_wait().unwrap().is_some());
             assert!(!ended, "`{command}` ended:\n{}", self.log());
             let factories = || {
-                self.shell("giga factories --json")
+                self.shell("giga factory list --json")
                     .output()
                     .is_ok_and(|ran| String::from_utf8_lossy(&ran.stdout).contains("\"connected\":true"))
             };

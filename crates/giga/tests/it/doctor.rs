@@ -263,7 +263,7 @@ fn a_running_factory_is_found_by_doctor() {
         let beside = (!is_up).then(|| {
             let made = fleet.json(&["token", "create", "--join", "--factory", "here"]);
             let variables = [("GIGA_JOIN", made[0]["secret"].as_str().unwrap())];
-            let factory = fleet.machine.start_into("factory.log", &["factory"], &variables);
+            let factory = fleet.machine.start_into("factory.log", &["factory", "run"], &variables);
             fleet.until_connected();
             factory
         });
@@ -287,7 +287,7 @@ fn a_running_factory_is_found_by_doctor() {
         let state = if is_up { "data/factories/here" } else { "data/factory" };
         assert!(doctor.stdout.contains("factory running, process "), "{}", doctor.stdout);
         assert!(doctor.stdout.contains(state), "{}", doctor.stdout);
-        assert!(!doctor.stdout.contains("does not exist yet; `giga factory`"), "{}", doctor.stdout);
+        assert!(!doctor.stdout.contains("does not exist yet; `giga factory run`"), "{}", doctor.stdout);
         if let Some(mut factory) = beside {
             crate::processes::send(rustix::process::Signal::TERM, &factory);
             factory.wait().unwrap();

@@ -1,4 +1,4 @@
-//! `giga factory`
+//! `giga factory run`
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[test]
 fn a_factory_that_cannot_start_ends_though_its_standard_input_is_open() {
     let machine = Machine::new();
-    let mut factory = machine.start(&["factory", "--until-stdin-closes", "--api", "http://127.0.0.1:1"]);
+    let mut factory = machine.start(&["factory", "run", "--until-stdin-closes", "--api", "http://127.0.0.1:1"]);
     let stdin = factory.stdin.take();
     let (ended, waiter) = mpsc::channel();
     std::thread::spawn(move || ended.send(factory.wait_with_output()));

@@ -66,7 +66,7 @@ impl Fleet {
 
     pub(crate) fn until_connected(&self) {
         self.until("a connected factory", || {
-            let fleet = self.machine.giga(&["factories", "--json"]);
+            let fleet = self.machine.giga(&["factory", "list", "--json"]);
             serde_json::from_str::<Value>(&fleet.stdout).is_ok_and(|fleet| fleet["items"][0]["connected"] == true)
         });
     }
@@ -186,7 +186,7 @@ fn a_fleet_on_postgresql_does_its_work_and_finds_it_again_after_a_restart() {
 #[test]
 fn waiting_for_rest_sees_the_merge_of_a_product_that_ships_by_itself() {
     let mut fleet = Fleet::up();
-    fleet.json(&["products", "set", "default", "--auto-ship"]);
+    fleet.json(&["product", "set", "default", "--auto-ship"]);
 
     let submitted = fleet.json(&["submit", "job.md", "--wait"]);
 

@@ -96,7 +96,7 @@ fn a_question_ends_the_wait_and_is_shown_with_how_to_answer_it() {
 
     assert_eq!((ran.code, ran.stdout), (Some(1), format!("{SHORT}  blocked      Tidy up\n")), "{}", ran.stderr);
     let told = format!("error: job {SHORT} \"Tidy up\" asks: Which gate?\n");
-    let answer = format!("`giga requeue {SHORT} -m \"…\"` answers it");
+    let answer = format!("`giga answer {SHORT} -m \"…\"` answers it");
     for text in ["blocked      question: Which gate?", &told, &answer] {
         assert!(ran.stderr.contains(text), "{text}: {}", ran.stderr);
     }
@@ -274,11 +274,10 @@ fn a_product_that_was_made_is_told_from_one_that_was_changed() {
         coordinator.expect("GET /products", Answer::json(200, &json!({"items": known})));
         coordinator.expect("PUT /products/nope", Answer::json(200, &product));
 
-        let ran =
-            machine.giga_with(&["products", "set", "nope", "--auto-ship", "--api", coordinator.api()], &TOKEN, "");
+        let ran = machine.giga_with(&["product", "set", "nope", "--auto-ship", "--api", coordinator.api()], &TOKEN, "");
 
         assert!(ran.code == Some(0) && ran.stderr.contains(told), "{}", ran.stderr);
-        assert!(ran.stderr.contains("`giga products set nope --no-auto-ship`"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("`giga product set nope --no-auto-ship`"), "{}", ran.stderr);
     }
 }
 
@@ -294,10 +293,10 @@ fn whoever_drains_a_factory_is_told_the_way_back() {
     });
     coordinator.expect("POST /factories/mac-1/drain", Answer::json(200, &factory));
 
-    let args = ["factories", "--drain", "mac-1", "--api", coordinator.api()];
+    let args = ["factory", "drain", "mac-1", "--api", coordinator.api()];
     let ran = Machine::new().giga_with(&args, &TOKEN, "");
 
-    let told = "it still works on 1 job\n`giga factories --resume mac-1` lets it take work again\n";
+    let told = "it still works on 1 job\n`giga factory resume mac-1` lets it take work again\n";
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("mac-1 takes nothing new\n", told));
 }
 

@@ -83,7 +83,7 @@ fn the_printed_join_command_works_on_another_machine() {
 
     let mut factory = pasted(&mac, &command);
     let has_joined = processes::becomes_so(PATIENCE, || {
-        let listed = coordinator.machine.giga(&["factories", "--json", "--data", "data"]);
+        let listed = coordinator.machine.giga(&["factory", "list", "--json", "--data", "data"]);
         listed.stdout.contains("\"mac-2\"") && listed.stdout.contains("\"connected\":true")
     });
     let used = pasted(&late, &command).wait().unwrap().code();
@@ -120,7 +120,7 @@ fn a_client_on_the_coordinators_machine_needs_no_certificate_authority() {
 fn connected(coordinator: &Coordinator, machine: &Machine, line: &str) -> Child {
     let factory = pasted(machine, line);
     let is_connected = processes::becomes_so(PATIENCE, || {
-        coordinator.machine.giga(&["factories", "--json", "--data", "data"]).stdout.contains("\"connected\":true")
+        coordinator.machine.giga(&["factory", "list", "--json", "--data", "data"]).stdout.contains("\"connected\":true")
     });
     assert!(is_connected, "{}", machine.read("factory.log"));
     factory
@@ -144,14 +144,14 @@ fn a_joined_factory_starts_again_without_its_settings() {
     let coordinator = Coordinator::start();
     let mac = Machine::new();
     stopped(connected(&coordinator, &mac, &coordinator.join_command("mac-2")));
-    let listed = coordinator.machine.giga(&["factories", "--json", "--data", "data"]).stdout;
+    let listed = coordinator.machine.giga(&["factory", "list", "--json", "--data", "data"]).stdout;
     let alerts = coordinator.machine.giga(&["alerts", "--json", "--data", "data"]).stdout;
 
-    let again = connected(&coordinator, &mac, "GIGA_SEATS=3 giga factory");
+    let again = connected(&coordinator, &mac, "GIGA_SEATS=3 giga factory run");
     let examined = at_home(&mac, &["doctor", "--json"]).0;
     let without_token = at_home(&mac, &["jobs"]).1;
     let stranger = Machine::new();
-    let elsewhere = pasted(&stranger, "GIGA_SEATS=3 giga factory").wait().unwrap();
+    let elsewhere = pasted(&stranger, "GIGA_SEATS=3 giga factory run").wait().unwrap();
     stopped(again);
 
     assert!(listed.contains("\"presence\":\"stopped\"") && listed.contains("\"lastHeartbeatAt\":\""), "{listed}");
@@ -166,7 +166,10 @@ fn a_joined_factory_starts_again_without_its_settings() {
     let pastes = stranger.read("factory.log");
     assert!(pastes.contains("paste the whole line"), "{pastes}");
     assert!(examined.contains("factory running, process "), "{examined}");
-    assert!(!examined.contains("does not exist yet; `giga factory`") && !examined.contains("belongs to"), "{examined}");
+    assert!(
+        !examined.contains("does not exist yet; `giga factory run`") && !examined.contains("belongs to"),
+        "{examined}"
+    );
     assert!(examined.contains("the factory of this machine works for https://"), "{examined}");
     assert!(!elsewhere.success());
 }
@@ -177,7 +180,7 @@ fn a_name_that_is_taken_shows_the_command_for_a_token_of_that_name() {
     stopped(connected(&coordinator, &Machine::new(), &coordinator.join_command("mac-2")));
     let ran = coordinator.machine.giga(&["token", "create", "--join", "--json", "--data", "data"]);
     let made: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    let unnamed = made["command"].as_str().unwrap().replace("giga factory", "giga factory --name mac-2");
+    let unnamed = made["command"].as_str().unwrap().replace("giga factory run", "giga factory run --name mac-2");
     let other = Machine::new();
 
     let refused = pasted(&other, &unnamed).wait().unwrap();
@@ -194,11 +197,11 @@ fn a_pruned_factory_says_how_to_enrol_it_again() {
     let mac = Machine::new();
     stopped(connected(&coordinator, &mac, &coordinator.join_command("mac-2")));
     let is_pruned = processes::becomes_so(PATIENCE, || {
-        coordinator.machine.giga(&["factories", "--prune", "--data", "data"]).stdout.contains("mac-2")
+        coordinator.machine.giga(&["factory", "prune", "--data", "data"]).stdout.contains("mac-2")
     });
     assert!(is_pruned);
 
-    let refused = pasted(&mac, "GIGA_SEATS=3 giga factory").wait().unwrap();
+    let refused = pasted(&mac, "GIGA_SEATS=3 giga factory run").wait().unwrap();
     let log = mac.read("factory.log");
     // The token in its state directory is the old one: the join token replaces it.
     stopped(connected(&coordinator, &mac, &coordinator.join_command("mac-2")));

@@ -105,7 +105,7 @@ fn the_list_of_factories_is_as_agreed() {
     ];
     fleet.expect("GET /factories", Answer::json(200, &json!({"items": items})));
 
-    compare(&fleet, "factories", &["factories"]);
+    compare(&fleet, "factories", &["factory", "list"]);
 }
 
 // [U3] [B4]

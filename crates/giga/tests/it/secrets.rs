@@ -130,7 +130,7 @@ impl House {
             ("AQ_FLEET_TOKEN", CANARY),
             ("MY_SETTING", CANARY),
         ];
-        let args = ["factory", "--name", "far", "--state", &state];
+        let args = ["factory", "run", "--name", "far", "--state", &state];
         self.factory = Some(self.fleet.machine.start_into("far.log", &args, &variables));
         self.fleet.until_connected();
     }

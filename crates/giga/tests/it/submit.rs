@@ -68,7 +68,7 @@ fn the_id_is_the_data_and_the_forecast_a_word_beside_it() {
     let ran = machine.giga_with(&["submit", "job.md", "--api", fleet.api()], &[("GIGA_TOKEN", "x")], "");
 
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a\n"), "{ran:?}");
-    let expected = "warning: job.md: submitted d4c5b6a \"Tidy up\": queued, but no factory can run it: no factory is enrolled: start one with `giga factory`\n";
+    let expected = "warning: job.md: submitted d4c5b6a \"Tidy up\": queued, but no factory can run it: no factory is enrolled: start one with `giga factory run`\n";
     assert_eq!(ran.stderr, expected);
 }
 
@@ -103,7 +103,7 @@ fn a_dry_run_fails_where_no_factory_can_run_the_job() {
     let ran = machine.giga_with(&args, &[("GIGA_TOKEN", "x")], "");
 
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let expected = "error: no factory can run job.md: no factory is enrolled: start one with `giga factory`\n";
+    let expected = "error: no factory can run job.md: no factory is enrolled: start one with `giga factory run`\n";
     assert!(ran.stderr.ends_with(expected), "{}", ran.stderr);
 }
 

@@ -20,13 +20,13 @@ pub(crate) async fn list(State(app): State<App>, Caller(who): Caller) -> Result<
 
 /// Resumes a credential before its usage window resets.
 #[utoipa::path(
-    post, path = "/credentials/reopen", tag = "factories", request_body = ResumeCredential,
+    post, path = "/credentials/resume", tag = "factories", request_body = ResumeCredential,
     responses((status = 200, description = "The credentials that still wait", body = CredentialList)),
 )]
-pub(crate) async fn reopen(
+pub(crate) async fn resume(
     State(app): State<App>,
     Caller(who): Caller,
     JsonBody(request): JsonBody<ResumeCredential>,
 ) -> Result<Json<CredentialList>, Problem> {
-    Ok(Json(app.coordinator.reopen(&who, &request).await?))
+    Ok(Json(app.coordinator.resume_credential(&who, &request).await?))
 }

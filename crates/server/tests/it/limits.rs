@@ -33,7 +33,7 @@ async fn an_exhausted_quota_is_reported_awaited_and_resumed() {
     let waiting: CredentialList = fleet.admin.get("/credentials").await.unwrap();
     assert_eq!(waiting.items[0].credential, "mac-1/command");
     let left: CredentialList =
-        fleet.admin.post("/credentials/reopen", &json!({ "credential": "mac-1/command" })).await.unwrap();
+        fleet.admin.post("/credentials/resume", &json!({ "credential": "mac-1/command" })).await.unwrap();
     assert_eq!(left.items, vec![]);
     assert_eq!(next_offer(&mut inbox).await.job_id, id);
 }

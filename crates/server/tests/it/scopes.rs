@@ -123,7 +123,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("POST", "/api/fleet/factories/{id}/token/revoke", NOBODY),
         row("POST", "/api/fleet/factories/{id}/drain", NOBODY),
         row("GET", "/api/fleet/credentials", ONLOOKERS),
-        with("POST", "/api/fleet/credentials/reopen", json!({ "credential": "x" }), NOBODY),
+        with("POST", "/api/fleet/credentials/resume", json!({ "credential": "x" }), NOBODY),
         row("GET", "/api/fleet/metrics", ONLOOKERS),
         row("GET", "/api/fleet/queue-state", ONLOOKERS),
         row("GET", "/api/fleet/flags", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),

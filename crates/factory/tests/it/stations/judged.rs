@@ -126,10 +126,10 @@ async fn an_account_without_credit_is_suspended_until_its_login_changes() {
     let alert = fleet.until_alert(AlertCode::CredentialExhausted, true).await.unwrap();
 
     assert_eq!(run.outcome, Some(RunOutcome::QuotaWindow));
-    assert!(alert.contains("`unpaid/claude`") && alert.contains("giga factories --reopen unpaid/claude"), "{alert}");
+    assert!(alert.contains("`unpaid/claude`") && alert.contains("giga credential resume unpaid/claude"), "{alert}");
     let view = fleet.until_stage(job, StageName::Queued).await;
     assert_eq!((view.attempts, view.reason), (0, None));
-    let waits = "waiting for credit of claude: add some, then resume it with `giga factories --reopen unpaid/claude`";
+    let waits = "waiting for credit of claude: add some, then resume it with `giga credential resume unpaid/claude`";
     assert_eq!(view.waiting.map(|waiting| waiting.text).as_deref(), Some(waits));
     fs::write(&login, login_with("good, with another key")).unwrap();
     until_promoted(&fleet, job).await;

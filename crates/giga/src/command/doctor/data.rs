@@ -112,9 +112,9 @@ fn integrity(path: &Path) -> Option<Check> {
         Ok(Some(why)) => Check::fail(
             "integrity",
             format!("the database is damaged ({why})"),
-            "keep a copy, then `giga restore FILE`",
+            "keep a copy, then `giga backup restore FILE`",
         ),
-        Err(error) => Check::fail("integrity", error.to_string(), "keep a copy, then `giga restore FILE`"),
+        Err(error) => Check::fail("integrity", error.to_string(), "keep a copy, then `giga backup restore FILE`"),
     })
 }
 

@@ -20,7 +20,7 @@ pub(super) fn examine(config: &Config) -> Vec<Check> {
     let configured = &config.factory.state.value;
     let others = compose::states(config).filter(|state| state != configured);
     let mut states: Vec<PathBuf> = others.collect();
-    // Where the factories of `giga up` have theirs, the default directory of `giga factory` need not exist.
+    // Where the factories of `giga up` have theirs, the default directory of `giga factory run` need not exist.
     if states.is_empty() || configured.exists() || config.factory.state.origin != Origin::Default {
         states.insert(0, configured.clone());
     }
@@ -29,7 +29,7 @@ pub(super) fn examine(config: &Config) -> Vec<Check> {
     states.iter().flat_map(|state| examine_one(state, config, floor, is_used(state))).collect()
 }
 
-/// The directories in which factories run now; where none runs and the default directory of `giga factory` does not
+/// The directories in which factories run now; where none runs and the default directory of `giga factory run` does not
 /// exist, those of `giga up`. Empty where the setting decides.
 pub(super) fn in_use(config: &Config) -> Vec<PathBuf> {
     let setting = &config.factory.state;
@@ -70,7 +70,7 @@ fn usable(state: &Path) -> StateUsability {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return StateUsability::NotYet(Check::ok(
                 name,
-                format!("{shown} does not exist yet; `giga factory` creates it"),
+                format!("{shown} does not exist yet; `giga factory run` creates it"),
             ));
         }
         Err(error) => return StateUsability::No(Check::fail(name, format!("{shown}: {error}"), other)),
@@ -117,7 +117,8 @@ fn coordinator(state: &Path, config: &Config, is_used: bool) -> Option<Check> {
         return Some(Check::ok(name, format!("{} is not in use{of}", state.display())));
     }
     if !compose::is_enrolled(state) {
-        let remedy = "`giga up` enrols its factories; for another coordinator start with `giga factory --join TOKEN`";
+        let remedy =
+            "`giga up` enrols its factories; for another coordinator start with `giga factory run --join TOKEN`";
         return Some(Check::warn(name, format!("{} has no factory token", state.display()), remedy));
     }
     Some(match compose::coordinator_of(state) {

@@ -161,7 +161,7 @@ impl Fleet {
         let name = format!("factory-{index}");
         let state = self.path(&name);
         let mut command = self.giga(&format!("{name}.log"));
-        command.arg("factory").arg("--name").arg(&name).arg("--state").arg(&state);
+        command.args(["factory", "run", "--name"]).arg(&name).arg("--state").arg(&state);
         command.env("GIGA_API", self.base());
         if !state.join("factory.token").exists() {
             command.env("GIGA_JOIN", self.join_token(&name).await);

@@ -45,7 +45,7 @@ async fn row_28_factories_that_knew_the_lost_future_are_fenced_and_nothing_ships
     fleet.until("three runs", || started(&held)).await;
     let queued = fleet.submit(4, "wait for the signal").await;
     let backup = fleet.path("backup.db");
-    let taken = fleet.run(&["backup", backup.to_str().unwrap()], None);
+    let taken = fleet.run(&["backup", "create", backup.to_str().unwrap()], None);
     assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
     let cancelled = fleet.run(&["cancel", &held[0].to_string()], None);
     assert!(cancelled.status.success(), "{}", String::from_utf8_lossy(&cancelled.stderr));
@@ -57,7 +57,7 @@ async fn row_28_factories_that_knew_the_lost_future_are_fenced_and_nothing_ships
     let lost: BTreeSet<u64> = held.iter().chain([&queued]).flat_map(|job| runs_of(&fleet, *job)).collect();
 
     fleet.kill_coordinator();
-    let restored = fleet.run(&["restore", "--yes", backup.to_str().unwrap()], None);
+    let restored = fleet.run(&["backup", "restore", "--yes", backup.to_str().unwrap()], None);
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
     fleet.start_coordinator(None);
     let is_again = |job: &JobId| runs_of(&fleet, *job).iter().any(|epoch| !lost.contains(epoch));
@@ -90,7 +90,7 @@ async fn with_backup() -> (Fleet, String, [JobId; 2]) {
     fleet.start_coordinator(None);
     let first = fleet.submit(0, "do some work").await;
     let backup = fleet.path("backup.db").to_str().unwrap().to_owned();
-    let taken = fleet.run(&["backup", &backup], None);
+    let taken = fleet.run(&["backup", "create", &backup], None);
     assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
     let second = fleet.submit(1, "do some work").await;
     (fleet, backup, [first, second])
@@ -107,7 +107,7 @@ async fn restore_dies_at(step: &'static str, expected: usize) {
     let (mut fleet, backup, jobs) = with_backup().await;
     fleet.kill_coordinator();
 
-    let ended = fleet.run(&["restore", "--yes", &backup], Some(KillAt(step, 1)));
+    let ended = fleet.run(&["backup", "restore", "--yes", &backup], Some(KillAt(step, 1)));
     let found = known(&mut fleet).await;
 
     assert_eq!(ended.status.code(), None, "nobody died at {step}");
@@ -121,7 +121,7 @@ async fn coordinator_dies_at(step: &'static str, expected: usize) {
     fleet.start_coordinator(Some(KillAt(step, 1)));
     fleet.insist(async || fleet.jobs().await).await;
 
-    let restoring = fleet.start(&["restore", "--yes", &backup]);
+    let restoring = fleet.start(&["backup", "restore", "--yes", &backup]);
     fleet.until_coordinator_dies().await;
     Fleet::give_up(restoring);
     let found = known(&mut fleet).await;

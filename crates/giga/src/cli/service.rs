@@ -1,4 +1,4 @@
-//! The arguments of commands that stay: a coordinator, a factory, a fleet, a folder queue.
+//! Arguments of the commands that run until they are stopped.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,36 +13,36 @@ use crate::config::Overrides;
 /// Arguments of `serve`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ServeArgs {
-    /// Keep the fleet in `sqlite` (in the data folder) or in postgres://user@host/database; a password is better given in GIGA_STORE
+    /// Store: `sqlite` (in the data directory) or postgres://user@host/database; use GIGA_STORE for a URL with a password
     #[arg(long, value_name = "STORE")]
     pub(crate) store: Option<String>,
-    /// Listen here; off this machine it takes TLS or --behind-proxy
+    /// Address to listen on; other than loopback requires TLS or --behind-proxy
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// The certificate chain to serve with, in PEM
+    /// TLS certificate chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The certificate's private key, in PEM
+    /// TLS private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// A proxy in front of the coordinator speaks TLS
+    /// A reverse proxy terminates TLS
     #[arg(long)]
     pub(crate) behind_proxy: bool,
-    /// A name that clients may call the coordinator by; can be repeated
+    /// Host name that clients use for the coordinator; repeatable
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
-    /// Start although acknowledged work is missing from the store: a database that is gone, older than its record, or
-    /// another store's. Factories that hold jobs are fenced
+    /// Start although acknowledged data is lost: the database is missing, older than its record, or of another store.
+    /// Leases are fenced
     #[arg(long)]
     pub(crate) accept_data_loss: bool,
-    /// End when standard input does.
+    /// Stop at the end of standard input.
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
 }
 
 impl ServeArgs {
-    /// Whether it ends with whoever started it.
-    pub(crate) fn lifeline(&self) -> ParentWatch {
+    /// Whether it stops together with its parent process.
+    pub(crate) fn parent_watch(&self) -> ParentWatch {
         if self.until_stdin_closes { ParentWatch::Stdin } else { ParentWatch::None }
     }
 
@@ -63,47 +63,47 @@ impl ServeArgs {
 /// Arguments of `up`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct UpArgs {
-    /// Use a repository and an engine that come with the program, and run a job on them
+    /// Run sample jobs with a built-in repository and engine
     #[arg(long)]
     pub(crate) demo: bool,
     #[command(flatten)]
     pub(crate) serve: ServeArgs,
 }
 
-/// Arguments of `factory`.
+/// Arguments of `factory run`.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct FactoryArgs {
-    /// Enrol with this one-time token, from `giga token create --join`; GIGA_JOIN does the same
+pub(crate) struct FactoryRunArgs {
+    /// Enrol with this one-time token from `giga token create --join`; prefer GIGA_JOIN
     #[arg(long, value_name = "TOKEN")]
     join: Option<String>,
-    /// The factory's name; the machine's when absent
+    /// Name of the factory (default: the host name)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<FactoryId>,
-    /// How many jobs to run at one time
+    /// Seats: number of jobs that run at the same time
     #[arg(long, value_name = "N")]
     pub(crate) seats: Option<u32>,
-    /// Keep mirrors, worktrees and records in this folder
+    /// State directory for mirrors, worktrees and records
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Offer the repositories in this folder
+    /// Directory with repositories
     #[arg(long, value_name = "DIR")]
     pub(crate) repo_base: Option<PathBuf>,
-    /// Offer this too, such as gpu:l4; can be repeated
+    /// Additional capability, such as gpu:l4; repeatable
     #[arg(long = "capability", value_name = "FAMILY:VALUE")]
     pub(crate) capabilities: Vec<Capability>,
-    /// End when standard input does.
+    /// Stop at the end of standard input.
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
 }
 
-impl FactoryArgs {
-    /// The one-time token: from the flag, or from the environment, which others on the machine cannot read.
+impl FactoryRunArgs {
+    /// The one-time token: from the flag, or from the environment, which other users cannot read.
     pub(crate) fn join(&self) -> Option<String> {
         self.join.clone().or_else(|| std::env::var("GIGA_JOIN").ok()).filter(|token| !token.is_empty())
     }
 
-    /// Whether it ends with whoever started it.
-    pub(crate) fn lifeline(&self) -> ParentWatch {
+    /// Whether it stops together with its parent process.
+    pub(crate) fn parent_watch(&self) -> ParentWatch {
         if self.until_stdin_closes { ParentWatch::Stdin } else { ParentWatch::None }
     }
 
@@ -122,45 +122,45 @@ impl FactoryArgs {
 /// Arguments of `local`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-A Markdown file in DIR/inbox is a job. It moves as its job does:
-    inbox/     waits                    delete it to cancel the job, change it to submit it anew
-    building/  an agent is at work      delete it to cancel the job
-    review/    people look at the work
-    testing/   done, can be merged      move it to shipped/ to have it merged
+Each Markdown file in DIR/inbox is a job. The file moves when the stage of its job changes:
+    inbox/     queued                       delete it to cancel the job, edit it to submit it again
+    building/  an agent is working on it    delete it to cancel the job
+    review/    in review
+    testing/   verified, ready to ship      move it to shipped/ to merge it
     shipped/   merged, or done without a repository
-    failed/    ended badly              move it to inbox/ to have it tried again
+    failed/    failed                       move it to inbox/ to try it again
 
 Engines and repositories come from DIR/giga.toml, or the usual giga.toml. Everything else is kept in DIR/.giga;
 other commands reach it with `--data DIR/.giga`. A job waits for another with `deps: [\"key:other.md\"]`.")]
 pub(crate) struct LocalArgs {
-    /// The folder of the queue; made when it is not there, unless with --once
+    /// Folder of the queue; created if it does not exist, except with --once
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Return when everything in it has ended
+    /// Exit when all jobs have finished
     #[arg(long)]
     pub(crate) once: bool,
-    /// Merge by itself what is ready, for as long as this runs
+    /// Ship verified jobs automatically
     #[arg(long)]
     pub(crate) ship: bool,
-    /// How many jobs to run at one time
+    /// Seats: number of jobs that run at the same time
     #[arg(long, value_name = "N")]
     pub(crate) seats: Option<u32>,
-    /// Offer the repositories in this folder
+    /// Directory with repositories
     #[arg(long, value_name = "DIR")]
     pub(crate) repo_base: Option<PathBuf>,
-    /// Start although acknowledged work is missing from the store: a database that is gone or older than its record
+    /// Start although acknowledged data is lost: the database is missing or older than its record
     #[arg(long)]
     pub(crate) accept_data_loss: bool,
 }
 
 impl LocalArgs {
-    /// The queue's own folder for everything that people need not see.
+    /// The queue's data directory.
     fn data(&self) -> PathBuf {
         let dir = std::path::absolute(&self.dir).unwrap_or_else(|_| self.dir.clone());
         dir.join(".giga")
     }
 
-    /// The settings are the queue's where it has some; the data always is.
+    /// Uses the queue's own giga.toml if there is one, and always its data directory.
     pub(super) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
         let own = Some(self.dir.join("giga.toml")).filter(|own| own.is_file());
         let is_named = std::env::var_os("GIGA_CONFIG").is_some_and(|name| !name.is_empty());
@@ -182,7 +182,7 @@ impl LocalArgs {
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "write an address in figures and a port, such as 127.0.0.1:7878".to_owned())
+    text.parse().map_err(|_| "use a numeric IP address and port, such as 127.0.0.1:7878".to_owned())
 }
 
 fn given<T: Clone>(values: &[T]) -> Option<Vec<T>> {

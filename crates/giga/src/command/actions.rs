@@ -1,16 +1,16 @@
-//! `giga cancel`, `giga requeue` and `giga ship`: actions on jobs.
+//! `giga cancel`, `giga requeue`, `giga answer` and `giga ship`: actions on jobs.
 
 use client::Client;
 use domain::{JobId, StageName};
 use protocol::{Action, ActionRequest, JobView};
 
-use crate::cli::{CancelArgs, RequeueArgs, ShipArgs, Until};
+use crate::cli::{AnswerArgs, CancelArgs, RequeueArgs, ShipArgs, Until};
 use crate::failure::Failure;
 use crate::output::clean;
 
 use super::{Context, job_id, status, wait};
 
-/// Stops jobs for good.
+/// Cancels jobs.
 pub(super) async fn cancel(context: &Context<'_>, args: CancelArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
@@ -29,13 +29,29 @@ pub(super) async fn requeue(context: &Context<'_>, args: RequeueArgs) -> Result<
     act(context, &client, &ids, Action::Requeue, &request).await.map(drop)
 }
 
+/// Answers a job's question and requeues it.
+pub(super) async fn answer(context: &Context<'_>, args: AnswerArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &[args.id]).await?;
+    for id in &ids {
+        let job = wait::read(&client, *id).await?;
+        if !wait::asks(&job) {
+            let label = clean(&job.label().to_string());
+            return Err(Failure::usage(format!("job {label} has no open question"))
+                .hint(format!("`giga requeue {} -m \"…\"` requeues it with a message", id.short())));
+        }
+    }
+    let request = ActionRequest { message: Some(args.message), ..ActionRequest::default() };
+    act(context, &client, &ids, Action::Requeue, &request).await.map(drop)
+}
+
 async fn refuse_unanswered(client: &Client, ids: &[JobId]) -> Result<(), Failure> {
     for id in ids {
         let job = wait::read(client, *id).await?;
         if let Some(question) = job.question.as_deref().filter(|_| wait::asks(&job)) {
             let label = clean(&job.label().to_string());
-            return Err(Failure::usage(format!("job {label} waiting for an answer: {}", clean(question)))
-                .hint(format!("{}; `-m \"\"` has it decide by itself", wait::answering(id.short()))));
+            return Err(Failure::usage(format!("job {label} is waiting for an answer: {}", clean(question)))
+                .hint(format!("{}; `-m \"\"` lets the agent decide", wait::answering(id.short()))));
         }
     }
     Ok(())
@@ -45,17 +61,20 @@ async fn refuse_unanswered(client: &Client, ids: &[JobId]) -> Result<(), Failure
 pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Failure> {
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
-    let asked = act(context, &client, &ids, Action::Ship, &ActionRequest::default()).await?;
+    let shipping = act(context, &client, &ids, Action::Ship, &ActionRequest::default()).await?;
     if !args.wait {
-        let merging: Vec<String> =
-            asked.iter().filter(|job| job.stage != StageName::Shipped).map(|job| job.id.short().to_string()).collect();
+        let merging: Vec<String> = shipping
+            .iter()
+            .filter(|job| job.stage != StageName::Shipped)
+            .map(|job| job.id.short().to_string())
+            .collect();
         context.out.note(&match merging.is_empty() {
             true => "already merged".to_owned(),
             false => format!("merging now; follow it with `giga wait {}`", merging.join(" ")),
         });
         return Ok(());
     }
-    // A failed merge leaves the job in `testing`: waiting for `shipped` alone could take for ever.
+    // A failed merge leaves the job in `testing`: waiting for `shipped` alone might never end.
     let policy = wait::UnplaceablePolicy::of(args.patient);
     let jobs = wait::watch(context, &client, &ids, Until::Rest, policy).await?;
     wait::report(context, &jobs)?;
@@ -65,7 +84,7 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
             let why = job.message.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
             let label = clean(&job.label().to_string());
             Err(Failure::failed(format!("job {label} is not merged{why}")).hint(format!(
-                "`giga requeue {id}` sends it back to its agent with that, `giga ship {id}` tries again",
+                "`giga requeue {id}` requeues it with the reason, `giga ship {id}` retries the merge",
                 id = job.id.short()
             )))
         }
@@ -79,13 +98,13 @@ async fn act(
     action: Action,
     request: &ActionRequest,
 ) -> Result<Vec<JobView>, Failure> {
-    let word = action.name();
+    let action = action.name();
     let mut jobs = Vec::new();
     for id in ids {
-        let acted = client.post(&format!("/jobs/{id}/actions/{word}"), request).await;
+        let acted = client.post(&format!("/jobs/{id}/actions/{action}"), request).await;
         let job: JobView = acted.map_err(|error| {
-            let shows = || format!("`giga job {}` shows its stage, and what can be done with it there", id.short());
-            Failure::from(error).hint_at("illegal_transition", shows)
+            let hint = || format!("`giga job {}` shows its stage, and what can be done with it there", id.short());
+            Failure::from(error).hint_at("illegal_transition", hint)
         })?;
         if context.out.is_json() {
             context.out.document(&job)?;
