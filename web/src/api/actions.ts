@@ -31,7 +31,9 @@ export function redriveDeadLetter(id: string, fresh: boolean, message?: string) 
 }
 
 export function dismissDeadLetter(id: string, message?: string) {
-  return unwrap(client.POST("/api/fleet/dead-letters/{id}/dismiss", { params: { path: { id } }, body: { message, fresh: false } }));
+  return unwrap(
+    client.POST("/api/fleet/dead-letters/{id}/dismiss", { params: { path: { id } }, body: { message, fresh: false } }),
+  );
 }
 
 export function setModes(modes: DispatchModes) {

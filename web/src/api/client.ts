@@ -28,6 +28,7 @@ const client = createClient<paths>({
   fetch: (request: Request) => globalThis.fetch(request),
 });
 client.use(session);
+
 export { client };
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };

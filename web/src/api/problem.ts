@@ -62,7 +62,9 @@ export function sentenceCase(words: string): string {
 export function toApiError(response: Response, body: unknown): ApiError {
   const problem = isRecord(body) ? body : {};
   const code = text(problem.code) ?? BY_STATUS[response.status] ?? `http_${response.status}`;
-  const sentence = sentenceCase(text(problem.detail) ?? text(problem.title) ?? `The server answered ${response.status}`);
+  const sentence = sentenceCase(
+    text(problem.detail) ?? text(problem.title) ?? `The server answered ${response.status}`,
+  );
   return new ApiError(
     response.status,
     code,
@@ -80,8 +82,14 @@ export function unreachable(): ApiError {
 
 export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
-  if (error instanceof TypeError || (error instanceof DOMException && error.name !== "AbortError")) return unreachable();
-  return new ApiError(0, "client_error", sentenceCase(error instanceof Error ? error.message : String(error)), "Reload the page.");
+  if (error instanceof TypeError || (error instanceof DOMException && error.name !== "AbortError"))
+    return unreachable();
+  return new ApiError(
+    0,
+    "client_error",
+    sentenceCase(error instanceof Error ? error.message : String(error)),
+    "Reload the page.",
+  );
 }
 
 /** Whether the coordinator itself gave this answer. A proxy in front of a dead one says 502 or 504. */

@@ -74,7 +74,10 @@ export function jobEventsQuery(id: string) {
       let after: string | undefined;
       do {
         const page = await unwrap(
-          client.GET("/api/fleet/jobs/{id}/events", { params: { path: { id }, query: { after, limit: 1000 } as never }, signal }),
+          client.GET("/api/fleet/jobs/{id}/events", {
+            params: { path: { id }, query: { after, limit: 1000 } as never },
+            signal,
+          }),
         );
         items.push(...page.items);
         after = page.next ?? undefined;

@@ -64,7 +64,8 @@ export async function signIn(credentials: Credentials): Promise<void> {
   const body: unknown = await response.json().catch(() => null);
   if (!response.ok) throw toApiError(response, body);
   const value = readSession(body);
-  if (value === null) throw new ApiError(response.status, "bad_answer", "The sign-in answer has no session", "Upgrade the coordinator.");
+  if (value === null)
+    throw new ApiError(response.status, "bad_answer", "The sign-in answer has no session", "Upgrade the coordinator.");
   store(value);
   channel?.postMessage(true);
   notify(true);

@@ -5,17 +5,39 @@ type StageLook = { glyph: GlyphName; className: string; word: string; hint: stri
 
 export const STAGE: Record<StageName, StageLook> = {
   queued: { glyph: "queued", className: "st-queued", word: "queued", hint: "waiting for a seat" },
-  blocked: { glyph: "blocked", className: "st-blocked", word: "blocked", hint: "waiting for a dependency or an answer" },
-  assigned: { glyph: "assigned", className: "st-assigned", word: "assigned", hint: "lease granted, engine not started" },
+  blocked: {
+    glyph: "blocked",
+    className: "st-blocked",
+    word: "blocked",
+    hint: "waiting for a dependency or an answer",
+  },
+  assigned: {
+    glyph: "assigned",
+    className: "st-assigned",
+    word: "assigned",
+    hint: "lease granted, engine not started",
+  },
   building: { glyph: "building", className: "st-building", word: "building", hint: "the agent works on it" },
   review: { glyph: "review", className: "st-review", word: "review", hint: "waiting for a review" },
   testing: { glyph: "testing", className: "st-testing", word: "testing", hint: "verified, ready to ship" },
   shipped: { glyph: "shipped", className: "st-shipped", word: "shipped", hint: "merged" },
   failed: { glyph: "failed", className: "st-failed", word: "failed", hint: "ended without a result" },
-  dead_letter: { glyph: "dead", className: "st-dead", word: "dead letter", hint: "given up until an operator requeues it" },
+  dead_letter: {
+    glyph: "dead",
+    className: "st-dead",
+    word: "dead letter",
+    hint: "given up until an operator requeues it",
+  },
 };
 
-export const OPEN_STAGES = ["queued", "blocked", "assigned", "building", "review", "testing"] as const satisfies readonly StageName[];
+export const OPEN_STAGES = [
+  "queued",
+  "blocked",
+  "assigned",
+  "building",
+  "review",
+  "testing",
+] as const satisfies readonly StageName[];
 
 const REASONS: Record<FailureReason, string> = {
   timeout: "timed out",
@@ -36,9 +58,15 @@ export function reasonWords(reason: FailureReason): string {
   return REASONS[reason];
 }
 
-export function outcomeWords(outcome: RunOutcome | null | undefined): { word: string; className: string; glyph: GlyphName } {
-  if (outcome === null || outcome === undefined) return { word: "running", className: "st-building", glyph: "building" };
-  if (typeof outcome === "object") return { word: `failed: ${reasonWords(outcome.failed)}`, className: "st-failed", glyph: "failed" };
+export function outcomeWords(outcome: RunOutcome | null | undefined): {
+  word: string;
+  className: string;
+  glyph: GlyphName;
+} {
+  if (outcome === null || outcome === undefined)
+    return { word: "running", className: "st-building", glyph: "building" };
+  if (typeof outcome === "object")
+    return { word: `failed: ${reasonWords(outcome.failed)}`, className: "st-failed", glyph: "failed" };
   switch (outcome) {
     case "completed":
       return { word: "completed", className: "st-shipped", glyph: "shipped" };

@@ -6,7 +6,16 @@ import { getJob, resetJobsForTest, upsertJobs } from "./jobs";
 
 const job = { id: "a", title: "T", stage: "queued", seq: 1, updatedAt: "2026-01-01T00:00:00Z" } as JobView;
 const event = (seq: number, stage: JobView["stage"], kind: JobEvent["kind"] = "started") =>
-  ({ jobId: "a", productId: "p", seq, stage, kind, at: `2026-01-01T00:00:0${seq}Z`, epoch: 1, by: { who: "coordinator" } }) as JobEvent;
+  ({
+    jobId: "a",
+    productId: "p",
+    seq,
+    stage,
+    kind,
+    at: `2026-01-01T00:00:0${seq}Z`,
+    epoch: 1,
+    by: { who: "coordinator" },
+  }) as JobEvent;
 const frame = (name: string, data: unknown) => ({ id: "1", event: name, data: JSON.stringify(data) });
 
 describe("frames of the stream", () => {

@@ -14,47 +14,105 @@ describe("connection states", () => {
   });
 
   it("shows a short gap by the dot only, then says reconnecting", () => {
-    const state = run([[0, opened], [1000, lost()]]);
+    const state = run([
+      [0, opened],
+      [1000, lost()],
+    ]);
     expect(state.phase).toBe("reconnecting");
     expect(isQuiet(state, 3900)).toBe(true);
     expect(isQuiet(state, 4000)).toBe(false);
   });
 
   it("is down ten seconds after the stream was lost", () => {
-    expect(run([[0, opened], [1000, lost()], [10_999, tick]]).phase).toBe("reconnecting");
-    expect(run([[0, opened], [1000, lost()], [11_000, tick]]).phase).toBe("down");
+    expect(
+      run([
+        [0, opened],
+        [1000, lost()],
+        [10_999, tick],
+      ]).phase,
+    ).toBe("reconnecting");
+    expect(
+      run([
+        [0, opened],
+        [1000, lost()],
+        [11_000, tick],
+      ]).phase,
+    ).toBe("down");
   });
 
   it("counts from the first loss, not from the last attempt", () => {
-    const state = run([[0, opened], [1000, lost()], [9000, lost()], [11_000, tick]]);
+    const state = run([
+      [0, opened],
+      [1000, lost()],
+      [9000, lost()],
+      [11_000, tick],
+    ]);
     expect(state).toMatchObject({ phase: "down", brokenSince: 1000, attempts: 2 });
   });
 
   it("polls when reads answer while the stream is refused", () => {
-    const state = run([[0, opened], [1000, lost()], [9000, { kind: "read-ok" }], [12_000, tick]]);
+    const state = run([
+      [0, opened],
+      [1000, lost()],
+      [9000, { kind: "read-ok" }],
+      [12_000, tick],
+    ]);
     expect(state).toMatchObject({ phase: "polling", asOf: 9000 });
     expect(step(state, { kind: "read-failed" }, 13_000).phase).toBe("down");
     expect(run([[40_000, tick]], state).phase).toBe("down");
   });
 
   it("is down on a first load without an answer", () => {
-    expect(run([[100, lost()], [5000, tick]]).phase).toBe("connecting");
-    expect(run([[100, lost()], [10_000, tick]]).phase).toBe("down");
+    expect(
+      run([
+        [100, lost()],
+        [5000, tick],
+      ]).phase,
+    ).toBe("connecting");
+    expect(
+      run([
+        [100, lost()],
+        [10_000, tick],
+      ]).phase,
+    ).toBe("down");
   });
 
   it("keeps the age of the data while down", () => {
-    expect(run([[0, opened], [4000, { kind: "frame" }], [5000, lost()], [60_000, tick]])).toMatchObject({ phase: "down", asOf: 4000 });
+    expect(
+      run([
+        [0, opened],
+        [4000, { kind: "frame" }],
+        [5000, lost()],
+        [60_000, tick],
+      ]),
+    ).toMatchObject({ phase: "down", asOf: 4000 });
   });
 
   it("comes back from down and clears the attempts", () => {
-    const down = run([[0, opened], [1000, lost(2000)], [12_000, tick]]);
+    const down = run([
+      [0, opened],
+      [1000, lost(2000)],
+      [12_000, tick],
+    ]);
     expect(step(down, opened, 13_000)).toMatchObject({ phase: "live", attempts: 0, nextAttemptAt: null });
   });
 
   it("stays signed out until someone signs in", () => {
-    const out = run([[0, opened], [5, { kind: "unauthenticated" }]]);
+    const out = run([
+      [0, opened],
+      [5, { kind: "unauthenticated" }],
+    ]);
     expect(out.phase).toBe("signed-out");
-    expect(run([[6, lost()], [20_000, tick], [20_001, { kind: "read-ok" }]], out).phase).toBe("signed-out");
+    expect(
+      run(
+        [
+          [6, lost()],
+          [20_000, tick],
+          [20_001, { kind: "read-ok" }],
+        ],
+        out,
+      ).phase,
+    ).toBe("signed-out");
     expect(run([[7, { kind: "signed-in" }]], out).phase).toBe("connecting");
   });
 

@@ -43,12 +43,15 @@ export function step(state: LiveState, input: Input, now: number): LiveState {
     case "frame":
       return state.phase === "live" ? { ...state, asOf: now } : state;
     case "lost":
-      return settle({
-        ...state,
-        brokenSince: state.brokenSince ?? now,
-        attempts: state.attempts + 1,
-        nextAttemptAt: input.nextAttemptAt,
-      }, now);
+      return settle(
+        {
+          ...state,
+          brokenSince: state.brokenSince ?? now,
+          attempts: state.attempts + 1,
+          nextAttemptAt: input.nextAttemptAt,
+        },
+        now,
+      );
     case "read-ok":
       return settle({ ...state, asOf: now, lastRead: now }, now);
     case "read-failed":

@@ -64,7 +64,12 @@ export async function readStream(options: StreamOptions): Promise<StreamEnd> {
 function keepAlive(data: string): number {
   try {
     const hello: unknown = JSON.parse(data);
-    if (typeof hello === "object" && hello !== null && "keepAliveMs" in hello && typeof hello.keepAliveMs === "number") {
+    if (
+      typeof hello === "object" &&
+      hello !== null &&
+      "keepAliveMs" in hello &&
+      typeof hello.keepAliveMs === "number"
+    ) {
       return Math.max(1_000, hello.keepAliveMs);
     }
   } catch {

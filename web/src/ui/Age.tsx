@@ -1,14 +1,29 @@
-import { exact, duration } from "../lib/format";
+import { clock, duration, exact } from "../lib/format";
 import { useIsCurrent, useNow } from "../live";
-import { clock } from "../lib/format";
 
 /** How long ago, moving. While the data is old it turns into the clock time, which stays true. */
-export function Age({ at, suffix = "", until, className }: { at: string; suffix?: string; until?: string | null; className?: string }) {
+export function Age({
+  at,
+  suffix = "",
+  until,
+  className,
+}: {
+  at: string;
+  suffix?: string;
+  until?: string | null;
+  className?: string;
+}) {
   const isCurrent = useIsCurrent();
   const ended = until ?? null;
   return (
     <time className={className} dateTime={at} title={exact(at)}>
-      {ended !== null ? duration(Date.parse(ended) - Date.parse(at)) : isCurrent ? <Ticking at={at} suffix={suffix} /> : clock(at)}
+      {ended !== null ? (
+        duration(Date.parse(ended) - Date.parse(at))
+      ) : isCurrent ? (
+        <Ticking at={at} suffix={suffix} />
+      ) : (
+        clock(at)
+      )}
     </time>
   );
 }

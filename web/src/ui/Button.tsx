@@ -34,7 +34,11 @@ export function Button({ look, small, icon, wide, children, ...rest }: ButtonPro
 
 export function writeBlock(phase: Phase): string | null {
   if (isCurrent(phase)) return null;
-  return phase === "connecting" ? "Not while connecting" : phase === "down" ? "Not while the coordinator is unreachable" : "Sign in first";
+  return phase === "connecting"
+    ? "Not while connecting"
+    : phase === "down"
+      ? "Not while the coordinator is unreachable"
+      : "Sign in first";
 }
 
 /** A button that changes something: off, with the reason, while the coordinator does not answer. */

@@ -14,11 +14,23 @@ export type ConfirmProps = {
   typed?: string;
   children: ReactNode;
   act: (reason: string) => Promise<unknown>;
+  /** Whether the caller shows what follows, instead of closing. */
+  keepOpen?: boolean;
   onClose: () => void;
 };
 
 /** Asks before something happens: the consequence in words, a reason, the verb on the button. Ctrl/⌘-Enter confirms. */
-export function Confirm({ title, verb, danger = false, reason, typed, children, act, onClose }: ConfirmProps) {
+export function Confirm({
+  title,
+  verb,
+  danger = false,
+  reason,
+  typed,
+  children,
+  act,
+  keepOpen = false,
+  onClose,
+}: ConfirmProps) {
   const [text, setText] = useState("");
   const [check, setCheck] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -32,7 +44,7 @@ export function Confirm({ title, verb, danger = false, reason, typed, children, 
     setError(null);
     try {
       await act(text.trim());
-      onClose();
+      if (!keepOpen) onClose();
     } catch (failure) {
       setError(failure);
       setBusy(false);
@@ -55,7 +67,12 @@ export function Confirm({ title, verb, danger = false, reason, typed, children, 
             {reason !== undefined && (
               <div className="field">
                 <label htmlFor={ids.reason}>{reason}</label>
-                <input id={ids.reason} className="input" value={text} onChange={(event) => setText(event.target.value)} />
+                <input
+                  id={ids.reason}
+                  className="input"
+                  value={text}
+                  onChange={(event) => setText(event.target.value)}
+                />
                 <span className="hint">Shown in the job's events</span>
               </div>
             )}
@@ -64,14 +81,26 @@ export function Confirm({ title, verb, danger = false, reason, typed, children, 
                 <label htmlFor={ids.typed}>
                   Type <code>{typed}</code> to confirm
                 </label>
-                <input id={ids.typed} className="input is-mono" value={check} onChange={(event) => setCheck(event.target.value)} autoComplete="off" />
+                <input
+                  id={ids.typed}
+                  className="input is-mono"
+                  value={check}
+                  onChange={(event) => setCheck(event.target.value)}
+                  autoComplete="off"
+                />
               </div>
             )}
           </div>
           {error !== null && <PanelError error={error} />}
           <div className="dialog-f">
             <Button onClick={onClose}>Back</Button>
-            <WriteButton look={danger ? "danger-fill" : "primary"} disabled={!isReady} busy={isBusy} onClick={() => void run()} title="Ctrl Enter">
+            <WriteButton
+              look={danger ? "danger-fill" : "primary"}
+              disabled={!isReady}
+              busy={isBusy}
+              onClick={() => void run()}
+              title="Ctrl Enter"
+            >
               {verb}
             </WriteButton>
           </div>

@@ -28,10 +28,20 @@ const GLYPHS = {
       <path stroke="currentColor" strokeWidth="1.5" d="m2.900 9.100 6.200-6.200" />
     </>
   ),
-  warn: <path fill="currentColor" d="M5 1h2l-.35 6.200h-1.300zM6 8.400a1.250 1.250 0 1 1 0 2.500 1.250 1.250 0 0 1 0-2.500z" />,
+  warn: (
+    <path
+      fill="currentColor"
+      d="M5 1h2l-.35 6.200h-1.300zM6 8.400a1.250 1.250 0 1 1 0 2.500 1.250 1.250 0 0 1 0-2.500z"
+    />
+  ),
   ask: (
     <>
-      <path fill="none" stroke="currentColor" strokeWidth="1.7" d="M3.400 4.200C3.400 2.600 4.500 1.700 6 1.700s2.600.9 2.600 2.300C8.600 5.700 6 5.700 6 7.400" />
+      <path
+        fill="none"
+        stroke="currentColor"
+        strokeWidth="1.7"
+        d="M3.400 4.200C3.400 2.600 4.500 1.700 6 1.700s2.600.9 2.600 2.300C8.600 5.700 6 5.700 6 7.400"
+      />
       <circle cx="6" cy="10" r="1.1" fill="currentColor" />
     </>
   ),

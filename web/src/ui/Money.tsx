@@ -5,6 +5,11 @@ import { money } from "../lib/format";
 export function Cost({ spent }: { spent: JobView["spent"] }) {
   const usd = spent?.costUsd;
   const unknown = (spent?.runsWithoutCost ?? 0) + (spent?.interruptedWithoutCost ?? 0);
-  if (usd === null || usd === undefined) return <span title={unknown > 0 ? "the engine reported no cost" : undefined}>–</span>;
-  return <span title={unknown > 0 ? `${unknown} runs reported no cost` : undefined}>{`${unknown > 0 ? "≥ " : ""}${money(usd)}`}</span>;
+  if (usd === null || usd === undefined)
+    return <span title={unknown > 0 ? "the engine reported no cost" : undefined}>–</span>;
+  return (
+    <span
+      title={unknown > 0 ? `${unknown} runs reported no cost` : undefined}
+    >{`${unknown > 0 ? "≥ " : ""}${money(usd)}`}</span>
+  );
 }

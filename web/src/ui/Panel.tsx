@@ -47,11 +47,21 @@ export function QueryPanel<T>({ query, sub, footer, isEmpty, empty, rows, childr
   const { data, error } = query;
   const isVoid = data !== undefined && isEmpty?.(data) === true;
   const note =
-    data === undefined ? null : error !== null || (!isCurrent && isVoid) ? `as of ${clock(query.dataUpdatedAt)}` : sub?.(data);
+    data === undefined
+      ? null
+      : error !== null || (!isCurrent && isVoid)
+        ? `as of ${clock(query.dataUpdatedAt)}`
+        : sub?.(data);
   return (
     <Panel {...frame} sub={note} footer={data === undefined || isVoid ? undefined : footer?.(data)}>
       {error !== null && <PanelError error={error} retry={() => void query.refetch()} />}
-      {data === undefined ? error === null && <Skeleton rows={rows} /> : isVoid ? <Empty isCurrent={isCurrent}>{empty}</Empty> : children(data)}
+      {data === undefined ? (
+        error === null && <Skeleton rows={rows} />
+      ) : isVoid ? (
+        <Empty isCurrent={isCurrent}>{empty}</Empty>
+      ) : (
+        children(data)
+      )}
     </Panel>
   );
 }

@@ -3,7 +3,17 @@ import type { FactoryView } from "../api/types";
 const MARKS_MAX = 24;
 
 /** One mark per seat: filled building, half assigned, outlined free, dashed not available. A bar above 24. */
-export function Seats({ used, reserved = 0, total, gone = false }: { used: number; reserved?: number; total: number; gone?: boolean }) {
+export function Seats({
+  used,
+  reserved = 0,
+  total,
+  gone = false,
+}: {
+  used: number;
+  reserved?: number;
+  total: number;
+  gone?: boolean;
+}) {
   const label = gone ? `${total} seats, not available` : `${used + reserved} of ${total} seats in use`;
   if (total > MARKS_MAX) {
     return (

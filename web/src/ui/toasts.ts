@@ -10,5 +10,10 @@ export function say(title: string, description?: string) {
 /** `what` names the action that failed: "Not shipped". */
 export function sayError(what: string, error: unknown) {
   const { sentence, remedy, code } = asApiError(error);
-  toasts.add({ title: `${what}: ${sentence}`, description: [remedy, `code ${code}`].filter(Boolean).join(" "), type: "error", timeout: 15_000 });
+  toasts.add({
+    title: `${what}: ${sentence}`,
+    description: [remedy, `code ${code}`].filter(Boolean).join(" "),
+    type: "error",
+    timeout: 15_000,
+  });
 }
