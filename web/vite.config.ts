@@ -13,7 +13,8 @@ function coordinator() {
   const target = process.env.GIGA_DEV_API ?? "http://127.0.0.1:7878";
   const options = {
     target,
-    changeOrigin: true,
+    // The coordinator compares Origin with Host: both stay those of the page.
+    changeOrigin: false,
     headers: token ? { authorization: `Bearer ${token}` } : undefined,
   };
   return { "/api": options, "/healthz": options };

@@ -92,8 +92,8 @@ export function asApiError(error: unknown): ApiError {
   );
 }
 
-/** Whether the coordinator itself gave this answer. A proxy in front of a dead one says 502 or 504. */
+/** Whether the coordinator did not answer: nothing came, or a proxy in front of it sent a 5xx without problem details. */
 export function isOutage(error: unknown): boolean {
-  const { status } = asApiError(error);
-  return status === 0 || status === 502 || status === 504;
+  const { status, code } = asApiError(error);
+  return (status === 0 && code === "unreachable") || status === 502 || status === 504 || code.startsWith("http_5");
 }

@@ -16,6 +16,13 @@ export function isBad(code: AlertCode): boolean {
   return BAD.has(code);
 }
 
+/** Alerts about single jobs that wait for a person: Needs me lists the jobs themselves. */
+const IN_NEEDS_ME: ReadonlySet<AlertCode> = new Set(["question", "dead_letter", "jobs_failed", "merge_failed"]);
+
+export function isFleetAlert(alert: Alert): boolean {
+  return !IN_NEEDS_ME.has(alert.code);
+}
+
 /** Worst first, then oldest. */
 export function sortAlerts(alerts: readonly Alert[]): Alert[] {
   return [...alerts].sort((a, b) => Number(isBad(b.code)) - Number(isBad(a.code)) || a.since.localeCompare(b.since));

@@ -25,6 +25,7 @@ export function setting<T extends string>(key: string, values: readonly T[], ini
       }
       for (const listener of listeners) listener();
     },
+    // biome-ignore lint/correctness/useHookAtTopLevel: `use` is a hook; its callers are checked
     use(): T {
       return useSyncExternalStore((listener) => {
         listeners.add(listener);

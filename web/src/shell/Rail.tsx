@@ -70,8 +70,9 @@ function NeedsCount() {
   if (needs === undefined || needs.length === 0) return null;
   const text = `${needs.length}${hasMore ? "+" : ""}`;
   return (
-    <span className={`count is-open ${isCurrent ? "" : "is-old"}`} aria-label={`${text} items`}>
+    <span className={`count is-open ${isCurrent ? "" : "is-old"}`}>
       {text}
+      <span className="sr"> items</span>
     </span>
   );
 }

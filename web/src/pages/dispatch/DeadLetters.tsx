@@ -13,6 +13,7 @@ import { WriteButton } from "../../ui/Button";
 import { Confirm } from "../../ui/Confirm";
 import { QueryPanel } from "../../ui/Panel";
 import { say } from "../../ui/toasts";
+import { Words } from "../../ui/Words";
 import { firstLine } from "../needs/NeedText";
 
 type Asked = { kind: "redrive" | "dismiss"; items: DeadLetter[] };
@@ -83,7 +84,7 @@ function Row({ item, ask }: { item: DeadLetter; ask: (asked: Asked) => void }) {
         </Link>
       </td>
       <td className="dim full" title={job.message ?? undefined}>
-        {firstLine(job.message ?? "") || "–"}
+        <Words text={firstLine(job.message ?? "") || "–"} />
       </td>
       <td className="num tr">
         <Age at={job.updatedAt} />

@@ -16,7 +16,7 @@ export function AlertRow({ alert }: { alert: Alert }) {
         <Glyph name={isBad(alert.code) ? "failed" : "warn"} />
       </span>
       <div className="what">
-        <span className="t1" title={alert.message}>
+        <span className="t2" title={alert.message}>
           <Words text={alertSentence(alert)} />
         </span>
         <span className="sub t1">

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { alertsQuery } from "../../api/queries";
-import { sortAlerts } from "../../lib/alerts";
+import { isFleetAlert, sortAlerts } from "../../lib/alerts";
 import { UNSTREAMED_MS } from "../../live/unstreamed";
 import { QueryPanel } from "../../ui/Panel";
 import { AlertRow } from "./AlertRow";
@@ -11,8 +11,8 @@ export function Alerts() {
     <QueryPanel
       title="Alerts"
       query={query}
-      sub={({ items }) => (items.length === 0 ? null : `${items.length}, worst first`)}
-      isEmpty={({ items }) => items.length === 0}
+      sub={({ items }) => `${items.filter(isFleetAlert).length}, worst first`}
+      isEmpty={({ items }) => !items.some(isFleetAlert)}
       empty={
         <div>
           <h2>No alerts</h2>
@@ -22,7 +22,7 @@ export function Alerts() {
     >
       {({ items }) => (
         <ul className="alerts">
-          {sortAlerts(items).map((alert) => (
+          {sortAlerts(items.filter(isFleetAlert)).map((alert) => (
             <AlertRow key={`${alert.code}:${alert.jobId ?? alert.factoryId ?? alert.message}`} alert={alert} />
           ))}
         </ul>

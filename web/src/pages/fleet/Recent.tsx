@@ -8,6 +8,7 @@ import { Age } from "../../ui/Age";
 import { Cost } from "../../ui/Money";
 import { QueryPanel } from "../../ui/Panel";
 import { Stage } from "../../ui/Stage";
+import { Words } from "../../ui/Words";
 import { failureText } from "../needs/NeedText";
 
 const SHOWN = 6;
@@ -88,7 +89,7 @@ function Row({ job }: { job: JobView }) {
       </td>
       <td className="dim">{[job.productId, job.repo].filter(Boolean).join(" / ")}</td>
       <td className="dim" title={outcome}>
-        {outcome}
+        <Words text={outcome} />
       </td>
       <td className="num hide">
         <Cost spent={job.spent} />

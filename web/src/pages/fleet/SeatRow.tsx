@@ -6,6 +6,7 @@ import { money } from "../../lib/format";
 import { useProgress } from "../../live/jobs";
 import { Age } from "../../ui/Age";
 import { StageGlyph } from "../../ui/Stage";
+import { Words } from "../../ui/Words";
 
 /** What runs in one seat: the job, what its agent does now, since when, and what the run has cost so far. */
 export function SeatRow({ seat }: { seat: FactoryView["seats"][number] }) {
@@ -35,7 +36,7 @@ function JobSeat({ id, title, isDispatched }: { id: string; title: string; isDis
         </Link>
       </span>
       <span className="t1 dim doing" title={progress?.doing ?? undefined}>
-        {isDispatched ? "offered, not accepted yet" : (progress?.doing ?? "")}
+        <Words text={isDispatched ? "offered, not accepted yet" : (progress?.doing ?? "")} />
       </span>
       <span className="num">{since != null && <Age at={since} />}</span>
       <span className="num">{cost == null ? "–" : money(cost)}</span>

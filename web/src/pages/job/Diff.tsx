@@ -44,9 +44,7 @@ function File({ file, isOpen }: { file: DiffFile; isOpen: boolean }) {
             >
               <span>{row.old ?? ""}</span>
               <span>{row.new ?? ""}</span>
-              <span aria-label={row.kind === "add" ? "added" : row.kind === "del" ? "removed" : undefined}>
-                {row.kind === "add" ? "+" : row.kind === "del" ? "−" : ""}
-              </span>
+              <span>{row.kind === "add" ? "+" : row.kind === "del" ? "−" : ""}</span>
               <span className="tx">{row.text}</span>
             </div>
           ),

@@ -31,7 +31,14 @@ export function Explain({ id }: { id: string }) {
                 </p>
               )}
             </div>
-            <FitTable explanation={now} />
+            {job.stage === "queued" ? (
+              <FitTable explanation={now} />
+            ) : (
+              <details className="group-t scores">
+                <summary>Every factory, if it were scheduled now</summary>
+                <FitTable explanation={now} />
+              </details>
+            )}
           </>
         );
       }}

@@ -2,18 +2,22 @@ import { Menu } from "@base-ui/react/menu";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { JobDetail } from "../../api/types";
+import { money } from "../../lib/format";
+import { useProgress } from "../../live/jobs";
 import { useKeys } from "../../shell/keys";
 import { Age } from "../../ui/Age";
 import { buttonClass, WriteButton } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
 import { Cost } from "../../ui/Money";
 import { Stage } from "../../ui/Stage";
+import { Words } from "../../ui/Words";
 import { type Dialog, JobDialog } from "./JobDialog";
 
 const ENDED = new Set(["shipped", "failed", "dead_letter"]);
 const REQUEUEABLE = new Set(["failed", "dead_letter", "testing", "review", "blocked"]);
 
 export function JobHead({ job }: { job: JobDetail }) {
+  const progress = useProgress(job.id) ?? job.progress ?? undefined;
   const [dialog, setDialog] = useState<Dialog | null>(null);
   const canShip = job.stage === "testing" && job.errand == null;
   const canRequeue = REQUEUEABLE.has(job.stage) && job.question == null;
@@ -86,12 +90,17 @@ export function JobHead({ job }: { job: JobDetail }) {
             </b>
           </span>
         )}
-        {job.spent?.costUsd != null && (
+        {isRunning && progress?.doing != null && (
+          <span className="wrap-any">
+            <Words text={progress.doing} />
+          </span>
+        )}
+        {(job.spent?.costUsd != null || progress?.costUsd != null) && (
           <span>
             <b>
-              <Cost spent={job.spent} />
+              <Cost spent={job.spent} running={progress?.costUsd} />
             </b>
-            {job.manifestSnapshot.budget?.usd != null && ` of $${job.manifestSnapshot.budget.usd.toFixed(2)}`}
+            {job.manifestSnapshot.budget?.usd != null && ` of ${money(job.manifestSnapshot.budget.usd)}`}
           </span>
         )}
         <span>

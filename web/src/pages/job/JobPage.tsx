@@ -106,8 +106,7 @@ function Loaded({ job, error, refetch }: { job: JobDetail; error: unknown; refet
             to="/jobs/$id"
             params={{ id: job.id }}
             search={{ tab: one === "overview" ? undefined : one }}
-            aria-current={one === tab ? "page" : undefined}
-            activeProps={{}}
+            activeOptions={{ includeSearch: true, explicitUndefined: true }}
             title={`${TAB_NAMES[one].name} (${TAB_NAMES[one].key})`}
             resetScroll={false}
           >

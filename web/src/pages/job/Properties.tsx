@@ -1,8 +1,9 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { JobDetail } from "../../api/types";
-import { compact, count, duration, exact, middleId, money, shortId, shortSha } from "../../lib/format";
+import { compact, count, duration, exact, middleId, money, plural, shortId, shortSha } from "../../lib/format";
 import { useNow } from "../../live";
+import { useProgress } from "../../live/jobs";
 import { Copy } from "../../ui/Copy";
 
 export function Properties({ job }: { job: JobDetail }) {
@@ -56,7 +57,7 @@ export function Properties({ job }: { job: JobDetail }) {
               </span>
             </Fact>
           )}
-          <Fact name="History">{`${count(job.runs)} runs, ${count(job.attempts)} failed, ${count(job.lostLeases)} lost leases`}</Fact>
+          <Fact name="History">{historyWords(job)}</Fact>
         </dl>
       </section>
       {job.holderFactoryId != null && (
@@ -94,9 +95,16 @@ export function Properties({ job }: { job: JobDetail }) {
   );
 }
 
+export function historyWords(job: JobDetail): string {
+  return `${plural(job.runs, "run")}, ${count(job.attempts)} failed, ${plural(job.lostLeases, "lost lease")}`;
+}
+
 function Budget({ job }: { job: JobDetail }) {
   const limits = job.manifestSnapshot.budget ?? {};
-  const { costUsd, tokens, engineMs } = job.spent ?? {};
+  const progress = useProgress(job.id) ?? job.progress ?? undefined;
+  const { engineMs } = job.spent ?? {};
+  const costUsd = sum(job.spent?.costUsd, progress?.costUsd);
+  const tokens = sum(job.spent?.tokens, sum(progress?.tokensIn, progress?.tokensOut));
   return (
     <section>
       <h2>Spent</h2>
@@ -107,6 +115,11 @@ function Budget({ job }: { job: JobDetail }) {
       </dl>
     </section>
   );
+}
+
+/** Adds what is known; unknown only when both are. */
+function sum(a: number | null | undefined, b: number | null | undefined): number | null {
+  return a == null && b == null ? null : (a ?? 0) + (b ?? 0);
 }
 
 function Until({ at }: { at: string }) {

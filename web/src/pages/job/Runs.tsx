@@ -8,6 +8,7 @@ import { Age } from "../../ui/Age";
 import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
 import { Evidence } from "./Evidence";
+import { historyWords } from "./Properties";
 
 export function Runs({ job }: { job: JobDetail }) {
   const { run } = useSearch({ from: "/shell/jobs/$id" });
@@ -26,7 +27,7 @@ export function RunsTable({ job, current }: { job: JobDetail; current?: number }
     <QueryPanel
       title="Runs"
       query={query}
-      sub={() => `${job.runs}, ${job.attempts} failed, ${job.lostLeases} lost leases`}
+      sub={() => historyWords(job)}
       isEmpty={({ items }) => items.length === 0}
       empty={
         <div>

@@ -52,7 +52,7 @@ export const JobRow = memo(function JobRow({ id, index, isCursor, isSelected, to
       </td>
       <td className="num hide">{job.runs === 0 ? "–" : job.runs}</td>
       <td className="num hide">
-        <Cost spent={job.spent} />
+        <Cost spent={job.spent} running={progress?.costUsd} />
       </td>
       <td className={`full ${why.isWarn ? "is-warn" : ""}`} title={why.text}>
         <span className="t1">

@@ -65,14 +65,14 @@ export function JobTable({ ids, selected, toggle, toggleAll, fits, hasMore, more
     <table ref={ref} className="table is-fixed is-rows jobs-table" aria-rowcount={hasMore ? -1 : ids.length}>
       <colgroup>
         <col className="cw-36" />
-        <col className="cw-104" />
+        <col className="cw-120" />
         <col />
         <col className="cw-184" />
         <col className="cw-72" />
         <col className="cw-88" />
         <col className="cw-56" />
         <col className="cw-72" />
-        <col className="cw-32p" />
+        <col className="cw-320" />
       </colgroup>
       <thead>
         <tr>

@@ -25,6 +25,7 @@ export function StageFilter({ search }: { search: JobsSearch }) {
       <Link
         to="/jobs"
         search={(old) => ({ ...old, stage: undefined })}
+        activeOptions={{ explicitUndefined: true }}
         aria-current={chosen.length === 0 ? "true" : undefined}
         activeProps={{}}
       >
