@@ -25,8 +25,8 @@ export function setting<T extends string>(key: string, values: readonly T[], ini
       }
       for (const listener of listeners) listener();
     },
-    // biome-ignore lint/correctness/useHookAtTopLevel: `use` is a hook; its callers are checked
     use(): T {
+      // biome-ignore lint/correctness/useHookAtTopLevel: `use` is a hook by name
       return useSyncExternalStore((listener) => {
         listeners.add(listener);
         return () => listeners.delete(listener);

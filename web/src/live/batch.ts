@@ -20,11 +20,11 @@ export function perFrame<T>(flush: (values: T[]) => void): (value: T) => void {
 /** Runs `work` at most once per `ms`, the first time after `ms`. Keys given meanwhile are collected. */
 export function throttled(ms: number, work: (keys: Set<string>) => void): (key: string) => void {
   let keys = new Set<string>();
-  let _timer: ReturnType<typeof setTimeout> | undefined;
+  let pendingTimer: ReturnType<typeof setTimeout> | undefined;
   return (key) => {
     keys.add(key);
-    _timer ??= setTimeout(() => {
-      _timer = undefined;
+    pendingTimer ??= setTimeout(() => {
+      pendingTimer = undefined;
       const due = keys;
       keys = new Set();
       work(due);

@@ -14,7 +14,7 @@ const progress = new Map<string, Progress>();
 const listeners = new Map<string, Set<Notify>>();
 const dirty = new Set<string>();
 let running = 0;
-let _timer: ReturnType<typeof setTimeout> | undefined;
+let pendingTimer: ReturnType<typeof setTimeout> | undefined;
 
 function notify(id: string) {
   for (const listener of listeners.get(id) ?? []) listener();
@@ -71,8 +71,8 @@ export function markAllDirty() {
 
 /** Only rows on screen are read again: a list of 100,000 costs what is visible. */
 function schedule() {
-  _timer ??= setTimeout(() => {
-    _timer = undefined;
+  pendingTimer ??= setTimeout(() => {
+    pendingTimer = undefined;
     for (const id of dirty) {
       if (running >= REFRESH_PARALLEL) return;
       if (listeners.has(id)) void refresh(id);

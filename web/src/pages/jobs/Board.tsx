@@ -101,7 +101,7 @@ function Card({ id, stages }: { id: string; stages: readonly StageName[] }) {
       <p className="meta">
         <span className="t1">{why.where ?? job.repo ?? job.productId}</span>
         <span className="right">
-          <Cost spent={job.spent} /> · <Age at={job.updatedAt} />
+          <Cost spent={job.spent} running={progress?.costUsd} /> · <Age at={job.updatedAt} />
         </span>
       </p>
     </article>
