@@ -1,0 +1,65 @@
+import { client, idempotencyKey, unwrap } from "./client";
+import type { ActionRequest, DispatchModes, JobAction, JobView, NewTokenScope, ProductSettings } from "./types";
+
+/** `rev` fences the write: the coordinator rejects it when the job has changed since. */
+export function actOnJob(job: Pick<JobView, "id" | "rev">, action: JobAction, body: ActionRequest, fenced = true) {
+  const header = fenced ? { "If-Match": `"${job.rev}"` } : {};
+  return unwrap(
+    client.POST("/api/fleet/jobs/{id}/actions/{action}", { params: { path: { id: job.id, action }, header }, body }),
+  );
+}
+
+export function submitJob(bodyMd: string, productId: string | undefined, key = idempotencyKey()) {
+  return unwrap(
+    client.POST("/api/fleet/jobs", {
+      params: { header: { "Idempotency-Key": key } },
+      body: { bodyMd, productId },
+    }),
+  );
+}
+
+export function dryRunJob(bodyMd: string, productId: string | undefined, signal: AbortSignal) {
+  return unwrap(
+    client.POST("/api/fleet/jobs", { params: { query: { dryRun: true } }, body: { bodyMd, productId }, signal }),
+  );
+}
+
+export function redriveDeadLetter(id: string, fresh: boolean, message?: string) {
+  return unwrap(
+    client.POST("/api/fleet/dead-letters/{id}/redrive", { params: { path: { id } }, body: { fresh, message } }),
+  );
+}
+
+export function dismissDeadLetter(id: string, message?: string) {
+  return unwrap(
+    client.POST("/api/fleet/dead-letters/{id}/dismiss", { params: { path: { id } }, body: { message, fresh: false } }),
+  );
+}
+
+export function setModes(modes: DispatchModes) {
+  return unwrap(client.PUT("/api/fleet/flags", { body: modes }));
+}
+
+export function drainFactory(id: string, draining: boolean) {
+  return unwrap(client.POST("/api/fleet/factories/{id}/drain", { params: { path: { id } }, body: { draining } }));
+}
+
+export function removeFactory(id: string) {
+  return unwrap(client.DELETE("/api/fleet/factories/{id}", { params: { path: { id } } }));
+}
+
+export function resumeCredential(credential: string) {
+  return unwrap(client.POST("/api/fleet/credentials/reopen", { body: { credential } }));
+}
+
+export function saveProduct(id: string, settings: ProductSettings) {
+  return unwrap(client.PUT("/api/fleet/products/{id}", { params: { path: { id } }, body: settings }));
+}
+
+export function createToken(name: string, grant: NewTokenScope, ttlSeconds: number | null) {
+  return unwrap(client.POST("/api/fleet/tokens", { body: { name, grant, ttlSeconds } }));
+}
+
+export function revokeToken(id: string) {
+  return unwrap(client.DELETE("/api/fleet/tokens/{id}", { params: { path: { id } } }));
+}

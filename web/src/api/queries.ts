@@ -1,0 +1,118 @@
+import { queryOptions } from "@tanstack/react-query";
+import { client, unwrap } from "./client";
+import type { StageName } from "./types";
+
+// One place for keys: live/ invalidates by their first words.
+
+export const alertsQuery = queryOptions({
+  queryKey: ["alerts"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/alerts", { signal })),
+});
+
+export const metricsQuery = queryOptions({
+  queryKey: ["metrics"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/metrics", { signal })),
+});
+
+export const factoriesQuery = queryOptions({
+  queryKey: ["factories"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/factories", { signal })),
+});
+
+export const productsQuery = queryOptions({
+  queryKey: ["products"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/products", { signal })),
+});
+
+export const flagsQuery = queryOptions({
+  queryKey: ["flags"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/flags", { signal })),
+});
+
+export const deadLettersQuery = queryOptions({
+  queryKey: ["dead-letters"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/dead-letters", { params: { query: { limit: 200 } }, signal })),
+});
+
+export const credentialsQuery = queryOptions({
+  queryKey: ["credentials"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/credentials", { signal })),
+});
+
+export const tokensQuery = queryOptions({
+  queryKey: ["tokens"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/tokens", { signal })),
+});
+
+export const healthQuery = queryOptions({
+  queryKey: ["health"],
+  queryFn: ({ signal }) => unwrap(client.GET("/healthz", { signal })),
+  staleTime: 60_000,
+});
+
+/** A short list of jobs for a panel; the Jobs page pages through `live/job-list`. */
+export function jobsPanelQuery(stages: readonly StageName[], product: string | undefined, limit: number) {
+  return queryOptions({
+    queryKey: ["jobs", stages.join(","), product ?? "", limit],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/fleet/jobs", { params: { query: { stage: stages.join(","), product, limit } }, signal })),
+  });
+}
+
+export function jobQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job", id],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs/{id}", { params: { path: { id } }, signal })),
+  });
+}
+
+export function jobEventsQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job", id, "events"],
+    queryFn: async ({ signal }) => {
+      const items = [];
+      let after: string | undefined;
+      do {
+        const page = await unwrap(
+          client.GET("/api/fleet/jobs/{id}/events", {
+            params: { path: { id }, query: { after, limit: 1000 } as never },
+            signal,
+          }),
+        );
+        items.push(...page.items);
+        after = page.next ?? undefined;
+      } while (after !== undefined && items.length < 5000);
+      return items;
+    },
+  });
+}
+
+export function jobRunsQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job", id, "runs"],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/fleet/jobs/{id}/runs", { params: { path: { id }, query: { limit: 200 } }, signal })),
+  });
+}
+
+export function runEvidenceQuery(id: string, n: number) {
+  return queryOptions({
+    queryKey: ["evidence", id, n],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/fleet/jobs/{id}/runs/{n}/evidence", { params: { path: { id, n } }, signal })),
+  });
+}
+
+export function jobExplainQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job", id, "explain"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs/{id}/explain", { params: { path: { id } }, signal })),
+  });
+}
+
+export function jobDagQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job", id, "dag"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs/{id}/dag", { params: { path: { id } }, signal })),
+  });
+}

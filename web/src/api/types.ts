@@ -1,0 +1,55 @@
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Alert = Schemas["Alert"];
+export type AlertCode = Schemas["AlertCode"];
+export type CredentialView = Schemas["CredentialView"];
+export type Dag = Schemas["Dag"];
+export type DagNode = Schemas["DagNode"];
+export type DeadLetter = Schemas["DeadLetter"];
+export type DispatchModes = Schemas["DispatchModes"];
+export type EngineHealth = Schemas["EngineHealth"];
+export type Evidence = Schemas["Evidence"];
+export type Explanation = Schemas["Explanation"];
+export type FactoryFit = Schemas["FactoryFit"];
+export type FactoryView = Schemas["FactoryView"];
+export type FailureReason = Schemas["FailureReason"];
+export type Finding = Schemas["Finding"];
+export type Ineligible = Schemas["Ineligible"];
+export type JobDetail = Schemas["JobDetail"];
+export type JobEvent = Schemas["JobEvent"];
+export type JobExplanation = Schemas["JobExplanation"];
+export type JobView = Schemas["JobView"];
+export type Metrics = Schemas["Metrics"];
+export type Mode = Schemas["Mode"];
+export type NewTokenScope = Schemas["NewTokenScope"];
+export type Priority = Schemas["Priority"];
+export type Product = Schemas["Product"];
+export type ProductSettings = Schemas["ProductSettings"];
+export type Progress = Schemas["Progress"];
+export type ProgressEvent = Schemas["ProgressEvent"];
+export type Run = Schemas["Run"];
+export type RunEvidence = Schemas["RunEvidence"];
+export type RunOutcome = Schemas["RunOutcome"];
+export type StageName = Schemas["StageName"];
+export type SubmitResponse = Schemas["SubmitResponse"];
+export type TokenScope = Schemas["TokenScope"];
+export type TokenView = Schemas["TokenView"];
+
+export type JobAction = Schemas["Action"];
+export type ActionRequest = Schemas["ActionRequest"];
+
+export const STAGES = [
+  "queued",
+  "blocked",
+  "assigned",
+  "building",
+  "review",
+  "testing",
+  "shipped",
+  "failed",
+  "dead_letter",
+] as const satisfies readonly StageName[];
+
+export const PRIORITIES = ["critical", "high", "normal", "low"] as const satisfies readonly Priority[];

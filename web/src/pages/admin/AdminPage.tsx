@@ -1,0 +1,36 @@
+import { Link, useParams } from "@tanstack/react-router";
+import { PageHead } from "../../shell/Bar";
+import { Factories } from "../fleet/Factories";
+import { Credentials } from "./Credentials";
+import { Products } from "./Products";
+import { Tokens } from "./Tokens";
+
+const TABS = { products: "Products", tokens: "Tokens", credentials: "Credentials", factories: "Factories" } as const;
+type Tab = keyof typeof TABS;
+
+export function AdminPage() {
+  const { tab } = useParams({ from: "/shell/admin/$tab" });
+  const current = (Object.keys(TABS) as Tab[]).find((one) => one === tab) ?? "products";
+  return (
+    <div className="page">
+      <PageHead title="Admin" />
+      <nav className="tabs" aria-label="Admin">
+        {(Object.keys(TABS) as Tab[]).map((one) => (
+          <Link
+            key={one}
+            to="/admin/$tab"
+            params={{ tab: one }}
+            aria-current={one === current ? "page" : undefined}
+            activeProps={{}}
+          >
+            {TABS[one]}
+          </Link>
+        ))}
+      </nav>
+      {current === "products" && <Products />}
+      {current === "tokens" && <Tokens />}
+      {current === "credentials" && <Credentials />}
+      {current === "factories" && <Factories />}
+    </div>
+  );
+}

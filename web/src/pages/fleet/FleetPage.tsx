@@ -1,0 +1,21 @@
+import { PageHead } from "../../shell/Bar";
+import { Alerts } from "./Alerts";
+import { Factories } from "./Factories";
+import { NeedsMini } from "./NeedsMini";
+import { Recent } from "./Recent";
+import { Totals } from "./Totals";
+
+export function FleetPage() {
+  return (
+    <div className="page">
+      <PageHead title="Fleet" />
+      <div className="attention">
+        <Alerts />
+        <NeedsMini />
+      </div>
+      <Totals />
+      <Factories />
+      <Recent />
+    </div>
+  );
+}

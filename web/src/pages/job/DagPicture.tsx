@@ -1,0 +1,63 @@
+import { useNavigate } from "@tanstack/react-router";
+import type { DagNode } from "../../api/types";
+import { STAGE } from "../../lib/stages";
+import { Glyph } from "../../ui/Glyph";
+import { BOX, placeBoxes } from "./dag";
+
+/** Boxes that are links, from left to right. Phones get the list only. */
+export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) {
+  const navigate = useNavigate();
+  const { boxes, width, height } = placeBoxes(nodes);
+  const edges = [...boxes.values()].flatMap((to) => to.node.deps.map((dep) => ({ from: boxes.get(dep), to })));
+  return (
+    <div className="dag only-wide">
+      <svg
+        width={width + 4}
+        height={height + 4}
+        viewBox={`-2 -2 ${width + 4} ${height + 4}`}
+        role="group"
+        aria-label="Dependency graph"
+      >
+        {edges.map(({ from, to }) => {
+          if (from === undefined) return null;
+          const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
+          const isOpen = from.node.stage !== "shipped";
+          return (
+            <path
+              key={`${from.node.id}-${to.node.id}`}
+              className={`edge ${isOpen ? "is-open" : ""}`}
+              d={`M${x1} ${y1}C${x1 + 28} ${y1} ${x2 - 28} ${y2} ${x2} ${y2}`}
+            />
+          );
+        })}
+        {[...boxes.values()].map(({ node, x, y }) => (
+          <a
+            key={node.id}
+            href={`/jobs/${node.id}?tab=deps`}
+            className={node.id === here ? "is-here" : undefined}
+            aria-current={node.id === here ? "true" : undefined}
+            onClick={(event) => {
+              if (event.metaKey || event.ctrlKey) return;
+              event.preventDefault();
+              void navigate({ to: "/jobs/$id", params: { id: node.id }, search: { tab: "deps" } });
+            }}
+          >
+            <title>{node.title}</title>
+            <rect className="box" x={x} y={y} width={BOX.width} height={BOX.height} rx="4" />
+            <text x={x + 10} y={y + 20}>
+              {node.title.length > 28 ? `${node.title.slice(0, 27)}…` : node.title}
+            </text>
+            <g className={STAGE[node.stage].className}>
+              <svg x={x + 10} y={y + 28} width="12" height="12" aria-hidden="true">
+                <Glyph name={STAGE[node.stage].glyph} />
+              </svg>
+              <text className="stx" x={x + 28} y={y + 38}>
+                {STAGE[node.stage].word}
+              </text>
+            </g>
+          </a>
+        ))}
+      </svg>
+    </div>
+  );
+}

@@ -1,0 +1,154 @@
+import { useState } from "react";
+import { actOnJob } from "../../api/actions";
+import { type ActionRequest, type JobAction, type JobDetail, PRIORITIES } from "../../api/types";
+import { shortSha } from "../../lib/format";
+import { queries } from "../../live";
+import { upsertJobs } from "../../live/jobs";
+import { Confirm } from "../../ui/Confirm";
+import { say } from "../../ui/toasts";
+
+export type Dialog = "ship" | "requeue" | "cancel" | "priority" | "changes" | "reject";
+type Props = { job: JobDetail; dialog: Dialog; onClose: () => void };
+
+/** Sends an action and shows its outcome at once; the event that follows confirms it. */
+async function send(job: JobDetail, action: JobAction, body: ActionRequest, done: string) {
+  upsertJobs([await actOnJob(job, action, body)]);
+  say(done, job.title);
+  await queries.invalidateQueries({ queryKey: ["job", job.id] });
+}
+
+const reasonOf = (text: string) => (text === "" ? null : text);
+
+export function JobDialog({ job, dialog, onClose }: Props) {
+  switch (dialog) {
+    case "ship":
+      return <Ship job={job} onClose={onClose} />;
+    case "requeue":
+      return <Requeue job={job} onClose={onClose} />;
+    case "priority":
+      return <ChangePriority job={job} onClose={onClose} />;
+    case "cancel":
+      return (
+        <Confirm
+          title="Cancel this job?"
+          verb="Cancel job"
+          danger
+          reason="Reason"
+          onClose={onClose}
+          act={(message) => send(job, "cancel", { message: reasonOf(message), fresh: false }, "Cancelled")}
+        >
+          <p>
+            {job.stage === "building" || job.stage === "assigned"
+              ? `Its agent on ${job.holderFactoryId ?? "the factory"} is stopped. `
+              : "It ends at once. "}
+            {job.checkpoint != null && `The checkpoint ${shortSha(job.checkpoint.sha)} is kept. `}A cancelled job can be
+            requeued.
+          </p>
+        </Confirm>
+      );
+    case "changes":
+      return (
+        <Confirm
+          title="Request changes?"
+          verb="Request changes"
+          reason="What should change"
+          onClose={onClose}
+          act={(message) =>
+            send(job, "request-changes", { message: reasonOf(message), fresh: false }, "Changes requested")
+          }
+        >
+          <p>The job is queued again. The next run continues from this commit and receives your text.</p>
+        </Confirm>
+      );
+    case "reject":
+      return (
+        <Confirm
+          title="Reject this result?"
+          verb="Reject"
+          danger
+          reason="Reason"
+          onClose={onClose}
+          act={(message) => send(job, "reject", { message: reasonOf(message), fresh: false }, "Rejected")}
+        >
+          <p>The job fails with the reason “rejected”. Nothing is merged. It can be requeued.</p>
+        </Confirm>
+      );
+    default:
+      return dialog satisfies never;
+  }
+}
+
+function Ship({ job, onClose }: { job: JobDetail; onClose: () => void }) {
+  return (
+    <Confirm
+      title="Ship this job?"
+      verb="Ship"
+      onClose={onClose}
+      act={() => send(job, "ship", { fresh: false }, "Ship requested")}
+    >
+      <p>
+        {job.completedSha == null
+          ? "The job has no commit: it is marked as shipped."
+          : `A factory merges commit ${shortSha(job.completedSha)} into ${job.base ?? "the base branch"} of ${job.repo ?? "the repository"}.`}{" "}
+        {job.verified === true ? "It was verified." : "It was not verified."}
+      </p>
+    </Confirm>
+  );
+}
+
+function Requeue({ job, onClose }: { job: JobDetail; onClose: () => void }) {
+  const [fresh, setFresh] = useState(false);
+  const { checkpoint } = job;
+  return (
+    <Confirm
+      title="Requeue this job?"
+      verb={fresh && checkpoint != null ? "Requeue from the start" : "Requeue"}
+      reason="Message for the next run (optional)"
+      onClose={onClose}
+      act={(message) => send(job, "requeue", { message: reasonOf(message), fresh }, "Requeued")}
+    >
+      {checkpoint == null ? (
+        <p>It has no checkpoint: the next run starts from the base branch.</p>
+      ) : (
+        <div className="choices" role="radiogroup" aria-label="Checkpoint">
+          <label>
+            <input type="radio" name="checkpoint" checked={!fresh} onChange={() => setFresh(false)} />
+            <span>
+              Continue from checkpoint <span className="mono">{shortSha(checkpoint.sha)}</span> of epoch{" "}
+              {checkpoint.epoch}
+              {checkpoint.session != null && ", with the agent's session"}
+            </span>
+          </label>
+          <label>
+            <input type="radio" name="checkpoint" checked={fresh} onChange={() => setFresh(true)} />
+            <span>Drop the checkpoint and start from the base branch</span>
+          </label>
+        </div>
+      )}
+    </Confirm>
+  );
+}
+
+function ChangePriority({ job, onClose }: { job: JobDetail; onClose: () => void }) {
+  const [priority, setPriority] = useState(job.priority);
+  return (
+    <Confirm
+      title="Change priority"
+      verb={`Set to ${priority}`}
+      onClose={onClose}
+      act={() => send(job, "priority", { priority, fresh: false }, `Priority set to ${priority}`)}
+    >
+      <div className="choices" role="radiogroup" aria-label="Priority">
+        {PRIORITIES.map((one) => (
+          <label key={one}>
+            <input type="radio" name="priority" checked={one === priority} onChange={() => setPriority(one)} />
+            <span>
+              {one}
+              {one === job.priority && <span className="dim"> (now)</span>}
+            </span>
+          </label>
+        ))}
+      </div>
+    </Confirm>
+  );
+}

@@ -1,0 +1,154 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { JobDetail } from "../../api/types";
+import { compact, count, duration, exact, middleId, money, plural, shortId, shortSha } from "../../lib/format";
+import { useNow } from "../../live";
+import { useProgress } from "../../live/jobs";
+import { Copy } from "../../ui/Copy";
+
+export function Properties({ job }: { job: JobDetail }) {
+  const spec = job.manifestSnapshot;
+  const needs = [...(job.capabilities ?? []), ...(job.engines ?? []).map((engine) => `engine:${engine}`)];
+  return (
+    <aside className="aside" aria-label="Properties">
+      <section>
+        <h2>Properties</h2>
+        <dl className="facts">
+          <Fact name="ID">
+            <span className="copy">
+              <span className="mono" title={job.id}>
+                {middleId(job.id)}
+              </span>
+              <Copy text={job.id} label="Copy id" />
+            </span>
+          </Fact>
+          <Fact name="Product">{job.productId}</Fact>
+          {job.repo != null && <Fact name="Repo">{job.repo}</Fact>}
+          {job.base != null && (
+            <Fact name="Base">
+              <span className="mono">{job.base}</span>
+            </Fact>
+          )}
+          {job.promotedSha != null && (
+            <Fact name="Branch">
+              <span className="copy">
+                <span className="mono" title={`aq/job/${job.id}`}>
+                  aq/job/…{shortId(job.id)}
+                </span>
+                <Copy text={`aq/job/${job.id}`} label="Copy branch" />
+              </span>
+            </Fact>
+          )}
+          {job.completedSha != null && <Sha name="Commit" sha={job.completedSha} />}
+          {job.checkpoint != null && job.checkpoint.sha !== job.completedSha && (
+            <Sha name="Checkpoint" sha={job.checkpoint.sha} />
+          )}
+          <Fact name="Priority">{job.priority}</Fact>
+          {job.pin != null && <Fact name="Pinned to">{job.pin}</Fact>}
+          {spec.profile != null && <Fact name="Profile">{spec.profile}</Fact>}
+          {(job.tags ?? []).length > 0 && (
+            <Fact name="Tags">
+              <span className="tags">
+                {job.tags?.map((tag) => (
+                  <span key={tag} className="tag">
+                    {tag}
+                  </span>
+                ))}
+              </span>
+            </Fact>
+          )}
+          <Fact name="History">{historyWords(job)}</Fact>
+        </dl>
+      </section>
+      {job.holderFactoryId != null && (
+        <section>
+          <h2>Lease</h2>
+          <dl className="facts">
+            <Fact name="Holder">
+              <Link to="/factories/$id" params={{ id: job.holderFactoryId }}>
+                {job.holderFactoryId}
+              </Link>
+            </Fact>
+            <Fact name="Epoch">{job.leaseEpoch}</Fact>
+            {job.expiresAt != null && (
+              <Fact name="Expires">
+                <Until at={job.expiresAt} />
+              </Fact>
+            )}
+          </dl>
+        </section>
+      )}
+      <Budget job={job} />
+      {needs.length > 0 && (
+        <section>
+          <h2>Needs</h2>
+          <span className="tags">
+            {needs.map((need) => (
+              <span key={need} className="tag mono">
+                {need}
+              </span>
+            ))}
+          </span>
+        </section>
+      )}
+    </aside>
+  );
+}
+
+export function historyWords(job: JobDetail): string {
+  return `${plural(job.runs, "run")}, ${count(job.attempts)} failed, ${plural(job.lostLeases, "lost lease")}`;
+}
+
+function Budget({ job }: { job: JobDetail }) {
+  const limits = job.manifestSnapshot.budget ?? {};
+  const progress = useProgress(job.id) ?? job.progress ?? undefined;
+  const { engineMs } = job.spent ?? {};
+  const costUsd = sum(job.spent?.costUsd, progress?.costUsd);
+  const tokens = sum(job.spent?.tokens, sum(progress?.tokensIn, progress?.tokensOut));
+  return (
+    <section>
+      <h2>Spent</h2>
+      <dl className="facts">
+        <Fact name="Money">{`${costUsd == null ? "not reported" : money(costUsd)}${limits.usd == null ? ", no ceiling" : ` of ${money(limits.usd)}`}`}</Fact>
+        <Fact name="Tokens">{`${tokens == null ? "not reported" : compact(tokens)}${limits.tokens == null ? "" : ` of ${compact(limits.tokens)}`}`}</Fact>
+        <Fact name="Engine time">{`${engineMs == null ? "0s" : duration(engineMs)}${limits.wallMs == null ? "" : ` of ${duration(limits.wallMs)}`}`}</Fact>
+      </dl>
+    </section>
+  );
+}
+
+/** Adds what is known; unknown only when both are. */
+function sum(a: number | null | undefined, b: number | null | undefined): number | null {
+  return a == null && b == null ? null : (a ?? 0) + (b ?? 0);
+}
+
+function Until({ at }: { at: string }) {
+  const left = Date.parse(at) - useNow();
+  return (
+    <time dateTime={at} title={exact(at)}>
+      {left > 0 ? `in ${duration(left)}` : `${duration(-left)} ago`}
+    </time>
+  );
+}
+
+function Sha({ name, sha }: { name: string; sha: string }) {
+  return (
+    <Fact name={name}>
+      <span className="copy">
+        <span className="mono" title={sha}>
+          {shortSha(sha)}
+        </span>
+        <Copy text={sha} label="Copy commit" />
+      </span>
+    </Fact>
+  );
+}
+
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </>
+  );
+}

@@ -1,0 +1,21 @@
+import { describe, expect, it } from "vitest";
+import type { DagNode } from "../../api/types";
+import { layersOf, placeBoxes } from "./dag";
+
+const node = (id: string, ...deps: string[]): DagNode => ({ id, deps, stage: "queued", title: id });
+
+describe("dependency layers", () => {
+  it("puts a job behind everything it waits for", () => {
+    const layers = layersOf([node("c", "b", "a"), node("b", "a"), node("a"), node("d")]);
+    expect(layers.map((layer) => layer.map((one) => one.id))).toEqual([["a", "d"], ["b"], ["c"]]);
+  });
+  it("survives a cycle and an unknown dependency", () => {
+    expect(layersOf([node("a", "b"), node("b", "a"), node("c", "gone")]).flat()).toHaveLength(3);
+  });
+  it("places every box once", () => {
+    const { boxes, width, height } = placeBoxes([node("a"), node("b", "a"), node("c", "a")]);
+    expect([...boxes.keys()].sort()).toEqual(["a", "b", "c"]);
+    expect(width).toBeGreaterThan(400);
+    expect(height).toBe(112);
+  });
+});

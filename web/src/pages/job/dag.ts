@@ -1,0 +1,49 @@
+import type { DagNode } from "../../api/types";
+
+/** Layers in reading order: a job comes after everything it waits for. Survives cycles and missing jobs. */
+export function layersOf(nodes: readonly DagNode[]): DagNode[][] {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const depth = new Map<string, number>();
+  const visit = (node: DagNode, path: ReadonlySet<string>): number => {
+    const known = depth.get(node.id);
+    if (known !== undefined) return known;
+    const next = new Set(path).add(node.id);
+    let most = 0;
+    for (const id of node.deps) {
+      const dep = byId.get(id);
+      if (dep !== undefined && !next.has(id)) most = Math.max(most, visit(dep, next) + 1);
+    }
+    depth.set(node.id, most);
+    return most;
+  };
+  const layers: DagNode[][] = [];
+  for (const node of nodes) {
+    const at = visit(node, new Set());
+    while (layers.length <= at) layers.push([]);
+    layers[at]?.push(node);
+  }
+  return layers;
+}
+
+export type Box = { node: DagNode; x: number; y: number };
+export const BOX = { width: 208, height: 48, gapX: 56, gapY: 16 };
+
+/** Columns of boxes, each centred, ordered by where their dependencies are. */
+export function placeBoxes(nodes: readonly DagNode[]): { boxes: Map<string, Box>; width: number; height: number } {
+  const layers = layersOf(nodes);
+  const tallest = Math.max(1, ...layers.map((layer) => layer.length));
+  const height = tallest * (BOX.height + BOX.gapY) - BOX.gapY;
+  const boxes = new Map<string, Box>();
+  layers.forEach((layer, column) => {
+    const mean = (node: DagNode) => {
+      const ys = node.deps.map((dep) => boxes.get(dep)?.y).filter((y) => y !== undefined);
+      return ys.length === 0 ? 0 : ys.reduce((sum, y) => sum + y, 0) / ys.length;
+    };
+    const sorted = [...layer].sort((a, b) => mean(a) - mean(b));
+    const top = (height - (sorted.length * (BOX.height + BOX.gapY) - BOX.gapY)) / 2;
+    sorted.forEach((node, row) => {
+      boxes.set(node.id, { node, x: column * (BOX.width + BOX.gapX), y: top + row * (BOX.height + BOX.gapY) });
+    });
+  });
+  return { boxes, width: layers.length * (BOX.width + BOX.gapX) - BOX.gapX, height };
+}

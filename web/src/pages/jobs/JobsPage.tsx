@@ -1,0 +1,123 @@
+import { Link, useSearch } from "@tanstack/react-router";
+import { useCallback, useMemo, useState } from "react";
+import { count } from "../../lib/format";
+import { useIsCurrent } from "../../live";
+import { PageHead } from "../../shell/Bar";
+import { useKeys } from "../../shell/keys";
+import { useProduct } from "../../shell/ProductSwitcher";
+import { buttonClass } from "../../ui/Button";
+import { Command } from "../../ui/Copy";
+import { Skeleton } from "../../ui/Panel";
+import { PanelError } from "../../ui/PanelError";
+import { Board } from "./Board";
+import { BulkBar } from "./BulkBar";
+import { Filters } from "./Filters";
+import { JobTable } from "./JobTable";
+import { StageFilter } from "./StageFilter";
+import { type JobsSearch, parseStages } from "./search";
+import { type JobFilter, useJobList } from "./useJobList";
+
+export function JobsPage() {
+  const search = useSearch({ from: "/shell/jobs" });
+  const product = useProduct();
+  const filter: JobFilter = { product, stage: search.stage, repo: search.repo, priority: search.priority };
+  return (
+    <div className="page">
+      <PageHead title="Jobs" />
+      <Filters search={search} />
+      <StageFilter search={search} />
+      {search.view === "board" ? (
+        <Board filter={filter} />
+      ) : (
+        <Table key={JSON.stringify(filter)} filter={filter} search={search} />
+      )}
+    </div>
+  );
+}
+
+function Table({ filter, search }: { filter: JobFilter; search: JobsSearch }) {
+  const list = useJobList(filter);
+  const isCurrent = useIsCurrent();
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const stages = useMemo(() => parseStages(search.stage), [search.stage]);
+  const fits = useCallback((stage: string) => stages.length === 0 || stages.some((one) => one === stage), [stages]);
+  const toggle = useCallback(
+    (id: string) =>
+      setSelected((old) => {
+        const next = new Set(old);
+        if (!next.delete(id)) next.add(id);
+        return next;
+      }),
+    [],
+  );
+  const showNew = () => {
+    scrollTo({ top: 0 });
+    list.reload();
+  };
+  useKeys(list.newer > 0 ? [{ keys: ".", label: "Show new jobs", group: "List", run: showNew }] : []);
+
+  return (
+    <div className="panel">
+      {list.error !== null && <PanelError error={list.error} retry={list.reload} />}
+      {list.newer > 0 && (
+        <div className="newrows">
+          <button type="button" onClick={showNew}>
+            {list.newer} new, show
+          </button>
+        </div>
+      )}
+      {!list.hasAnswer ? (
+        list.error === null && <Skeleton rows={8} />
+      ) : list.ids.length === 0 ? (
+        <NoJobs isFiltered={Object.values(filter).some((value) => value !== undefined)} isCurrent={isCurrent} />
+      ) : (
+        <>
+          <JobTable
+            ids={list.ids}
+            selected={selected}
+            toggle={toggle}
+            toggleAll={() => setSelected(selected.size > 0 ? new Set() : new Set(list.ids))}
+            fits={fits}
+            hasMore={list.next !== null}
+            more={list.more}
+          />
+          <div className="panel-f">
+            {count(list.ids.length)} shown, newest first{list.next !== null && "; scroll for more"}
+          </div>
+          <BulkBar selected={selected} clear={() => setSelected(new Set())} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function NoJobs({ isFiltered, isCurrent }: { isFiltered: boolean; isCurrent: boolean }) {
+  if (!isCurrent) return <p className="panel-b dim">Nothing was here when the coordinator last answered.</p>;
+  if (isFiltered) {
+    return (
+      <div className="empty">
+        <div>
+          <h2>No job matches</h2>
+          <p className="dim">Remove a filter to see more.</p>
+        </div>
+        <Link to="/jobs" search={{ product: undefined }} className={buttonClass()}>
+          Clear filters
+        </Link>
+      </div>
+    );
+  }
+  return (
+    <div className="empty">
+      <div>
+        <h2>No job yet</h2>
+        <p className="dim">A job is a Markdown file. Submit one here or in a terminal.</p>
+      </div>
+      <div className="cmds">
+        <Command text="giga submit job.md" />
+      </div>
+      <Link to="/new" className={buttonClass("primary")}>
+        New job
+      </Link>
+    </div>
+  );
+}

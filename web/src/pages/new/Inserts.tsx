@@ -1,0 +1,66 @@
+import { useQuery } from "@tanstack/react-query";
+import { factoriesQuery } from "../../api/queries";
+import type { FactoryView } from "../../api/types";
+import { QueryPanel } from "../../ui/Panel";
+
+export type Insert = { key: "repo" | "engine" | "capabilities"; value: string };
+type Group = { title: string; key: Insert["key"]; values: Map<string, number> };
+
+/** Counts how many live factories offer a value: nothing is offered that no factory has. */
+export function groupsOf(factories: readonly FactoryView[]): Group[] {
+  const groups: Group[] = [
+    { title: "Repositories", key: "repo", values: new Map() },
+    { title: "Engines", key: "engine", values: new Map() },
+    { title: "Capabilities", key: "capabilities", values: new Map() },
+  ];
+  const add = (group: Group | undefined, value: string) => group?.values.set(value, (group.values.get(value) ?? 0) + 1);
+  for (const factory of factories) {
+    if (factory.presence !== "live") continue;
+    for (const repo of factory.repos) add(groups[0], repo);
+    for (const engine of factory.engines ?? []) add(groups[1], engine.name);
+    for (const capability of factory.capabilities) {
+      if (!/^(repo|engine):/.test(capability)) add(groups[2], capability);
+    }
+  }
+  return groups;
+}
+
+export function Inserts({ insert }: { insert: (item: Insert) => void }) {
+  const query = useQuery(factoriesQuery);
+  return (
+    <QueryPanel
+      title="Insert"
+      query={query}
+      sub={() => "from live factories"}
+      isEmpty={({ items }) => groupsOf(items).every((group) => group.values.size === 0)}
+      empty={<p className="dim">No factory is live.</p>}
+    >
+      {({ items }) => (
+        <div className="panel-b ins-b">
+          {groupsOf(items).map((group) =>
+            group.values.size === 0 ? null : (
+              <div key={group.key} className="stack gap-1">
+                <h3 className="small dim">{group.title}</h3>
+                <div className="inserts">
+                  {[...group.values]
+                    .sort(([a], [b]) => a.localeCompare(b))
+                    .map(([value, n]) => (
+                      <button
+                        key={value}
+                        type="button"
+                        className="ins"
+                        onClick={() => insert({ key: group.key, value })}
+                        title={`${n} live ${n === 1 ? "factory" : "factories"}`}
+                      >
+                        {value} <small>{n}</small>
+                      </button>
+                    ))}
+                </div>
+              </div>
+            ),
+          )}
+        </div>
+      )}
+    </QueryPanel>
+  );
+}

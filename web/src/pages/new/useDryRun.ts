@@ -1,0 +1,59 @@
+import { useEffect, useState } from "react";
+import { dryRunJob } from "../../api/actions";
+import { type ApiError, asApiError } from "../../api/problem";
+import type { Finding, SubmitResponse } from "../../api/types";
+import { useIsCurrent } from "../../live";
+
+const DEBOUNCE_MS = 400;
+
+export type DryRun = {
+  /** The last text that had no error, and when it was checked. */
+  answer: SubmitResponse | null;
+  answeredAt: number | null;
+  findings: Finding[];
+  error: ApiError | null;
+  isChecking: boolean;
+  /** The text that `findings` and `error` belong to. */
+  checked: string | null;
+};
+
+const INITIAL: DryRun = { answer: null, answeredAt: null, findings: [], error: null, isChecking: false, checked: null };
+
+export function findingsOf(error: ApiError): Finding[] {
+  const more = error.more;
+  if (typeof more !== "object" || more === null || !("findings" in more) || !Array.isArray(more.findings)) return [];
+  return more.findings as Finding[];
+}
+
+/** Validates while the user types; the last answer wins. */
+export function useDryRun(text: string, product: string | undefined): DryRun {
+  const [state, setState] = useState(INITIAL);
+  const isCurrent = useIsCurrent();
+  useEffect(() => {
+    if (!isCurrent || text.trim() === "") return;
+    const abort = new AbortController();
+    const timer = setTimeout(async () => {
+      setState((old) => ({ ...old, isChecking: true }));
+      try {
+        const answer = await dryRunJob(text, product, abort.signal);
+        setState({
+          answer,
+          answeredAt: Date.now(),
+          findings: answer.warnings ?? [],
+          error: null,
+          isChecking: false,
+          checked: text,
+        });
+      } catch (failure) {
+        if (abort.signal.aborted) return;
+        const error = asApiError(failure);
+        setState((old) => ({ ...old, findings: findingsOf(error), error, isChecking: false, checked: text }));
+      }
+    }, DEBOUNCE_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [text, product, isCurrent]);
+  return state;
+}

@@ -1,0 +1,29 @@
+import { cleanup, render } from "@testing-library/react";
+import { afterEach, describe, expect, it } from "vitest";
+import { Ansi } from "./Ansi";
+import { Words } from "./Words";
+
+afterEach(cleanup);
+
+describe("text from outside", () => {
+  it("turns colours into classes", () => {
+    const { container } = render(<Ansi text={"\u001b[31mred\u001b[0m plain \u001b[1mbold"} />);
+    expect(container.querySelector(".a-red")?.textContent).toBe("red");
+    expect(container.querySelector(".a-b")?.textContent).toBe("bold");
+    expect(container.textContent).toBe("red plain bold");
+  });
+  it("shows markup as text", () => {
+    const { container } = render(<Ansi text={"<img src=x onerror=alert(1)> \u001b[32m<script>1</script>"} />);
+    expect(container.querySelector("img, script")).toBeNull();
+    expect(container.textContent).toBe("<img src=x onerror=alert(1)> <script>1</script>");
+    const words = render(<Words text={"`<b>` and <i>x</i>"} />);
+    expect(words.container.querySelector("b, i")).toBeNull();
+    expect(words.container.querySelector("code")?.textContent).toBe("<b>");
+  });
+  it("removes other escape sequences, controls and bidi overrides", () => {
+    const { container } = render(<Ansi text={"\u001b]0;title\u0007a\u001b[2Kb\u0007c\u202ed 10%\r100%"} />);
+    expect(container.textContent).toBe("100%");
+    const second = render(<Ansi text={"\u001b]0;title\u0007a\u001b[2Kb\u0007c\u202ed"} />);
+    expect(second.container.textContent).toBe("abcd");
+  });
+});

@@ -1,0 +1,35 @@
+import { asApiError } from "../api/problem";
+import { Button } from "./Button";
+import { Copy } from "./Copy";
+import { Glyph } from "./Glyph";
+import { Words } from "./Words";
+
+export function PanelError({ error, retry }: { error: unknown; retry?: () => void }) {
+  const { sentence, remedy, code, requestId } = asApiError(error);
+  return (
+    <div className="panel-err" role="alert">
+      <span className="st st-failed is-wrap">
+        <Glyph name="failed" />
+        <span>
+          <Words text={sentence} />
+        </span>
+      </span>
+      {remedy !== "" && <span className="small">{<Words text={remedy} />}</span>}
+      <span className="dim small">
+        code <span className="mono">{code}</span>
+        {requestId !== null && (
+          <>
+            {" · "}request <span className="mono">{requestId}</span> <Copy text={requestId} label="Copy request id" />
+          </>
+        )}
+      </span>
+      {retry !== undefined && (
+        <span className="push">
+          <Button small onClick={retry}>
+            Retry
+          </Button>
+        </span>
+      )}
+    </div>
+  );
+}
