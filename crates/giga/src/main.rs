@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Err(error) => return misread(&error),
     };
     match cli.command {
-        Command::Guard { args } => return ExitCode::from(factory::guard::run(args)),
+        Command::Guard { args } => return ExitCode::from(sandbox::run_guard(args)),
         Command::DemoAgent => return compose::demo_agent::run(),
         _ => {}
     }

@@ -11,15 +11,14 @@ use std::ffi::OsString;
 use std::io;
 
 use async_trait::async_trait;
-use domain::EngineName;
+use domain::{EngineName, RunKey};
+use sandbox::{Environment, Program};
 
 use super::registry::{self, EngineContext};
 use super::room::{Carried, Grows, Refreshes, Room, session_of};
 use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
-use crate::process::{Environment, Program};
 use crate::prompt::Memory;
-use crate::run_key::RunKey;
 use record::SessionRecord;
 use session::ClaudeSession;
 use standing::{PROVIDERS, Signs};
@@ -184,8 +183,8 @@ mod tests {
 
     use super::*;
     use crate::engine::{Allowance, Prices};
-    use crate::process::Launcher;
     use crate::prompt::Prompt;
+    use sandbox::Launcher;
 
     fn arguments(config: &EngineConfig, allowance: Allowance) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::{Clock, Epoch, JobId};
+use sandbox::{Account, Environment, EnvironmentConfig, make_private_folder};
 use tracing::warn;
 
 pub(super) use self::carrying::Carried;
@@ -24,9 +25,6 @@ use self::operators::{Whose, bring_settings, look_at};
 pub(super) use self::refreshed::{Grows, Refreshes};
 use self::turn::{Turn, patiently};
 use super::registry::SignInMethod;
-use crate::config::EnvironmentConfig;
-use crate::disk::make_private_folder;
-use crate::process::{Account, Environment};
 
 /// An engine's own folders: one for each job, so that no job sees another's sessions, or runs what another has left in its
 /// settings.

@@ -1,6 +1,6 @@
 //! Short work after completion: moving the pull request's branch, and merging [F5].
 
-use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName};
+use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName, RunKey};
 use fail::fail_point;
 use protocol::{Assignment, ClientError, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
 use tracing::{info, warn};
@@ -10,7 +10,6 @@ use super::reports;
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::run_key::RunKey;
 use crate::ship::{ShipOrder, ShipOutcome};
 
 /// The subject of an errand.

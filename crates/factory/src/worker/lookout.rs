@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Capability, EngineHealth};
+use sandbox::Environment;
 use tracing::warn;
 
 use super::credentials::{CredentialTrial, FileMarks, PauseCause, marks};
@@ -15,7 +16,6 @@ use super::vicinity::Vicinity;
 use super::{Worker, WorkerError};
 use crate::detect::{absent_among, local_repos};
 use crate::engine::{Engine, EngineError};
-use crate::process::Environment;
 
 /// An installation changes many files: it is complete when nothing has changed for this long.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);

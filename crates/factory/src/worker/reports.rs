@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::time::Duration;
 
-use domain::{Epoch, JobId};
+use domain::{Epoch, JobId, RunKey};
 use protocol::{
     ClientError, CompletionResponse, ErrandReport, FailureReport, FailureResponse, QuotaResponse, ReleaseReport,
     StageResponse,
@@ -16,7 +16,6 @@ use tracing::info;
 use super::held_leases::StopCause;
 use super::run_journal::PendingReport;
 use super::{RECONNECT_MAX, Worker};
-use crate::run_key::RunKey;
 
 /// How often a report is tried before the run abandons it; the outbox continues.
 const DELIVERY_TRIES_MAX: u32 = 5;

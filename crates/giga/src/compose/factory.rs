@@ -9,10 +9,11 @@ use std::time::Duration;
 use anyhow::Context;
 use clock::{SystemClock, SystemEntropy};
 use domain::{ClaimNonce, Entropy, FactoryId};
-use factory::{AfterShip, DirectoryWatch, Gc, Secrets, Worker, WorkerError, WorkerSettings};
+use factory::{AfterShip, DirectoryWatch, Gc, Worker, WorkerError, WorkerSettings};
 use protocol::{Client, ClientError, Endpoint, EnrolRequest, EnrolResponse, Trust};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use sandbox::Secrets;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -47,7 +48,7 @@ pub(super) async fn run_beside(
     lifeline: ParentWatch,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    factory::hide_from_siblings();
+    sandbox::hide_from_siblings();
     let state = &config.factory.state.value;
     let (was_enrolled, before) = (is_enrolled(state), Noted::read(state));
     let mut ended = work(others, config, api, join, &stop).await?;

@@ -199,7 +199,7 @@ fn assert_nothing_was_found(house: &House, id: &str) {
 
 #[test]
 fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secret() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }
@@ -243,7 +243,7 @@ fn everything_in(folder: &std::path::Path) -> String {
 
 #[test]
 fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_verify_command_has_not_even_that() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }
@@ -259,7 +259,7 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
 
 #[test]
 fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }
@@ -280,7 +280,7 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
 
 #[test]
 fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }

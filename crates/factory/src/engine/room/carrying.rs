@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use domain::Clock;
+use sandbox::{DirFd, FileAttributes, UNFINISHED_SUFFIX, replace_file};
 use tracing::{info, warn};
 
 use super::lineage::{Lineage, Origin};
@@ -23,8 +24,6 @@ use super::refreshed::{Moment, Service};
 use super::signed::{essence, has_login, without_withheld};
 use super::standing::{Elsewhere, Found, Refresh, Standing};
 use super::turn::{Turn, patiently};
-use crate::dirfd::{DirFd, FileAttributes};
-use crate::disk::{UNFINISHED_SUFFIX, replace_file};
 use crate::engine::registry::SignInMethod;
 
 /// What the name of a login ends with that is kept for a person.

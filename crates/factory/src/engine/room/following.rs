@@ -1,11 +1,11 @@
 //! A conversation beside which a login is carried to and fro.
 
 use domain::RunInsights;
+use sandbox::Line;
 use serde_json::Value;
 
 use super::carrying::Carried;
 use crate::engine::{EngineEvent, Exit, Pending, Reply, RunVerdict, Session};
-use crate::process::Line;
 
 impl Carried {
     /// The same conversation, with both sides looked at whenever the engine says something.

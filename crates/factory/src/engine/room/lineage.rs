@@ -8,10 +8,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use sandbox::{UNFINISHED_SUFFIX, remove_file};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-
-use crate::disk::{UNFINISHED_SUFFIX, remove_file};
 
 /// What the names of these notes end with.
 pub(super) const SUFFIX: &str = ".login";

@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::io;
 
 use rustix::io::Errno;
+use sandbox::DirFd;
 
 use super::lineage::Lineage;
 use super::operators::read;
 use super::refreshed::{Moment, refreshed};
 use super::signed::essence;
-use crate::dirfd::DirFd;
 use crate::engine::registry::SignInMethod;
 
 /// What is in the place of a login. That it cannot be told is an error, and never any of these.

@@ -5,9 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use domain::{Epoch, JobId, StageName};
-use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, SandboxMode, WorkerSettings};
+use domain::{Epoch, JobId, RunKey, StageName};
+use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, WorkerSettings};
 use protocol::{Client, JobView};
+use sandbox::SandboxMode;
 
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};

@@ -8,10 +8,11 @@ use std::time::Duration;
 use clock::SystemEntropy;
 use domain::Clock;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage,
-    Polling, RepoConfig, RunRecord, Runs, SandboxMode, Secrets, StateDir, Worker, WorkerError, WorkerSettings,
+    AfterShip, EngineConfig, ForgeConfig, GitConfig, Housekeeping, Identity, LocalStage, Polling, RepoConfig,
+    RunRecord, Runs, StateDir, Worker, WorkerError, WorkerSettings,
 };
 use protocol::Client;
+use sandbox::{EnvironmentConfig, Limits, SandboxMode, Secrets};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

@@ -1,7 +1,7 @@
 //! Toolchains of the operator, as jobs in the sandbox find them.
 
 use domain::StageName;
-use factory::SandboxMode;
+use sandbox::SandboxMode;
 
 use super::LONG;
 use super::confining::can_be_confined;

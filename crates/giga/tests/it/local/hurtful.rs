@@ -86,7 +86,7 @@ fn a_file_that_is_no_text_or_too_long_is_refused_without_harm() {
 
 #[test]
 fn an_agent_neither_approves_work_nor_orders_more_by_moving_files() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         eprintln!("SKIPPED: agents cannot be confined by this kernel, so that it is not tested: {why}");
         return;
     }
