@@ -24,6 +24,7 @@ mod refusal;
 mod repo_identity;
 mod retry;
 mod run;
+mod run_key;
 mod shape;
 mod spec;
 mod stage;
@@ -65,6 +66,7 @@ pub use run::{
     COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, Run, RunInsights, RunOutcome, TOKENS_MAX, TURNS_MAX,
     TotalSpend, ValueOutOfRange, last_lines,
 };
+pub use run_key::{RunKey, RunKeyError};
 pub use shape::{Shape, ShapeKey};
 pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
 pub use stage::{

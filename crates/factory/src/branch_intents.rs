@@ -5,9 +5,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use domain::{CommitSha, Epoch, JobId, RepoName};
+use sandbox::{remove_file, replace_file};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{remove_file, replace_file};
 use crate::error::Error;
 use crate::runs::files_in;
 use crate::state::StateDir;

@@ -7,20 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Capability, EngineHealth, RepoIdentity, RepoName};
 use parking_lot::Mutex;
+use sandbox::{Bounds, End, Environment, Launcher, Line, Program, find_program};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{RepoConfig, default_base};
 use crate::engine::{Engine, LoginState, Presence};
-use crate::process::{Bounds, End, Environment, Launcher, Line, Program};
 use crate::remote::{Remote, RemoteError};
 use crate::repository::Repository;
 pub(crate) use memory::ProbeCache;
@@ -169,19 +168,6 @@ fn is_absent(folder: &Path) -> bool {
         Ok(found) => !found.is_dir(),
         Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
     }
-}
-
-/// The file of a program's name, as `execvp` would find it.
-pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
-    let runnable =
-        |file: &Path| fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
-    if name.contains('/') {
-        return Some(PathBuf::from(name)).filter(|file| runnable(file));
-    }
-    std::env::split_paths(path?)
-        .filter(|entry| entry.is_absolute())
-        .map(|entry| entry.join(name))
-        .find(|file| runnable(file))
 }
 
 fn platform() -> Vec<Capability> {
@@ -372,20 +358,6 @@ fn broken(program: PathBuf, output: &str, launcher: &Launcher) -> BrokenTool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_program_is_found_only_where_an_absolute_path_leads() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tool");
-        fs::write(&file, "").unwrap();
-
-        assert_eq!(find_program("tool", Some(folder.path().as_os_str())), None, "it may not be run");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-
-        assert_eq!(find_program("tool", Some(folder.path().as_os_str())), Some(file));
-        assert_eq!(find_program("tool", Some(OsStr::new("."))), None);
-    }
-
-    // [F1]
     #[test]
     fn a_broken_tool_says_what_it_printed_and_what_helps() {
         let launcher = Launcher::unguarded(Arc::new(clock::SystemClock::new()));

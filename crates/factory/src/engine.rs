@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 pub use domain::Retryability;
 use domain::{EngineName, JobId, RunInsights};
+use sandbox::{Line, Program};
 
 pub use acp::{AcpEngine, Permissions};
 pub use activity::Activity;
@@ -46,8 +47,6 @@ pub(crate) use registry::{login_folders, make_all};
 pub use request::{Allowance, DiskAllowance, EngineRequest};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 pub use verdict::{Exit, RunVerdict};
-
-use crate::process::{Line, Program};
 
 /// One kind of agent. Knows its program, its stream and its exit; never starts a process for a job by itself.
 #[async_trait]

@@ -12,6 +12,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox::{Limits, PathAccess, Sandbox, find_program};
+
 pub use error::GitError;
 pub use operator::OperatorAccess;
 
@@ -20,9 +22,7 @@ pub(crate) use hardening::PROMISOR;
 pub(crate) use is_retryable::Outlook;
 pub(crate) use leftovers::{clear_lock, clear_locks};
 
-use crate::config::{GitConfig, Identity, Limits};
-use crate::detect::find_program;
-use crate::process::{PathAccess, Sandbox};
+use crate::config::{GitConfig, Identity};
 
 /// Runs git commands.
 #[derive(Debug, Clone)]

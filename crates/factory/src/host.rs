@@ -5,19 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, ProductId, RepoName};
+use domain::{Clock, ProductId, RepoName, RunKey};
+use sandbox::{Account, AccountError, DirFd, PathAccess, Sandbox, SandboxSummary, remove_folder};
 
 use crate::config::RepoConfig;
-use crate::dirfd::DirFd;
-use crate::disk::remove_folder;
 use crate::error::Error;
 use crate::git::{Git, clear_locks};
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
-use crate::process::{Account, AccountError, PathAccess, Sandbox, SandboxSummary};
 use crate::refs::RefNames;
 use crate::repository::Repository;
-use crate::run_key::RunKey;
 use crate::state::{MirrorName, StateDir};
 use crate::workspace::Worktree;
 
@@ -83,7 +80,7 @@ impl Host {
     /// An empty directory for a run without a repository. It is removed like a worktree.
     pub fn scratch(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.worktree(run);
-        crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        sandbox::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
         self.hand_over(&folder)?;
         Ok(folder)
     }
@@ -91,7 +88,7 @@ impl Host {
     /// A home directory for one run, removed with its worktree.
     pub(crate) fn home(&self, run: RunKey) -> Result<PathBuf, Error> {
         let folder = self.state.home(run);
-        crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+        sandbox::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
         self.hand_over(&folder)?;
         Ok(folder)
     }
@@ -109,7 +106,7 @@ impl Host {
     pub(crate) fn cache(&self, product: &ProductId, repo: &RepoName, name: &str) -> Result<PathBuf, Error> {
         let folder = self.state.cache(product, repo, name);
         if self.account.is_none() {
-            crate::disk::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
+            sandbox::make_private_folder(&folder).map_err(Error::disk("make", &folder))?;
         }
         if let (Some(account), Ok(below)) = (&self.account, folder.strip_prefix(self.state.caches())) {
             account.give_below(&self.state.caches(), below.iter()).map_err(Error::disk("hand over", &folder))?;

@@ -7,11 +7,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use domain::CommitSha;
+use sandbox::{DirFd, find_program, make_private_folder, replace_file};
 use sha2::{Digest, Sha256};
 
-use crate::detect::find_program;
-use crate::dirfd::DirFd;
-use crate::disk::{make_private_folder, replace_file};
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::remote::{Remote, Transport};

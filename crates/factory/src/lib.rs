@@ -10,14 +10,11 @@ mod changed_files;
 mod config;
 mod detect;
 mod diff;
-mod dirfd;
-mod disk;
 mod engine;
 mod error;
 mod forge;
 mod gc;
 mod git;
-pub mod guard;
 mod host;
 mod large_files;
 mod lock;
@@ -27,22 +24,18 @@ mod partial_clone;
 mod pending_merge;
 mod pr_template;
 mod prior_merge;
-mod process;
 mod promote;
 mod prompt;
 mod publish;
 mod refs;
 mod remote;
 mod repository;
-mod run_key;
 mod runs;
-mod scrub;
 mod ship;
 mod snapshot;
 mod state;
 mod stray_branches;
 mod submodules;
-mod toolchains;
 mod unsaved_files;
 mod verify;
 mod watch;
@@ -50,8 +43,8 @@ mod worker;
 mod workspace;
 
 pub use config::{
-    CacheError, EngineConfig, EngineKind, EnvironmentConfig, GitConfig, Identity, IdentityError, Limits, OutputPattern,
-    OutputPatterns, Price, RepoConfig,
+    CacheError, EngineConfig, EngineKind, GitConfig, Identity, IdentityError, OutputPattern, OutputPatterns, Price,
+    RepoConfig,
 };
 pub use detect::{BrokenTool, Capabilities, DetectConfig, detect};
 pub use engine::{
@@ -70,20 +63,13 @@ pub use git::{Git, GitError, OperatorAccess};
 pub use host::Host;
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};
-pub use process::{
-    Account, AccountError, Bounds, End, Environment, FinishedProgram, Launcher, Line, ProcessMark, Program,
-    RunningProgram, SandboxBackend, SandboxMode, SandboxSummary, Source, StartError, hide_from_siblings,
-    kill_leftovers,
-};
 pub use promote::{AcceptableBranch, ObservedBranch, Promotion};
 pub use prompt::{BaseBranch, Memory, Prompt, WorktreeState};
 pub use publish::{CommitOutcome, DiffSummary, SaveOutcome};
 pub use refs::{RefName, RefNames};
 pub use remote::{Remote, RemoteError};
 pub use repository::Repository;
-pub use run_key::{RunKey, RunKeyError};
 pub use runs::{LocalStage, RunListing, RunRecord, Runs};
-pub use scrub::{ScrubStream, Scrubber, Secrets};
 pub use ship::{AfterShip, BranchEnd, ShipOrder, ShipOutcome};
 pub use state::{StateDir, StateHold};
 pub use unsaved_files::{UnsavedFile, UnsavedReason};

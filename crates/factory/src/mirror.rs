@@ -7,9 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use domain::{JobId, RepoIdentity, RepoName};
+use sandbox::{make_private_folder, remove_file, remove_folder, replace_shared_file};
 
 use crate::config::{Identity, RepoConfig};
-use crate::disk::{make_private_folder, remove_file, remove_folder, replace_shared_file};
 use crate::error::Error;
 use crate::forge::BranchTemplate;
 use crate::git::GitCommand;

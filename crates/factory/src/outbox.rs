@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use sandbox::{remove_file, replace_file};
 use serde_json::Value;
 
-use crate::disk::{remove_file, replace_file};
 use crate::error::Error;
 use crate::runs::files_in;
 use crate::state::StateDir;

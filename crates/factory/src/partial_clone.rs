@@ -6,9 +6,9 @@
 
 use std::path::PathBuf;
 
+use sandbox::{folder_bytes, make_private_folder, replace_file};
 use tracing::info;
 
-use crate::disk::{folder_bytes, make_private_folder, replace_file};
 use crate::error::Error;
 use crate::mirror::Mirror;
 use crate::remote::Transport;

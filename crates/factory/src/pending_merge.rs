@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use domain::CommitSha;
+use sandbox::DirFd;
 
-use crate::dirfd::DirFd;
 use crate::error::Error;
 use crate::git::GitError;
 use crate::mirror::Mirror;

@@ -1,12 +1,11 @@
 //! From a worktree to the remote: saved work, commits and the run's own ref.
 
-use domain::{Checkpoint, CommitSha};
+use domain::{Checkpoint, CommitSha, RunKey};
 
 use crate::error::Error;
 use crate::git::GitError;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
-use crate::run_key::RunKey;
 use crate::snapshot::Snapshot;
 use crate::unsaved_files::{UnsavedFile, UnsavedReason};
 use crate::workspace::{FOR_THE_FACTORY, LastSave, Worktree};

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use domain::{BranchName, Epoch, JobId};
-
-use crate::run_key::RunKey;
+use domain::{BranchName, Epoch, JobId, RunKey};
 
 /// A full ref name made by the factory, so it needs no quoting and cannot be an option.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

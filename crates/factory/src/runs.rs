@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, RepoName, RunInsights};
+use domain::{ClaimNonce, DispatchSeq, Epoch, JobId, RepoName, RunInsights, RunKey};
+use sandbox::{ProcessMark, UNFINISHED_SUFFIX, remove_file, replace_file};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};
 use crate::error::Error;
-use crate::process::ProcessMark;
-use crate::run_key::RunKey;
 use crate::state::StateDir;
 
 /// One run of this factory, written before each step that could be interrupted.

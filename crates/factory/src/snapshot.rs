@@ -1,7 +1,8 @@
 //! Reads an agent's work, without trusting anything that it could have edited.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use domain::CommitSha;
 use serde::{Deserialize, Serialize};
 
-use crate::disk::copy_index;
 use crate::error::Error;
 use crate::git::{GitCommand, GitError, clear_lock};
 use crate::mirror::{Mirror, quiet};
@@ -274,6 +274,14 @@ impl Drop for ScratchIndex {
         let _ = fs::remove_file(&self.0);
         let _ = clear_lock(&self.lock());
     }
+}
+
+/// Copies git's index. The copy keeps the modification time: git compares it with those of the files to decide which to
+/// read again.
+pub(crate) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    let written_at = fs::metadata(from)?.modified()?;
+    File::options().write(true).open(to)?.set_modified(written_at)
 }
 
 #[cfg(test)]

@@ -2,13 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::{EngineName, JobId, ProductId, RepoIdentity, RepoName};
+use domain::{EngineName, JobId, ProductId, RepoIdentity, RepoName, RunKey};
+use sandbox::{Account, AccountError, make_private_folder};
 
-use crate::disk::make_private_folder;
 use crate::error::Error;
 use crate::lock::FileLock;
-use crate::process::{Account, AccountError};
-use crate::run_key::RunKey;
 
 /// The directory of one factory, and the only module that knows its layout.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use domain::CommitSha;
+use sandbox::make_private_folder;
 
-use crate::disk::make_private_folder;
 use crate::error::Error;
 use crate::git::GitError;
 use crate::mirror::{Mirror, quiet};

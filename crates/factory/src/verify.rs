@@ -4,11 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::{CommandStep, Evidence};
+use sandbox::{Bounds, End, Environment, Launcher, Line, Program, Scrubber, Source};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-use crate::process::{Bounds, End, Environment, Launcher, Line, Program, Source};
-use crate::scrub::Scrubber;
 
 /// The outcome of a list of commands, with the evidence of those that ran [B4].
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,6 +37,7 @@ use domain::{
     RepoName, Timestamp, UnavailableRepo,
 };
 use protocol::{Heartbeat, HeartbeatResponse};
+use sandbox::{AccountError, Environment, Launcher, Scrubber};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -54,10 +55,8 @@ use crate::forge::{Forges, ForgesError};
 use crate::host::Host;
 use crate::mirror::Mirror;
 use crate::outbox::Outbox;
-use crate::process::{AccountError, Environment, Launcher};
 use crate::repository::Repository;
 use crate::runs::Runs;
-use crate::scrub::Scrubber;
 use crate::state::{StateDir, StateHold};
 use capability_watch::Declared;
 use connection::Connection;
@@ -411,7 +410,7 @@ impl Worker {
     }
 
     fn disk_free_bytes(&self) -> Option<u64> {
-        crate::disk::free_bytes(&self.settings.state)
+        sandbox::free_bytes(&self.settings.state)
     }
 
     fn log_stopped(&self) {

@@ -8,18 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::{BranchName, Checkpoint, Clock, CommitSha, RepoIdentity, RepoName};
+use domain::{BranchName, Checkpoint, Clock, CommitSha, RepoIdentity, RepoName, RunKey};
+use sandbox::{DirFd, make_private_folder, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Identity;
-use crate::dirfd::DirFd;
-use crate::disk::{copy_index, make_private_folder, replace_file};
 use crate::error::Error;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;
 use crate::refs::RefName;
-use crate::run_key::RunKey;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, copy_index};
 use crate::state::{MirrorName, StateDir};
 
 /// The file in which an agent may leave the pull request's text. It is never committed.

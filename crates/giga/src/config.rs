@@ -300,7 +300,7 @@ mod tests {
         let by_new = resolve(&Overrides::default(), &[], new).unwrap();
         let by_old = resolve(&Overrides::default(), &[], old).unwrap();
 
-        let expected = ::factory::Limits {
+        let expected = sandbox::Limits {
             engine_wall_ms: 5_400_000,
             grace_ms: 0,
             worktree_growth_mib_max: 10 * 1024,

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Err(error) => return print_usage_error(&error),
     };
     match cli.command {
-        Command::Guard { args } => return ExitCode::from(factory::guard::run(args)),
+        Command::Guard { args } => return ExitCode::from(sandbox::run_guard(args)),
         Command::DemoAgent => return compose::demo_agent::run(),
         _ => {}
     }

@@ -13,16 +13,14 @@ mod wire;
 use std::ffi::OsString;
 
 use async_trait::async_trait;
-use domain::EngineName;
+use domain::{EngineName, RunKey};
+use sandbox::{Environment, Program, find_program};
 
 pub use permission::Permissions;
 use session::AcpSession;
 
 use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, TemplateError};
 use crate::config::EngineConfig;
-use crate::detect::find_program;
-use crate::process::{Environment, Program};
-use crate::run_key::RunKey;
 
 /// Runs an agent and speaks the protocol with it.
 #[derive(Debug, Clone)]

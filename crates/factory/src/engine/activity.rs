@@ -185,7 +185,7 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::{Line, Source};
+    use sandbox::{Line, Source};
 
     fn note(activity: &mut Activity, event: EngineEvent) -> Vec<String> {
         let line = Line { source: Source::Out, text: String::new() };

@@ -12,15 +12,14 @@ use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::EngineName;
+use domain::{EngineName, RunKey};
+use sandbox::{Environment, Program};
 
 use super::home::{EngineHomes, RefreshedFields, session_of};
 use super::registry::{self, EngineContext};
 use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session};
 use crate::config::{EngineConfig, EngineKind};
-use crate::process::{Environment, Program};
 use crate::prompt::Memory;
-use crate::run_key::RunKey;
 use record::SessionRecord;
 use session::ClaudeSession;
 use standing::{PROVIDERS, Signs};
@@ -189,8 +188,8 @@ mod tests {
 
     use super::*;
     use crate::engine::{Allowance, Prices};
-    use crate::process::Launcher;
     use crate::prompt::Prompt;
+    use sandbox::Launcher;
 
     fn arguments(config: &EngineConfig, allowance: Allowance) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();

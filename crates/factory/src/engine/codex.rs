@@ -11,16 +11,15 @@ use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{EngineName, JobId, RunInsights};
+use domain::{EngineName, JobId, RunInsights, RunKey};
+use sandbox::{Environment, Program};
 
 use super::home::{EngineHomes, RefreshedFields};
 use super::registry::{self, EngineContext};
 use super::stream::one_line;
 use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, Tokens};
 use crate::config::{EngineConfig, EngineKind};
-use crate::process::{Environment, Program};
 use crate::prompt::Memory;
-use crate::run_key::RunKey;
 use rollout::Rollout;
 use session::CodexSession;
 use threads::Threads;
@@ -219,8 +218,8 @@ mod tests {
 
     use super::*;
     use crate::engine::{Allowance, Prices};
-    use crate::process::Launcher;
     use crate::prompt::Prompt;
+    use sandbox::Launcher;
 
     #[test]
     fn a_thread_that_is_on_this_host_is_resumed_and_another_is_not() {

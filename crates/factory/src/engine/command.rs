@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 
 use async_trait::async_trait;
-use domain::{EngineName, FailureReason, RunInsights};
+use domain::{EngineName, FailureReason, RunInsights, RunKey};
+use sandbox::{Environment, Line, Program, exit_words, find_program};
 
 use super::output_metrics::OutputMetrics;
 use super::stream::one_line;
@@ -13,10 +14,7 @@ use super::{
     Engine, EngineError, EngineEvent, EngineRequest, Exit, LoginState, Pending, Presence, Reply, RunVerdict, Session,
 };
 use crate::config::EngineConfig;
-use crate::detect::find_program;
-use crate::process::{Environment, Line, Program, exit_words};
 use crate::prompt::Memory;
-use crate::run_key::RunKey;
 
 /// Runs a configured command line for each job.
 #[derive(Debug, Clone)]
@@ -298,7 +296,7 @@ mod tests {
     fn exit_codes_are_judged() {
         let judged = |code| {
             let (_, mut session) = engine(&["tool"]).command(&request("x")).unwrap();
-            session.translate(&Line { source: crate::Source::Err, text: "no luck".to_owned() });
+            session.translate(&Line { source: sandbox::Source::Err, text: "no luck".to_owned() });
             session.judge(Exit::Code(code))
         };
         let reason = FailureReason::EngineError;

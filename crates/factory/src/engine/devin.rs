@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{Clock, EngineName, FailureReason, RunInsights};
+use domain::{Clock, EngineName, FailureReason, RunInsights, RunKey};
+use sandbox::{Environment, Line, Program, signal_name};
 
 use super::error_patterns::{says_no_credit, says_signed_out, says_usage_limit};
 use super::home::{EngineHomes, is_plain};
@@ -23,9 +24,7 @@ use super::{
     Engine, EngineError, EngineEvent, EngineRequest, Exit, LoginState, Pending, Presence, Reply, RunVerdict, Session,
 };
 use crate::config::EngineConfig;
-use crate::process::{Environment, Line, Program, signal_name};
 use crate::prompt::Memory;
-use crate::run_key::RunKey;
 use trajectory::Trajectory;
 
 /// Runs `devin -p` for each job.
@@ -232,7 +231,7 @@ mod tests {
     use clock::SystemClock;
 
     use super::*;
-    use crate::process::Source;
+    use sandbox::Source;
 
     fn session(export: &Path) -> DevinSession {
         DevinSession::new(export.to_owned(), Memory::New, Arc::new(SystemClock::new()))

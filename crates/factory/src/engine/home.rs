@@ -19,9 +19,9 @@ use self::credential_sync::{NOTE_SUFFIX, copy_back, note_of, run_of};
 pub(super) use self::operator_files::may_be_there;
 use self::operator_files::{Writers, copy_settings, read_operator_file};
 use super::registry::SignInMethod;
-use crate::config::EnvironmentConfig;
-use crate::disk::make_private_folder;
-use crate::process::{Account, Environment};
+use sandbox::EnvironmentConfig;
+use sandbox::make_private_folder;
+use sandbox::{Account, Environment};
 
 /// An engine's homes: one directory for each job, so that no job reads another's sessions or runs programs that another has
 /// put into its settings.

@@ -10,6 +10,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{Clock, EngineName, JobId, RunInsights};
 use parking_lot::RwLock;
+use sandbox::{
+    Account, Bounds, End, Environment, EnvironmentConfig, FinishedProgram, Launcher, Line, PathAccess, Program,
+    find_program,
+};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -19,9 +23,7 @@ use super::{
     AcpEngine, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineError, EngineRequest, Presence,
     Prices, Session, TemplateError,
 };
-use crate::config::{EngineConfig, EngineKind, EnvironmentConfig};
-use crate::detect::find_program;
-use crate::process::{Account, Bounds, End, Environment, FinishedProgram, Launcher, Line, PathAccess, Program};
+use crate::config::{EngineConfig, EngineKind};
 
 /// What all engines of a factory have in common.
 #[derive(Clone)]

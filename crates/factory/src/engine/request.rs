@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::{Epoch, JobId};
+use sandbox::Limits;
 
-use crate::config::Limits;
 use crate::prompt::{Memory, Prompt};
 
 /// The request to an engine.

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use domain::{Clock, RunInsights, ValueOutOfRange};
 use parking_lot::Mutex;
+use sandbox::{
+    Bounds, End, FinishedProgram, Launcher, Line, ProcessMark, Program, RunningProgram, Source, StartError,
+    find_program,
+};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::limits::{DiskWatch, Limit};
 use super::{Allowance, Engine, EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session};
-use crate::detect::find_program;
-use crate::process::{
-    Bounds, End, FinishedProgram, Launcher, Line, ProcessMark, Program, RunningProgram, Source, StartError,
-};
 
 /// An engine that could not be started.
 #[derive(Debug, thiserror::Error)]

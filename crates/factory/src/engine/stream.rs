@@ -1,9 +1,9 @@
 //! Reads a stream of JSON, one object a line, from a program that may print anything.
 
+use sandbox::{Line, Source};
 use serde_json::Value;
 
 use super::EngineEvent;
-use crate::process::{Line, Source};
 
 /// The content of a line.
 #[derive(Debug, PartialEq)]

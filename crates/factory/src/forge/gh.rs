@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use sandbox::Group;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::http::{ANSWER_LEN_MAX, ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
-use crate::process::Group;
 
 /// How long one call of the program may take.
 const CALL_TIME_MAX: Duration = Duration::from_secs(20);

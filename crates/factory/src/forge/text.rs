@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Evidence, JobId, RunInsights};
-
-use crate::run_key::RunKey;
+use domain::{Evidence, JobId, RunInsights, RunKey};
 
 /// The marks around the fleet's part of a pull request's text.
 const BEGIN: &str = "<!-- gigafactory:begin -->";

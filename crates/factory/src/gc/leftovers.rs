@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sandbox::{UNFINISHED_SUFFIX, folder_bytes, remove_file, remove_folder};
+
 use super::report::{GcItem, GcKind, GcReport};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
-use crate::disk::{UNFINISHED_SUFFIX, folder_bytes, remove_file, remove_folder};
 use crate::engine::{has_credential_note, is_credential_note};
 use crate::error::Error;
 use crate::runs::Runs;

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
+use sandbox::{folder_bytes, remove_file, remove_folder};
+
 use super::report::{GcItem, GcKind, GcReport, KeptItem};
 use super::worktrees::modified;
 use super::{Gc, GcPlan};
-use crate::disk::{folder_bytes, remove_file, remove_folder};
 use crate::error::Error;
 use crate::lock::FileLock;
 use crate::mirror::Mirror;

@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::job_status::JobStatus;
 use super::report::{GcItem, GcKind, GcReport};
 use super::{Gc, GcPlan};
-use crate::disk::folder_bytes;
 use crate::error::Error;
 use crate::outbox::Outbox;
 use crate::publish::SaveOutcome;
-use crate::run_key::RunKey;
 use crate::runs::{LocalStage, RunRecord, Runs};
 use crate::unsaved_files::UnsavedFile;
+use domain::RunKey;
+use sandbox::folder_bytes;
 
 /// The directory of a run that is no longer needed.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use domain::CommitSha;
+use sandbox::{Group, Sandbox};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -14,7 +15,6 @@ use super::output::{
 };
 use super::{Git, GitError};
 use crate::lock::FileLock;
-use crate::process::{Group, Sandbox};
 use crate::remote::{Remote, Transport};
 
 /// A builder of one git command.
@@ -269,7 +269,8 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::config::{GitConfig, Identity, Limits};
+    use crate::config::{GitConfig, Identity};
+    use sandbox::Limits;
 
     // [attack: a prompt-injected agent steals secrets]
     #[test]

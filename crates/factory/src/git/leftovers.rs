@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::disk::remove_file;
+use sandbox::remove_file;
 
 /// The directory of refs that belong to single runs.
 const OF_RUNS: &str = "gigafactory";

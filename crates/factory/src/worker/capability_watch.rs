@@ -13,8 +13,8 @@ use super::run::chain;
 use super::{Worker, WorkerError};
 use crate::detect::{absent_among, local_repos};
 use crate::engine::{Engine, EngineError};
-use crate::process::Environment;
 use crate::watch::DirectoryWatch;
+use sandbox::Environment;
 
 /// An installation changes many files: it is complete when nothing has changed for this long.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);

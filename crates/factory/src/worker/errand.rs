@@ -1,7 +1,7 @@
 //! Short work after completion: moving the pull request's branch, and merging [F5].
 
 use client::ClientError;
-use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName};
+use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, RepoName, RunKey};
 use fail::fail_point;
 use protocol::{Assignment, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
 use tracing::{info, warn};
@@ -11,7 +11,6 @@ use super::reports;
 use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::run_key::RunKey;
 use crate::ship::{ShipOrder, ShipOutcome};
 
 /// The subject of an errand.

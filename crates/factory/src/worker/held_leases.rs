@@ -6,10 +6,9 @@ use std::time::Duration;
 use domain::{Epoch, JobId};
 use parking_lot::Mutex;
 use protocol::{HeldJob, HeldJobProgress, Progress};
+use sandbox::{LeaseDeadline, LeaseWatch};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
-
-use crate::process::{LeaseDeadline, LeaseWatch};
 
 /// The leases of this process.
 #[derive(Default)]
@@ -203,7 +202,7 @@ impl HeldLeases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::BootInstant;
+    use sandbox::BootInstant;
 
     fn job(n: u8) -> JobId {
         JobId::from_bytes([n; 16])

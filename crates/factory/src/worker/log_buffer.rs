@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use sandbox::{ScrubStream, Scrubber};
 use tokio::sync::Notify;
-
-use crate::scrub::{ScrubStream, Scrubber};
 
 /// The size of output that waits for a slow or unavailable coordinator.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;

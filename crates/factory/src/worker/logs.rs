@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::Worker;
 use super::log_buffer::{LogBuffer, MoreLines};
-use crate::run_key::RunKey;
+use domain::RunKey;
 
 /// A chunk is sent when it has this size, or when its oldest line has waited this long.
 const CHUNK_BYTES: usize = 64 * 1024;

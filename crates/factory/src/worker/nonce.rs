@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use domain::{ClaimNonce, InstanceId};
 use parking_lot::Mutex;
+use sandbox::{remove_file, replace_file};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::run_journal::off_thread;
-use crate::disk::{remove_file, replace_file};
 use crate::error::Error;
 
 /// The current nonce. An idle factory that polls writes nothing: a nonce that has won nothing is reused.

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::Clock;
+use sandbox::{Account, Environment, Launcher, Scrubber};
 
 use super::{WorkerError, WorkerSettings};
 use crate::detect::{Capabilities, DetectConfig, detect};
-use crate::process::{Account, Environment, Launcher};
-use crate::scrub::Scrubber;
 use crate::state::StateDir;
 
 impl WorkerSettings {

@@ -1,15 +1,14 @@
 //! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
 
-use domain::{Checkpoint, RunInsights};
+use domain::{Checkpoint, RunInsights, RunKey};
 use protocol::ReleaseReport;
+use sandbox::kill_leftovers;
 use tracing::{info, warn};
 
 use super::Worker;
 use super::reports;
 use crate::engine::recover_credentials;
-use crate::process::kill_leftovers;
 use crate::publish::SaveOutcome;
-use crate::run_key::RunKey;
 use crate::runs::{LocalStage, RunRecord};
 use crate::unsaved_files::UnsavedFile;
 

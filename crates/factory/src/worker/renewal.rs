@@ -9,8 +9,8 @@ use tracing::{debug, info};
 
 use super::held_leases::{LeaseTerm, StopCause};
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};
-use crate::process::{BootInstant, LeaseDeadline};
-use crate::run_key::RunKey;
+use domain::RunKey;
+use sandbox::{BootInstant, LeaseDeadline};
 
 /// The shortest interval between reports of agents' activity, beyond the renewals that are due.
 pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::ClientError;
 use clock::Backoff;
-use domain::{Epoch, JobId};
+use domain::{Epoch, JobId, RunKey};
 use protocol::{CompletionReport, WorkOperation};
 use protocol::{
     CompletionResponse, ErrandReport, FailureReport, FailureResponse, QuotaResponse, ReleaseReport, StageResponse,
@@ -17,7 +17,6 @@ use tracing::info;
 use super::held_leases::StopCause;
 use super::run_journal::PendingReport;
 use super::{RECONNECT_MAX, Worker};
-use crate::run_key::RunKey;
 
 /// How often a report is tried before the run abandons it; the outbox continues.
 const DELIVERY_TRIES_MAX: u32 = 5;

@@ -16,9 +16,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Retryability, RunInsights, Timestamp};
+use domain::{
+    Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Retryability, RunInsights, RunKey, Timestamp,
+};
 use parking_lot::Mutex;
 use protocol::{AcceptResponse, Assignment, EvidenceReport, LeftBranch};
+use sandbox::{Launcher, LeaseWatch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -31,9 +34,7 @@ use crate::config::RepoConfig;
 use crate::engine::{Activity, EngineError};
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::process::{Launcher, LeaseWatch};
 use crate::prompt::WorktreeState;
-use crate::run_key::RunKey;
 use crate::runs::RunRecord;
 use crate::unsaved_files::UnsavedFile;
 use crate::workspace::Worktree;

@@ -9,14 +9,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sandbox::{EnvironmentConfig, PathAccess, Sandbox, SandboxMode, SandboxSummary, Scrubber, find_program, own_homes};
 use tracing::{info, warn};
 
 use self::surroundings::Programs;
 use super::{WorkerError, WorkerSettings};
-use crate::config::{EngineKind, EnvironmentConfig};
-use crate::detect::find_program;
-use crate::process::{PathAccess, Sandbox, SandboxMode, SandboxSummary, own_homes};
-use crate::scrub::Scrubber;
+use crate::config::EngineKind;
 use crate::state::StateDir;
 
 /// Common places of credentials in a home directory, for homes that cannot be hidden as a whole.
@@ -301,7 +299,7 @@ pub(super) fn settle(wish: SandboxMode, found: SandboxSummary) -> Result<Sandbox
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::SandboxBackend;
+    use sandbox::SandboxBackend;
 
     // [T8] [attack: a prompt-injected agent steals secrets]
     #[test]

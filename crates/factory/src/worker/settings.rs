@@ -7,18 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{BranchName, Capability, Clock, EngineName, FactoryId, RepoName};
+use sandbox::{Account, EnvironmentConfig, Limits, SandboxMode, Secrets, secret_variables};
 
 use super::WorkerError;
 use super::sandbox_policy::settle;
-use crate::config::{EngineConfig, EnvironmentConfig, GitConfig, Identity, Limits, Price, RepoConfig};
+use crate::config::{EngineConfig, GitConfig, Identity, Price, RepoConfig};
 use crate::detect::repos_under;
 use crate::forge::ForgeConfig;
 use crate::git::{Git, OperatorAccess};
 use crate::host::Host;
-use crate::process::{Account, SandboxMode};
 use crate::refs::RefNames;
 use crate::repository::Repository;
-use crate::scrub::{Secrets, secret_variables};
 use crate::ship::AfterShip;
 use crate::state::StateDir;
 

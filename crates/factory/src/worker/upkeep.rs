@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use client::Client;
 use domain::Clock;
+use sandbox::free_bytes;
 use tracing::{info, warn};
 
 use super::{Worker, WorkerError, WorkerSettings};
 use crate::detect::repos_under;
-use crate::disk::free_bytes;
 use crate::gc::{Gc, GcReport};
 use crate::state::StateDir;
 

@@ -10,9 +10,9 @@ use clock::ManualClock;
 use domain::{Clock, FailureReason, RunInsights, Timestamp};
 use factory::{
     AcpEngine, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Exit, Launcher, Line, Memory, Permissions, Prompt, Reply, Retryability, RunVerdict, Session, Source,
-    Target,
+    EngineRunEnd, Exit, Memory, Permissions, Prompt, Reply, Retryability, RunVerdict, Session, Target,
 };
+use sandbox::{Launcher, Line, Source};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -11,8 +11,9 @@ use clock::ManualClock;
 use domain::{Capability, EngineName, FailureReason};
 use factory::{
     Allowance, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
-    Environment, EnvironmentConfig, Launcher, Memory, Prompt, RepoConfig, Retryability, RunVerdict, detect,
+    Memory, Prompt, RepoConfig, Retryability, RunVerdict, detect,
 };
+use sandbox::{Environment, EnvironmentConfig, Launcher};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clock::SystemEntropy;
-use domain::{Entropy, Epoch, JobId};
-use factory::{Bounds, ProcessMark, RunKey, guard, kill_leftovers};
+use domain::{Entropy, Epoch, JobId, RunKey};
 use rustix::process::{Pid, Signal, kill_process};
+use sandbox::{Bounds, ProcessMark, kill_leftovers};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -212,7 +212,7 @@ async fn a_guard_that_still_runs_is_found_by_its_mark() {
 #[ignore = "a role for another process"]
 fn plays_the_guard() {
     let args = role_arguments().expect("a role needs arguments");
-    std::process::exit(guard::run(args).into());
+    std::process::exit(sandbox::run_guard(args).into());
 }
 
 #[tokio::test]

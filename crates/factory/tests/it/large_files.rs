@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use factory::{CommitOutcome, SandboxMode, SandboxSummary, SaveOutcome, WorktreeStart};
+use factory::{CommitOutcome, SaveOutcome, WorktreeStart};
+use sandbox::{SandboxMode, SandboxSummary};
 use testkit::requirement::Requirement;
 
 use crate::stage::{Forge, git, main, run};

@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use clock::ManualClock;
 use domain::{EngineName, FailureReason, RunInsights};
 use factory::{
-    Allowance, Bounds, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig, EngineContext,
-    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, Launcher, Limits, Line,
-    LoginState, Memory, OutputPattern, OutputPatterns, Pending, Presence, Prices, Program, Prompt, Reply, Retryability,
-    RunVerdict, Session, Source,
+    Allowance, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig, EngineContext,
+    EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, LoginState, Memory,
+    OutputPattern, OutputPatterns, Pending, Presence, Prices, Prompt, Reply, Retryability, RunVerdict, Session,
 };
+use sandbox::{Bounds, Launcher, Limits, Line, Program, Source};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use factory::{
-    CommitOutcome, Git, GitConfig, Host, Identity, Limits, Mirror, RefNames, RepoConfig, SandboxMode, SaveOutcome,
-    StateDir, Worktree,
+    CommitOutcome, Git, GitConfig, Host, Identity, Mirror, RefNames, RepoConfig, SaveOutcome, StateDir, Worktree,
 };
+use sandbox::{Limits, SandboxMode};
 
 use crate::stage::{
     Forge, PATIENCE, clock, eventually, git, main, myself_as, notes, pid_in, role_arguments, run, runs,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::ManualClock;
-use factory::{Bounds, End, Launcher, Program};
+use sandbox::{Bounds, End, Launcher, Program};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{PATIENCE, clock, eventually, finish, guarded, myself_as, pid_in, roomy, runs, shell};
@@ -220,7 +220,7 @@ async fn a_program_that_is_not_there_is_an_error_or_an_exit_code() {
     let running = guarded().start(program(), roomy()).unwrap();
     let (finished, _) = finish(running, &CancellationToken::new()).await;
 
-    assert_eq!(finished.end, End::Exited(i32::from(factory::guard::PROGRAM_NOT_FOUND)));
+    assert_eq!(finished.end, End::Exited(i32::from(sandbox::PROGRAM_NOT_FOUND)));
 }
 
 // [T8] [attack: a prompt-injected agent steals secrets]

@@ -8,8 +8,9 @@ use std::path::Path;
 use domain::{CommandStep, Evidence, FailedCommand, MergeConflict, PreviousRun, RunEnd};
 use factory::{
     Allowance, BaseBranch, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig, EngineContext,
-    EngineRequest, Environment, Launcher, Memory, Prices, Program, Prompt, WorktreeState,
+    EngineRequest, Memory, Prices, Prompt, WorktreeState,
 };
+use sandbox::{Environment, Launcher, Program};
 
 use crate::golden;
 use crate::stage::{clock, job, main, run};

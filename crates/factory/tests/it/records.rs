@@ -16,7 +16,7 @@ fn record(seq: u64, stage: LocalStage) -> RunRecord {
         nonce: "0190f3a4-7c1e-7b52-9d0a-000000000001".parse().unwrap(),
         epoch: Some(Epoch(2)),
         repo: Some("notes".parse().unwrap()),
-        guard: Some(factory::ProcessMark { pid: 42, started: Some(7) }),
+        guard: Some(sandbox::ProcessMark { pid: 42, started: Some(7) }),
         worktree: None,
         session: None,
         insights: domain::RunInsights::default(),

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::SystemClock;
-use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName};
-use factory::{
-    Bounds, Environment, EnvironmentConfig, FinishedProgram, Git, GitConfig, Host, Identity, Launcher, Limits, Line,
-    Mirror, Program, RefNames, RepoConfig, RunKey, RunningProgram, SandboxMode, StateDir, Worktree, WorktreeStart,
+use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName, RunKey};
+use factory::{Git, GitConfig, Host, Identity, Mirror, RefNames, RepoConfig, StateDir, Worktree, WorktreeStart};
+use sandbox::{
+    Bounds, Environment, EnvironmentConfig, FinishedProgram, Launcher, Limits, Line, Program, RunningProgram,
+    SandboxMode,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;

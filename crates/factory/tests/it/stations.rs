@@ -28,8 +28,7 @@ mod toolchains;
 use std::fs;
 use std::time::Duration;
 
-use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::RunKey;
+use domain::{FailureReason, JobId, RunKey, RunOutcome, StageName};
 
 use crate::stage::{Forge, eventually, myself_as, pid_in, runs};
 use fleet::{Fleet, Line};

@@ -11,8 +11,9 @@ use clock::ManualClock;
 use domain::{Clock, RunInsights};
 use factory::{
     Activity, Allowance, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput,
-    EngineRequest, Environment, Exit, Launcher, Line, Price, Prices, Prompt, Source,
+    EngineRequest, Exit, Price, Prices, Prompt,
 };
+use sandbox::{Environment, Launcher, Line, Source};
 
 use crate::golden;
 use crate::stage::{job, run};

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clock::ManualClock;
 use domain::Evidence;
-use factory::{Bounds, CommandsVerdict, Launcher, run_commands};
+use factory::{CommandsVerdict, run_commands};
+use sandbox::{Bounds, Launcher};
 use tokio_util::sync::CancellationToken;
 
 use crate::stage::{PATIENCE, clock, environment, eventually, guarded, roomy};

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use clock::SystemClock;
 use domain::Clock;
-use factory::{EngineContext, Launcher, LoginState, Presence, Prices, presences};
+use factory::{EngineContext, LoginState, Presence, Prices, presences};
+use sandbox::Launcher;
 
 use crate::compose::station_settings;
 use crate::config::Config;

@@ -10,10 +10,11 @@ use anyhow::Context;
 use client::{Client, ClientError, Endpoint, Trust};
 use clock::{SystemClock, SystemEntropy};
 use domain::{ClaimNonce, Entropy, FactoryId};
-use factory::{AfterShip, DirectoryWatch, Gc, Secrets, Worker, WorkerError, WorkerSettings};
+use factory::{AfterShip, DirectoryWatch, Gc, Worker, WorkerError, WorkerSettings};
 use protocol::{EnrolRequest, EnrolResponse};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use sandbox::Secrets;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -48,7 +49,7 @@ pub(super) async fn run_beside(
     parent_watch: ParentWatch,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    factory::hide_from_siblings();
+    sandbox::hide_from_siblings();
     let state = &config.factory.state.value;
     let (was_enrolled, before) = (is_enrolled(state), Noted::read(state));
     let mut ended = work(others, config, api, join, &stop).await?;

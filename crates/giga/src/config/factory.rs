@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
-use factory::{
-    EngineConfig, EnvironmentConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Limits, Price, RepoConfig,
-    SandboxMode,
-};
+use factory::{EngineConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Price, RepoConfig};
+use sandbox::{EnvironmentConfig, Limits, SandboxMode};
 
 use crate::failure::Failure;
 

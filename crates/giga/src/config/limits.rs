@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use factory::Limits;
+use sandbox::Limits;
 use toml::Spanned;
 
 use crate::failure::Failure;

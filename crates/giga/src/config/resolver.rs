@@ -257,7 +257,7 @@ from_variable!(
     super::duration::HumanDuration,
     super::log::LogFormat,
     super::store::StoreChoice,
-    factory::SandboxMode,
+    sandbox::SandboxMode,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,

@@ -96,7 +96,7 @@ shown_as_display!(
     u8,
     u32,
     SocketAddr,
-    factory::SandboxMode,
+    sandbox::SandboxMode,
     domain::BranchName,
     domain::ProductId,
     domain::FactoryId,

@@ -99,9 +99,9 @@ fn what_keeps_agents_from_secrets_is_told_and_so_is_what_does_not() {
     assert_eq!(verdict(&off, "agents"), "warn", "{}", off.stdout);
     assert!(off.stdout.contains("not confined") && off.stdout.contains("`confine` is off"), "{}", off.stdout);
     let is_root = rustix::process::geteuid().is_root();
-    let expected = match factory::SandboxMode::Auto.in_force() {
-        factory::SandboxSummary::Kernel(means) if means.gap.is_none() && !is_root => "ok",
-        factory::SandboxSummary::Kernel(_) | factory::SandboxSummary::None(_) => "warn",
+    let expected = match sandbox::SandboxMode::Auto.in_force() {
+        sandbox::SandboxSummary::Kernel(means) if means.gap.is_none() && !is_root => "ok",
+        sandbox::SandboxSummary::Kernel(_) | sandbox::SandboxSummary::None(_) => "warn",
     };
     assert_eq!(off.stdout.contains("and root"), is_root, "{}", off.stdout);
     assert_eq!(verdict(&by_default, "agents"), expected, "{}", by_default.stdout);
@@ -334,7 +334,7 @@ fn tools_are_probed_as_agents_would_run_them() {
     for token in ["python:3.9", "node:17", "java:9"] {
         assert!(capabilities.contains(token), "{token}: {capabilities} {broken}");
     }
-    if let factory::SandboxSummary::Kernel(_) = factory::SandboxMode::Required.in_force() {
+    if let sandbox::SandboxSummary::Kernel(_) = sandbox::SandboxMode::Required.in_force() {
         assert!(!capabilities.contains("go:1.3"), "{capabilities}");
         assert!(broken.contains("`go` is not advertised") && broken.contains("ermission denied"), "{broken}");
         assert!(broken.contains("`read` under [factory]"), "{broken}");

@@ -202,7 +202,7 @@ fn assert_nothing_was_found(house: &House, id: &str) {
 // [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_of_the_same_account_that_dumps_everything_it_can_read_finds_no_secret() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         Requirement::Landlock.skip(why);
         return;
     }
@@ -248,7 +248,7 @@ fn everything_in(folder: &std::path::Path) -> String {
 // [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_verify_command_has_not_even_that() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         Requirement::Landlock.skip(why);
         return;
     }
@@ -265,7 +265,7 @@ fn an_engine_has_its_own_login_and_nothing_else_of_the_operators_home_and_a_veri
 // [T8]
 #[test]
 fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         Requirement::Landlock.skip(why);
         return;
     }
@@ -287,7 +287,7 @@ fn the_accounts_own_home_is_closed_although_the_factorys_home_is_elsewhere() {
 // [T8] [attack: a prompt-injected agent steals secrets]
 #[test]
 fn an_engine_plants_nothing_that_somebody_runs_or_believes_later() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         Requirement::Landlock.skip(why);
         return;
     }

@@ -10,6 +10,7 @@ use agent_client_protocol_schema::v1::{
     PromptResponse, ResumeSessionRequest, SessionId, SessionModeId, SetSessionModeRequest, StopReason,
 };
 use domain::{FailureReason, RunInsights};
+use sandbox::{Line, Source, exit_words};
 
 use super::Permissions;
 use super::answering::RequestHandler;
@@ -17,7 +18,6 @@ use super::updates::Updates;
 use super::wire::{self, Incoming, Params};
 use crate::engine::error_patterns::{says_no_credit, says_outage, says_unknown_model, says_usage_limit};
 use crate::engine::{EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session};
-use crate::process::{Line, Source, exit_words};
 use crate::prompt::Memory;
 
 /// One run of an agent that speaks the protocol.

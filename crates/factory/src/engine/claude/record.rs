@@ -7,11 +7,11 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use sandbox::DirFd;
 use serde_json::Value;
 
 use super::result_message::{CostState, UsageSoFar};
 use super::sessions::key;
-use crate::dirfd::DirFd;
 use crate::engine::home::is_plain;
 use crate::engine::stream::text_at;
 

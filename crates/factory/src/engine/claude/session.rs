@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::{Clock, FailureReason, RunInsights, Timestamp};
+use sandbox::{Line, signal_name};
 use serde_json::Value;
 
 use super::ASKS_A_PERSON;
@@ -16,7 +17,6 @@ use crate::engine::prices::{Prices, Tokens};
 use crate::engine::reset_time::reset_time;
 use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
 use crate::engine::{EngineEvent, Exit, Pending, RateLimit, Reply, RunVerdict, Session, Target, Usage, WindowState};
-use crate::process::{Line, signal_name};
 
 /// The limits that were passed to the engine, for messages about them.
 pub(super) struct Limits {

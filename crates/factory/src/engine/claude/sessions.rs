@@ -5,10 +5,10 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use sandbox::DirFd;
 use serde_json::Value;
 
 use super::result_message::CostState;
-use crate::dirfd::DirFd;
 use crate::engine::home::is_plain;
 
 /// A conversation of many days is some tens of megabytes; a larger file is none.

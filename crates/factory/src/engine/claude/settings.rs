@@ -3,11 +3,11 @@
 //! It is written for the operator's own machine and home, which a job does not have. Settings that name a program there
 //! would only fail, or run with the agent's rights; secrets other than the engine's own do not belong in a job.
 
+use sandbox::is_secret_name;
 use serde_json::{Map, Value};
 use tracing::warn;
 
 use super::LOGIN;
-use crate::scrub::is_secret_name;
 
 /// Settings that name programs, or things that are installed in the operator's directory.
 const OF_THE_MACHINE: [&str; 13] = [

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::{Clock, FailureReason, RunInsights};
+use sandbox::{Line, Source, signal_name};
 use serde_json::Value;
 
 use super::rollout::Rollout;
@@ -16,7 +17,6 @@ use crate::engine::reset_time::reset_time;
 use crate::engine::stream::{self, StreamLine, for_people, number_at, one_line, text_at};
 use crate::engine::turn_counter::TurnCounter;
 use crate::engine::{EngineEvent, Exit, Pending, RateLimit, Reply, RunVerdict, Session, Target, Usage, WindowState};
-use crate::process::{Line, Source, signal_name};
 
 /// Follows one run of `codex exec --json`.
 pub(super) struct CodexSession {

@@ -4,11 +4,11 @@
 //! file there would only fail, or run with the agent's rights; secrets other than the engine's own do not belong in a
 //! job. The same names apply in a profile and in nested tables.
 
+use sandbox::is_secret_name;
 use toml::{Table, Value};
 use tracing::warn;
 
 use super::LOGIN;
-use crate::scrub::is_secret_name;
 
 /// Settings that name programs, directories of the operator, or services with credentials of their own.
 const OF_THE_MACHINE: [&str; 12] = [

@@ -5,10 +5,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use domain::JobId;
+use sandbox::{DirFd, make_private_folder, replace_file};
 use serde::{Deserialize, Serialize};
 
-use crate::dirfd::DirFd;
-use crate::disk::{make_private_folder, replace_file};
 use crate::engine::home::is_plain;
 use crate::engine::prices::Tokens;
 

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use domain::RunInsights;
+use sandbox::DirFd;
 use serde::Deserialize;
-
-use crate::dirfd::DirFd;
 
 /// The fields that the engine uses.
 #[derive(Debug, Default, PartialEq)]

@@ -18,9 +18,9 @@ use tracing::{info, warn};
 
 use super::credential_file::{has_credential, refreshed, token_digest, without_withheld};
 use super::operator_files::{OperatorFile, Writers, is_absence, put, read, read_operator_file};
-use crate::dirfd::{DirFd, DirLock, FileAttributes};
-use crate::disk::{UNFINISHED_SUFFIX, remove_file, replace_file};
 use crate::engine::registry::SignInMethod;
+use sandbox::{DirFd, DirLock, FileAttributes};
+use sandbox::{UNFINISHED_SUFFIX, remove_file, replace_file};
 
 /// What the names of notes end with.
 pub(super) const NOTE_SUFFIX: &str = ".credential-origin";

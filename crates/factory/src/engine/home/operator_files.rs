@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
+use sandbox::DirFd;
 
-use crate::dirfd::DirFd;
 use crate::engine::registry::SignInMethod;
 
 /// Credentials are a few tokens; settings are written by people.

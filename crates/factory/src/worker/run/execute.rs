@@ -8,6 +8,7 @@ use domain::{
 };
 use fail::fail_point;
 use protocol::{Assignment, Patch, StartReport, WorkOperation};
+use sandbox::{Bounds, PathAccess};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -23,7 +24,6 @@ use super::{ExhaustedWindow, Run, RunFailure, RunLocation, RunResult, StartFailu
 use crate::engine::{
     Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, RunVerdict,
 };
-use crate::process::{Bounds, PathAccess};
 use crate::publish::SaveOutcome;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;

@@ -1,11 +1,10 @@
 //! Work that was returned for changes: where it continues, and its agent's instructions [B5][F2b].
 
-use domain::{Checkpoint, JobId, Manifest};
+use domain::{Checkpoint, JobId, Manifest, RunKey};
 
 use super::super::Worker;
 use super::{Run, RunLocation};
 use crate::prompt::Prompt;
-use crate::run_key::RunKey;
 
 impl Worker {
     /// Whether a saved commit is completed work rather than a checkpoint: then it is on the run's own ref, and nothing

@@ -4,19 +4,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use domain::{CommandStep, RepoName};
+use domain::{CommandStep, RepoName, RunKey};
 use fail::fail_point;
+use sandbox::{Bounds, EnvironmentConfig, Launcher, PathAccess};
 use tracing::warn;
 
 use super::super::Worker;
 use super::{Run, RunLocation, StartFailure};
-use crate::config::{EnvironmentConfig, RepoConfig};
+use crate::config::RepoConfig;
 use crate::error::Error;
 use crate::mirror::Mirror;
-use crate::process::{Bounds, Launcher, PathAccess};
 use crate::prompt::{BaseBranch, WorktreeState};
-use crate::run_key::RunKey;
-use crate::toolchains;
 use crate::verify::{Commands, CommandsVerdict};
 use crate::workspace::{Worktree, WorktreeStart};
 
@@ -119,7 +117,7 @@ impl Worker {
             };
             self.settings.environments().any(is_named)
         };
-        for (variable, name) in toolchains::caches(self.environment.variable("PATH")) {
+        for (variable, name) in sandbox::toolchain_caches(self.environment.variable("PATH")) {
             if !is_given(variable) {
                 caches.entry(variable.to_owned()).or_insert_with(|| name.to_owned());
             }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::dirfd::DirFd;
+use sandbox::DirFd;
+
 use crate::workspace::QUESTION;
 
 /// The longest question. People answer short ones.

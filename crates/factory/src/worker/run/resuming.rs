@@ -6,11 +6,11 @@ use std::io::Read;
 
 use domain::EngineName;
 use protocol::Assignment;
+use sandbox::{make_private_folder, replace_file};
 use tracing::warn;
 
 use super::super::Worker;
 use super::Run;
-use crate::disk::{make_private_folder, replace_file};
 
 /// Longer than any engine's session name.
 const SESSION_BYTES_MAX: u64 = 256;

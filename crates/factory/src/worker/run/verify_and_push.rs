@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::{Checkpoint, CommandStep, CommitSha, Evidence, FailureReason, Retryability, RunEnd, RunInsights};
 use fail::fail_point;
 use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch};
+use sandbox::Bounds;
 use tracing::warn;
 
 use super::super::Worker;
@@ -13,7 +14,6 @@ use super::{Handover, Run, RunFailure, RunLocation, RunResult, StartFailure};
 use crate::diff::Diff;
 use crate::forge::{VerifiedClaim, request_text};
 use crate::mirror::Mirror;
-use crate::process::Bounds;
 use crate::publish::CommitOutcome;
 use crate::refs::RefName;
 use crate::runs::LocalStage;

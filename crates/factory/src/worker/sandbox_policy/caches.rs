@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::config::EnvironmentConfig;
-use crate::process::{PathAccess, Sandbox};
+use sandbox::{EnvironmentConfig, PathAccess, Sandbox};
 
 /// Variables that name a directory which a build tool writes to whenever it downloads something.
 const CACHES: [&str; 24] = [

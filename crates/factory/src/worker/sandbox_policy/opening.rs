@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use sandbox::{PathAccess, Sandbox};
+
 use super::{is_place, real, surroundings, tools};
 use crate::engine::login_folders;
-use crate::process::{PathAccess, Sandbox};
-use crate::toolchains;
 use crate::worker::WorkerSettings;
 
 impl WorkerSettings {
@@ -58,8 +58,9 @@ impl WorkerSettings {
     pub(super) fn tools_in_homes(&self) -> Vec<PathBuf> {
         let (homes, path) = (self.homes(), self.path());
         let tools = homes.iter().flat_map(|home| tools::in_home(home, &path));
-        let named =
-            toolchains::directories(&std::env::vars_os().collect()).into_iter().map(|directory| real(&directory));
+        let named = sandbox::toolchain_directories(&std::env::vars_os().collect())
+            .into_iter()
+            .map(|directory| real(&directory));
         let named = named.filter(|directory| homes.iter().any(|home| directory != home && directory.starts_with(home)));
         tools.chain(named).filter(|path| path.exists()).collect()
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::process::PathAccess;
+use sandbox::PathAccess;
 
 /// Directories for temporary files.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
@@ -49,7 +49,7 @@ fn starts_with(name: &std::ffi::OsStr, beginning: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Sandbox;
+    use sandbox::Sandbox;
 
     #[test]
     fn a_machine_is_readable_and_only_shared_paths_are_writable() {

@@ -5,8 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{Account, EngineConfig, EngineKind, EnvironmentConfig, Gc, WorkerSettings};
+use factory::{EngineConfig, EngineKind, Gc, WorkerSettings};
 use protocol::Progress;
+use sandbox::{Account, EnvironmentConfig};
 use testkit::requirement::Requirement;
 
 use super::fleet::{Fleet, Line};

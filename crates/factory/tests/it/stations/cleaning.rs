@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use client::Client;
-use domain::{Epoch, JobId, StageName};
-use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, RunKey, SandboxMode, WorkerSettings};
+use domain::{Epoch, JobId, RunKey, StageName};
+use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, WorkerSettings};
 use protocol::JobView;
+use sandbox::SandboxMode;
 
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clock::SystemEntropy;
-use factory::{ForgeConfig, RepoConfig, Repository, SandboxMode, SandboxSummary, Worker, WorkerError, WorkerSettings};
+use factory::{ForgeConfig, RepoConfig, Repository, Worker, WorkerError, WorkerSettings};
+use sandbox::{SandboxMode, SandboxSummary};
 use testkit::requirement::Requirement;
 
 use super::LONG;

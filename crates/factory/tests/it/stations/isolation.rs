@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use domain::StageName;
-use factory::{Account, RepoConfig, Secrets, WorkerSettings};
+use factory::{RepoConfig, WorkerSettings};
+use sandbox::{Account, Secrets};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};

@@ -5,8 +5,9 @@ use std::fs;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{EnvironmentConfig, WorkerSettings};
+use factory::WorkerSettings;
 use protocol::AlertCode;
+use sandbox::EnvironmentConfig;
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use factory::{
-    Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Gc, Launcher, Prices, Prompt,
-    WorkerSettings,
+    Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Gc, Prices, Prompt, WorkerSettings,
 };
+use sandbox::Launcher;
 
 use super::LONG;
 use super::agents::{playing, stream};

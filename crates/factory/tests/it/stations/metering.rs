@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::RunOutcome;
-use factory::{EngineConfig, EngineKind, EnvironmentConfig, WorkerSettings};
+use factory::{EngineConfig, EngineKind, WorkerSettings};
+use sandbox::EnvironmentConfig;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use factory::{EngineConfig, SandboxMode, WorkerSettings};
+use factory::{EngineConfig, WorkerSettings};
+use sandbox::SandboxMode;
 
 use super::LONG;
 use super::confining::can_be_confined;

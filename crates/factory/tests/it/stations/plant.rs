@@ -9,9 +9,10 @@ use client::Client;
 use clock::SystemEntropy;
 use domain::Clock;
 use factory::{
-    AfterShip, EngineConfig, EnvironmentConfig, ForgeConfig, GitConfig, Housekeeping, Identity, Limits, LocalStage,
-    Polling, RepoConfig, RunRecord, Runs, SandboxMode, Secrets, StateDir, Worker, WorkerError, WorkerSettings,
+    AfterShip, EngineConfig, ForgeConfig, GitConfig, Housekeeping, Identity, LocalStage, Polling, RepoConfig,
+    RunRecord, Runs, StateDir, Worker, WorkerError, WorkerSettings,
 };
+use sandbox::{EnvironmentConfig, Limits, SandboxMode, Secrets};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

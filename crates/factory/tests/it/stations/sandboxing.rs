@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use factory::{EngineConfig, EngineKind, EnvironmentConfig, SandboxMode, WorkerSettings};
+use factory::{EngineConfig, EngineKind, WorkerSettings};
+use sandbox::{EnvironmentConfig, SandboxMode};
 
 use super::LONG;
 use super::confining::can_be_confined;

@@ -1,7 +1,7 @@
 //! Toolchains of the operator, as jobs in the sandbox find them.
 
 use domain::StageName;
-use factory::SandboxMode;
+use sandbox::SandboxMode;
 use testkit::requirement::Requirement;
 
 use super::LONG;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use factory::{SandboxMode, SandboxSummary};
+use sandbox::{SandboxMode, SandboxSummary};
 
 use crate::config::FactoryConfig;
 
@@ -70,7 +70,7 @@ fn judged(confine: SandboxMode, found: SandboxSummary, account: Option<&str>, ru
 
 #[cfg(test)]
 mod tests {
-    use factory::SandboxBackend;
+    use sandbox::SandboxBackend;
 
     use super::super::check::Verdict;
     use super::*;

@@ -91,7 +91,7 @@ fn a_file_that_is_no_text_or_too_long_is_refused_without_harm() {
 // [T8] [F8]
 #[test]
 fn an_agent_neither_approves_work_nor_orders_more_by_moving_files() {
-    if let factory::SandboxSummary::None(why) = factory::SandboxMode::Auto.in_force() {
+    if let sandbox::SandboxSummary::None(why) = sandbox::SandboxMode::Auto.in_force() {
         Requirement::Landlock.skip(why);
         return;
     }

@@ -1,11 +1,11 @@
-//! How fast output passes the scrubber: `cargo run --release -p factory --example scrub`.
+//! How fast output passes the scrubber: `cargo run --release -p sandbox --example scrub`.
 //!
 //! 64 MiB of what builds and agents print, in chunks of odd sizes, with 50 known secrets of which one stands in every
 //! 100 kB. Prints one line.
 
 use clock::SystemClock;
 use domain::Clock;
-use factory::Scrubber;
+use sandbox::Scrubber;
 
 const SECRETS: usize = 50;
 const BYTES: usize = 64 * 1024 * 1024;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use domain::{Epoch, JobId};
+use crate::{Epoch, JobId};
 
 /// A job and the epoch of its lease: the name of a worktree, its metadata directory and its ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,7 +33,7 @@ impl FromStr for RunKey {
             .rsplit_once("-e")
             .and_then(|(job, epoch)| Some(Self { job: job.parse().ok()?, epoch: Epoch(epoch.parse().ok()?) }));
         // `e007` and `e7` would be two directories for one run: only the canonical spelling counts.
-        parsed.filter(|key| key.to_string() == text).ok_or_else(|| RunKeyError(domain::escape_for_terminal(text)))
+        parsed.filter(|key| key.to_string() == text).ok_or_else(|| RunKeyError(crate::escape_for_terminal(text)))
     }
 }
 

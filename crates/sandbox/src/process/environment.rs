@@ -2,11 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::config::EnvironmentConfig;
-use crate::run_key::RunKey;
+use domain::RunKey;
+use serde::Deserialize;
+
 use crate::toolchains;
+
+/// Additions to the cleared environment of the programs that a factory runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub struct EnvironmentConfig {
+    /// The home directory; an empty one of the factory's own when absent.
+    #[serde(default)]
+    pub home: Option<PathBuf>,
+    /// Names of variables that are passed on from the factory's own environment, such as an engine's credential.
+    #[serde(default)]
+    pub pass: Vec<String>,
+    /// Variables with their values.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+}
 
 /// The whole environment of a program.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -63,7 +79,8 @@ impl Environment {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    pub(crate) fn variables(&self) -> &BTreeMap<OsString, OsString> {
+    /// All variables.
+    pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
         &self.variables
     }
 }

@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::dirfd::DirFd;
 
 /// Marks a file that is being written. A crash may leave one behind; readers ignore it.
-pub(crate) const UNFINISHED_SUFFIX: &str = ".unfinished";
+pub const UNFINISHED_SUFFIX: &str = ".unfinished";
 
 /// Creates a directory, and its parents, that only the factory's user can enter.
-pub(crate) fn make_private_folder(path: &Path) -> io::Result<()> {
+pub fn make_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Replaces a file atomically: after a crash it holds the old bytes or the new ones, on disk.
-pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_through(UNFINISHED_SUFFIX, path, bytes)
 }
 
 /// The same where other writers may replace that file concurrently: the last writer wins and readers never see a
 /// partial file.
-pub(crate) fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn replace_shared_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
     replace_through(&format!(".{}-{number}{UNFINISHED_SUFFIX}", std::process::id()), path, bytes)
@@ -40,16 +40,8 @@ fn replace_through(suffix: &str, path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Copies git's index. The copy keeps the modification time: git compares it with those of the files to decide which to
-/// read again.
-pub(crate) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
-    fs::copy(from, to)?;
-    let written_at = fs::metadata(from)?.modified()?;
-    File::options().write(true).open(to)?.set_modified(written_at)
-}
-
 /// Removes a file durably. A missing one is already removed.
-pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+pub fn remove_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Ok(()) => File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -58,7 +50,7 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
 }
 
 /// Removes a directory and its content, read-only files included. A missing one is already removed.
-pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
+pub fn remove_folder(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path).or_else(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -77,7 +69,7 @@ pub(crate) fn remove_folder(path: &Path) -> io::Result<()> {
 }
 
 /// The disk usage of a directory. Links are not followed; files that vanish meanwhile count nothing.
-pub(crate) fn folder_bytes(path: &Path) -> u64 {
+pub fn folder_bytes(path: &Path) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     let Ok(found) = fs::symlink_metadata(path) else { return 0 };
     let mut bytes = found.blocks() * BLOCK_BYTES;
@@ -95,7 +87,7 @@ pub(crate) fn folder_bytes(path: &Path) -> u64 {
 }
 
 /// The free space at `path`, or `None` where the system does not report it.
-pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+pub fn free_bytes(path: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(path).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }

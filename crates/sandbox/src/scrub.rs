@@ -89,7 +89,7 @@ impl Scrubber {
     }
 
     /// Scrubs every text in a document, whatever the document is.
-    pub(crate) fn document(&self, document: &mut Value) {
+    pub fn document(&self, document: &mut Value) {
         match document {
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => items.iter_mut().for_each(|item| self.document(item)),
@@ -147,7 +147,7 @@ impl ScrubStream {
     }
 
     /// Like [`ScrubStream::finish`], for a stream that is followed by another.
-    pub(crate) fn flush(&mut self) -> Vec<u8> {
+    pub fn flush(&mut self) -> Vec<u8> {
         self.decide(StreamEnd::No)
     }
 
@@ -226,7 +226,8 @@ impl Secrets {
         Self(values.into_iter().collect())
     }
 
-    pub(crate) fn values(&self) -> &[String] {
+    /// The secrets themselves.
+    pub fn values(&self) -> &[String] {
         &self.0
     }
 }
@@ -238,13 +239,13 @@ impl std::fmt::Debug for Secrets {
 }
 
 /// The values of variables whose names denote secrets. A path is none.
-pub(crate) fn secret_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+pub fn secret_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     let secret = variables.into_iter().filter(|(name, value)| is_secret_name(name) && !value.starts_with('/'));
     secret.map(|(_, value)| value.to_owned()).collect()
 }
 
 /// Whether a variable's name denotes a secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
+pub fn is_secret_name(name: &str) -> bool {
     const PARTS: [&str; 8] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "APIKEY", "AUTH", "PRIVATE"];
     let name = name.to_ascii_uppercase();
     name.ends_with("KEY") || PARTS.iter().any(|part| name.contains(part))

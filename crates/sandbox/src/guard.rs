@@ -64,7 +64,7 @@ const INNER_DELAY_MAX: Duration = Duration::from_secs(5);
 const KILLED: u8 = 137;
 
 /// Runs in the guard process: `args` are what followed the hidden subcommand. Returns the exit code.
-pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+pub fn run_guard(args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
     let (outer, order) = match args.split_first() {
         Some((option, [outer, order @ ..])) if option == INNER_OPTION => (Some(outer.as_os_str()), order),
@@ -215,16 +215,16 @@ impl Message<'_> {
 /// The guard's instructions.
 pub(crate) struct Order {
     /// The time between SIGTERM and SIGKILL.
-    pub(crate) grace: Duration,
+    pub grace: Duration,
     /// User and group of the program, if they are not the guard's own. The guard keeps the factory's account: a program
     /// under another account cannot kill it.
-    pub(crate) ids: Option<(u32, u32)>,
+    pub ids: Option<(u32, u32)>,
     /// The program's sandbox, if any.
-    pub(crate) enclosure: Option<Sandbox>,
+    pub enclosure: Option<Sandbox>,
     /// The deadline of the program, if it runs under a lease.
-    pub(crate) deadline: Option<LeaseDeadline>,
+    pub deadline: Option<LeaseDeadline>,
     /// The program and its arguments.
-    pub(crate) argv: Vec<OsString>,
+    pub argv: Vec<OsString>,
 }
 
 impl Order {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::detect::find_program;
+use crate::find_program::find_program;
 
 /// Variables that name the directory of a toolchain or of a version manager, with its default place in a home. A
 /// program whose `HOME` is the run's own finds it by nothing else.
@@ -81,14 +81,14 @@ pub(crate) fn variables(
 }
 
 /// The directories that these variables name.
-pub(crate) fn directories(set: &BTreeMap<OsString, OsString>) -> BTreeSet<PathBuf> {
+pub fn toolchain_directories(set: &BTreeMap<OsString, OsString>) -> BTreeSet<PathBuf> {
     let is_home = |name: &OsStr| HOMES.iter().any(|(home, _)| OsStr::new(home) == name);
     let named = variables(set, None).filter(|(name, _)| is_home(name)).map(|(_, value)| PathBuf::from(value));
     named.filter(|directory| directory.is_absolute()).collect()
 }
 
 /// The caches of the tools on `path`, each with its variable and the name of its directory.
-pub(crate) fn caches(path: Option<&OsStr>) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn toolchain_caches(path: Option<&OsStr>) -> impl Iterator<Item = (&'static str, &'static str)> {
     let installed = CACHES.into_iter().filter(move |(program, ..)| find_program(program, path).is_some());
     installed.map(|(_, variable, directory)| (variable, directory))
 }
@@ -168,7 +168,7 @@ mod tests {
         fs::write(bin.path().join("cargo"), "").unwrap();
         fs::set_permissions(bin.path().join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
 
-        let found: Vec<_> = caches(Some(bin.path().as_os_str())).collect();
+        let found: Vec<_> = toolchain_caches(Some(bin.path().as_os_str())).collect();
 
         assert_eq!(found, [("CARGO_HOME", "toolchain-cargo")]);
     }

@@ -22,18 +22,17 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use account::own_homes;
-pub use account::{Account, AccountError};
-pub use environment::Environment;
-pub(crate) use group::{Group, all_processes, exit_code, exit_words, signal_name};
-pub use group::{ProcessMark, hide_from_siblings, kill_leftovers};
-pub(crate) use lease_deadline::{BootInstant, DEADLINE_BYTES, LeaseDeadline, LeaseWatch};
+pub use account::{Account, AccountError, own_homes};
+pub use environment::{Environment, EnvironmentConfig};
+pub use group::{Group, ProcessMark, exit_words, hide_from_siblings, kill_leftovers, signal_name};
+pub(crate) use group::{all_processes, exit_code};
+pub(crate) use lease_deadline::DEADLINE_BYTES;
+pub use lease_deadline::{BootInstant, LeaseDeadline, LeaseWatch};
 pub use lines::{Line, Source};
-pub(crate) use sandbox::{PathAccess, Sandbox};
-pub use sandbox::{SandboxBackend, SandboxMode, SandboxSummary};
+pub use sandbox::{PathAccess, Sandbox, SandboxBackend, SandboxMode, SandboxSummary};
 
-use crate::config::Limits;
 use crate::guard::Message;
+use crate::limits::Limits;
 use crate::scrub::Scrubber;
 use lines::OutputReader;
 
@@ -156,7 +155,7 @@ impl Bounds {
 impl Launcher {
     /// Starts every program below a guard, so that none outlives this process, however it dies.
     ///
-    /// `guard` is the command that calls [`crate::guard::run`] with the arguments that follow it.
+    /// `guard` is the command that calls [`crate::run_guard`] with the arguments that follow it.
     pub fn guarded(guard: Vec<OsString>, clock: Arc<dyn Clock>) -> Self {
         Self { guard: Some(guard), ..Self::unguarded(clock) }
     }
@@ -178,7 +177,7 @@ impl Launcher {
     /// The same, for programs that run under a lease. The guard ends them when the lease expires, also while this
     /// process is stopped [I7].
     #[must_use]
-    pub(crate) fn under_lease(mut self, lease: LeaseWatch) -> Self {
+    pub fn under_lease(mut self, lease: LeaseWatch) -> Self {
         self.lease = Some(lease);
         self
     }
@@ -199,14 +198,14 @@ impl Launcher {
 
     /// The same, inside a sandbox.
     #[must_use]
-    pub(crate) fn enclosed(mut self, enclosure: Option<Sandbox>) -> Self {
+    pub fn enclosed(mut self, enclosure: Option<Sandbox>) -> Self {
         self.enclosure = enclosure;
         self
     }
 
     /// The same, with more access inside the sandbox, if there is one.
     #[must_use]
-    pub(crate) fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, PathAccess)>) -> Self {
+    pub fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, PathAccess)>) -> Self {
         for (path, reach) in more {
             self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
         }
@@ -215,23 +214,23 @@ impl Launcher {
 
     /// The same, with another sandbox.
     #[must_use]
-    pub(crate) fn enclosed_by(mut self, change: impl FnOnce(Sandbox) -> Sandbox) -> Self {
+    pub fn enclosed_by(mut self, change: impl FnOnce(Sandbox) -> Sandbox) -> Self {
         self.enclosure = self.enclosure.map(change);
         self
     }
 
     /// Whether its programs run inside a sandbox.
-    pub(crate) fn is_enclosed(&self) -> bool {
+    pub fn is_enclosed(&self) -> bool {
         self.enclosure.is_some()
     }
 
     /// Whether the sandbox lets its programs read a path at all.
-    pub(crate) fn reaches(&self, path: &Path) -> bool {
+    pub fn reaches(&self, path: &Path) -> bool {
         self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != PathAccess::Nothing)
     }
 
     /// Whether the sandbox prevents its programs from creating files in an otherwise writable directory.
-    pub(crate) fn narrows(&self, folder: &Path) -> bool {
+    pub fn narrows(&self, folder: &Path) -> bool {
         self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))
     }
 
@@ -250,17 +249,17 @@ impl Launcher {
     }
 
     /// The scrubber of its programs' output.
-    pub(crate) fn scrubber(&self) -> &Scrubber {
+    pub fn scrubber(&self) -> &Scrubber {
         &self.scrubber
     }
 
     /// The account that programs run under, if it is another.
-    pub(crate) fn account(&self) -> Option<&Account> {
+    pub fn account(&self) -> Option<&Account> {
         self.account.as_ref()
     }
 
     /// The clock of its programs' limits.
-    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+    pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
     }
 
@@ -366,7 +365,7 @@ impl RunningProgram {
 
     /// Whether a tool call of the program is in progress: then another idle limit applies. Set by the reader of its
     /// output.
-    pub(crate) fn in_tool_call(&self) -> Arc<AtomicBool> {
+    pub fn in_tool_call(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.in_tool_call)
     }
 

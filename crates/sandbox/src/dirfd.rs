@@ -20,7 +20,7 @@ use crate::process::Account;
 
 /// An open directory.
 #[derive(Debug)]
-pub(crate) struct DirFd(OwnedFd);
+pub struct DirFd(OwnedFd);
 
 /// The deepest nesting: a program may nest directories without end.
 const DEPTH_MAX: u32 = 256;
@@ -39,12 +39,12 @@ const TO_MAKE: OFlags =
 
 impl DirFd {
     /// Opens a directory by a path that only the factory can change. The directory itself must not be a link.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
     }
 
     /// Opens a directory by a whole path without any link, also under concurrent changes.
-    pub(crate) fn open_straight(path: &Path) -> io::Result<Self> {
+    pub fn open_straight(path: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
             return Err(refusal("it is no whole path to a folder"));
         };
@@ -57,17 +57,17 @@ impl DirFd {
     }
 
     /// Opens a directory that the operator names, perhaps by a link.
-    pub(crate) fn open_named(path: &Path) -> io::Result<Self> {
+    pub fn open_named(path: &Path) -> io::Result<Self> {
         Ok(Self(openat(CWD, path, FOLDER.difference(OFlags::NOFOLLOW), Mode::empty())?))
     }
 
     /// The directory of this name in it.
-    pub(crate) fn enter(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+    pub fn enter(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         Ok(Self(openat(&self.0, name.as_ref(), FOLDER, Mode::empty())?))
     }
 
     /// The subdirectory of this name, created if it is missing.
-    pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
+    pub fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         match mkdirat(&self.0, name.as_ref(), Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => self.enter(name),
             Err(error) => Err(error.into()),
@@ -75,7 +75,7 @@ impl DirFd {
     }
 
     /// Its entries, links included.
-    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
             let name = OsStr::from_bytes(entry?.file_name().to_bytes()).to_owned();
@@ -87,7 +87,7 @@ impl DirFd {
     }
 
     /// A regular file with a single hard link: a second one may lead to a file outside of the agent's reach.
-    pub(crate) fn file(&self, name: impl AsRef<OsStr>) -> io::Result<(File, Stat)> {
+    pub fn file(&self, name: impl AsRef<OsStr>) -> io::Result<(File, Stat)> {
         let file = File::from(openat(&self.0, name.as_ref(), TO_READ, Mode::empty())?);
         let found = fstat(&file)?;
         if kind(&found) != FileType::RegularFile || found.st_nlink != 1 {
@@ -97,7 +97,7 @@ impl DirFd {
     }
 
     /// The content of such a file, up to `bytes_max`.
-    pub(crate) fn read(&self, name: impl AsRef<OsStr>, bytes_max: u64) -> io::Result<Vec<u8>> {
+    pub fn read(&self, name: impl AsRef<OsStr>, bytes_max: u64) -> io::Result<Vec<u8>> {
         let (file, _) = self.file(name)?;
         let mut bytes = Vec::new();
         file.take(bytes_max).read_to_end(&mut bytes)?;
@@ -105,7 +105,7 @@ impl DirFd {
     }
 
     /// Copies an open file to `name`, atomically, with the owner of the original.
-    pub(crate) fn copy_in(&self, name: &str, from: (File, Stat), bytes_max: u64) -> io::Result<()> {
+    pub fn copy_in(&self, name: &str, from: (File, Stat), bytes_max: u64) -> io::Result<()> {
         let (file, found) = from;
         if u64::try_from(found.st_size).unwrap_or(u64::MAX) > bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -114,18 +114,13 @@ impl DirFd {
     }
 
     /// Writes bytes to `name`, atomically, with the user and the group of `owner`.
-    pub(crate) fn put(&self, name: &str, bytes: impl Read, owner: (u32, u32)) -> io::Result<()> {
+    pub fn put(&self, name: &str, bytes: impl Read, owner: (u32, u32)) -> io::Result<()> {
         let unfinished = format!(".{name}{}", crate::disk::UNFINISHED_SUFFIX);
         self.prepare(unfinished, bytes, FileAttributes { owner, mode: 0o600 })?.install(name)
     }
 
     /// Writes bytes to the disk under a name that only its writer uses, for a file with the owner and mode of another.
-    pub(crate) fn prepare(
-        &self,
-        name: String,
-        mut bytes: impl Read,
-        like: FileAttributes,
-    ) -> io::Result<PendingFile<'_>> {
+    pub fn prepare(&self, name: String, mut bytes: impl Read, like: FileAttributes) -> io::Result<PendingFile<'_>> {
         self.remove(&name)?;
         let mut copy = File::from(openat(&self.0, &name, TO_MAKE, Mode::from_raw_mode(0o600))?);
         let unfinished = PendingFile { folder: self, name, is_installed: false };
@@ -137,7 +132,7 @@ impl DirFd {
 
     /// Locks the directory against other holders of its lock, or returns `None` while there is one. A file system that
     /// cannot lock directories (some network ones) is not locked.
-    pub(crate) fn try_lock(&self) -> io::Result<Option<DirLock>> {
+    pub fn try_lock(&self) -> io::Result<Option<DirLock>> {
         let directory = Self(self.0.try_clone()?);
         match flock(&directory.0, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(None),
@@ -147,12 +142,12 @@ impl DirFd {
     }
 
     /// Syncs the directory to disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         Ok(fsync(&self.0)?)
     }
 
     /// Removes a file or a link. A missing one is already removed.
-    pub(crate) fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         match unlinkat(&self.0, name.as_ref(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
@@ -160,7 +155,7 @@ impl DirFd {
     }
 
     /// Whether there is a directory of this name in it.
-    pub(crate) fn is_folder(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
+    pub fn is_folder(&self, name: impl AsRef<OsStr>) -> io::Result<bool> {
         match statat(&self.0, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(kind(&found) == FileType::Directory),
             Err(Errno::NOENT) => Ok(false),
@@ -169,7 +164,7 @@ impl DirFd {
     }
 
     /// Visits every file below it, at most `depth` directories deep, together with the file's directory.
-    pub(crate) fn each_file(&self, depth: u32, look: &mut dyn FnMut(&Self, &OsStr)) {
+    pub fn each_file(&self, depth: u32, look: &mut dyn FnMut(&Self, &OsStr)) {
         for name in self.names().unwrap_or_default() {
             match statat(&self.0, &name, AtFlags::SYMLINK_NOFOLLOW).map(|found| kind(&found)) {
                 Ok(FileType::RegularFile) => look(self, &name),
@@ -185,7 +180,7 @@ impl DirFd {
 
     /// Gives it to an account, with the directories and files in it. Links keep their owner: the directory's owner can
     /// read and replace them. Another account's file with a second hard link is not given away, and is reported.
-    pub(crate) fn give(&self, account: &Account) -> io::Result<()> {
+    pub fn give(&self, account: &Account) -> io::Result<()> {
         self.give_within(account, DEPTH_MAX)
     }
 
@@ -214,7 +209,7 @@ impl DirFd {
     }
 
     /// Gives only the directory to a user and a group.
-    pub(crate) fn own(&self, uid: u32, gid: u32) -> io::Result<()> {
+    pub fn own(&self, uid: u32, gid: u32) -> io::Result<()> {
         let found = fstat(&self.0)?;
         if (found.st_uid, found.st_gid) != (uid, gid) {
             fchown(&self.0, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
@@ -223,7 +218,7 @@ impl DirFd {
     }
 
     /// Sets the mode of the directory itself.
-    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+    pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(fchmod(&self.0, Mode::from_raw_mode(mode))?)
     }
 
@@ -252,7 +247,7 @@ impl DirFd {
 
 /// A locked directory, until it is dropped or the process ends.
 #[derive(Debug)]
-pub(crate) struct DirLock(DirFd);
+pub struct DirLock(DirFd);
 
 impl std::ops::Deref for DirLock {
     type Target = DirFd;
@@ -271,16 +266,16 @@ impl Drop for DirLock {
 
 /// The owner and mode of a file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct FileAttributes {
+pub struct FileAttributes {
     /// Its user and its group.
-    pub(crate) owner: (u32, u32),
+    pub owner: (u32, u32),
     /// What they and others may do.
-    pub(crate) mode: u32,
+    pub mode: u32,
 }
 
 impl FileAttributes {
     /// As a file that was found.
-    pub(crate) fn found(found: &Stat) -> Self {
+    pub fn found(found: &Stat) -> Self {
         Self { owner: (found.st_uid, found.st_gid), mode: found.st_mode & 0o777 }
     }
 
@@ -301,7 +296,7 @@ impl FileAttributes {
 
 /// A complete file that is not yet in its place. Dropping it removes it.
 #[derive(Debug)]
-pub(crate) struct PendingFile<'a> {
+pub struct PendingFile<'a> {
     folder: &'a DirFd,
     name: String,
     is_installed: bool,
@@ -309,7 +304,7 @@ pub(crate) struct PendingFile<'a> {
 
 impl PendingFile<'_> {
     /// Renames it into its place. Durable.
-    pub(crate) fn install(mut self, name: &str) -> io::Result<()> {
+    pub fn install(mut self, name: &str) -> io::Result<()> {
         renameat(&self.folder.0, &self.name, &self.folder.0, name)?;
         self.is_installed = true;
         self.folder.sync()

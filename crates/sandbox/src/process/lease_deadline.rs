@@ -8,27 +8,27 @@ use tokio::sync::watch;
 /// An instant on a clock that all processes of one machine share. On Linux it is `CLOCK_BOOTTIME`, which goes on while the
 /// machine is suspended, as the coordinator's clock does: a machine that wakes up finds that its leases have expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BootInstant(Duration);
+pub struct BootInstant(Duration);
 
 /// When a program has to end because its lease expires. Both are absolute instants, so that a message which waits in a
 /// pipe while its reader or writer is stopped extends nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LeaseDeadline {
+pub struct LeaseDeadline {
     /// The program gets SIGTERM.
-    pub(crate) stop_at: BootInstant,
+    pub stop_at: BootInstant,
     /// The program is killed: nothing of it is left when the coordinator may grant the job again.
-    pub(crate) kill_at: BootInstant,
+    pub kill_at: BootInstant,
 }
 
 /// The deadline of one lease, which each renewal extends.
-pub(crate) type LeaseWatch = watch::Receiver<LeaseDeadline>;
+pub type LeaseWatch = watch::Receiver<LeaseDeadline>;
 
 /// How many bytes a deadline takes in a message to the guard.
 pub(crate) const DEADLINE_BYTES: usize = 16;
 
 impl BootInstant {
     /// Now.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         #[cfg(target_os = "linux")]
         let clock = ClockId::Boottime;
         #[cfg(not(target_os = "linux"))]
@@ -39,12 +39,12 @@ impl BootInstant {
     }
 
     /// The instant that is `span` later.
-    pub(crate) fn after(self, span: Duration) -> Self {
+    pub fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(span))
     }
 
     /// How long it is until then; zero once it has passed.
-    pub(crate) fn remaining(self) -> Duration {
+    pub fn remaining(self) -> Duration {
         self.0.saturating_sub(Self::now().0)
     }
 
@@ -59,18 +59,18 @@ impl BootInstant {
 
 impl LeaseDeadline {
     /// Whether the SIGTERM is due.
-    pub(crate) fn has_passed(&self) -> bool {
+    pub fn has_passed(&self) -> bool {
         self.stop_at.remaining().is_zero()
     }
 
     /// The bytes in the guard's pipe.
-    pub(crate) fn to_bytes(self) -> [u8; DEADLINE_BYTES] {
+    pub fn to_bytes(self) -> [u8; DEADLINE_BYTES] {
         let both = u128::from(self.stop_at.as_nanos()) << 64 | u128::from(self.kill_at.as_nanos());
         both.to_be_bytes()
     }
 
     /// Decodes the result of [`LeaseDeadline::to_bytes`].
-    pub(crate) fn from_bytes(bytes: [u8; DEADLINE_BYTES]) -> Self {
+    pub fn from_bytes(bytes: [u8; DEADLINE_BYTES]) -> Self {
         let [stop_at, kill_at] = [0, 8].map(|start| {
             let mut nanos = [0; 8];
             nanos.copy_from_slice(&bytes[start..start + 8]);

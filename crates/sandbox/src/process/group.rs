@@ -8,11 +8,11 @@ use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use serde::{Deserialize, Serialize};
 use tokio::process::Child;
 
-use crate::run_key::RunKey;
+use domain::RunKey;
 
 /// The group that a child of ours leads.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Group(Option<Pid>);
+pub struct Group(Option<Pid>);
 
 /// A process that cannot be confused with a later one of the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,21 +25,23 @@ pub struct ProcessMark {
 }
 
 impl Group {
-    pub(crate) fn of(child: &Child) -> Self {
+    /// The group that `child` leads.
+    pub fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
     /// Sends SIGTERM to every member.
-    pub(crate) fn terminate(self) {
+    pub fn terminate(self) {
         self.signal(Signal::TERM);
     }
 
     /// Sends SIGKILL to every member.
-    pub(crate) fn kill(self) {
+    pub fn kill(self) {
         self.signal(Signal::KILL);
     }
 
-    pub(crate) fn mark(self) -> ProcessMark {
+    /// Its mark, by which another process of the factory finds it again.
+    pub fn mark(self) -> ProcessMark {
         let pid = self.0.map_or(0, |pid| pid.as_raw_nonzero().get());
         ProcessMark { pid, started: process(pid).map(|found| found.started) }
     }
@@ -88,7 +90,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
 }
 
 /// An exit code for people: with the signal's name if there was one.
-pub(crate) fn exit_words(code: i32) -> String {
+pub fn exit_words(code: i32) -> String {
     match code {
         129..=192 => format!("{} (exit code {code})", signal_name(code - 128)),
         _ => format!("exit code {code}"),
@@ -96,7 +98,7 @@ pub(crate) fn exit_words(code: i32) -> String {
 }
 
 /// The name of a signal, as `kill -l` shows it.
-pub(crate) fn signal_name(signal: i32) -> String {
+pub fn signal_name(signal: i32) -> String {
     const NAMES: [(Signal, &str); 20] = [
         (Signal::HUP, "SIGHUP"),
         (Signal::INT, "SIGINT"),
@@ -125,8 +127,8 @@ pub(crate) fn signal_name(signal: i32) -> String {
 
 /// The `/proc` entry of a process.
 pub(crate) struct ProcessInfo {
-    pub(crate) pid: i32,
-    pub(crate) parent: i32,
+    pub pid: i32,
+    pub parent: i32,
     started: u64,
     dead: bool,
 }

@@ -56,15 +56,18 @@ pub struct SandboxBackend {
 
 /// The access of a program below a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PathAccess {
+pub enum PathAccess {
+    /// None.
     Nothing,
+    /// Read and execute.
     Read,
+    /// Read, execute and write.
     Everything,
 }
 
 /// The access of a program. Without marks, everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Sandbox {
+pub struct Sandbox {
     marks: BTreeMap<PathBuf, PathAccess>,
     /// The targets of marks when they were made. Those with an entry apply only while they still lead there: a program
     /// that replaces an open directory by a link opens nothing else by it.
@@ -131,7 +134,7 @@ impl Sandbox {
     /// The same with one more mark, which applies to everything below it that has no mark of its own. The working
     /// directory may differ when the mark is resolved.
     #[must_use]
-    pub(crate) fn with(mut self, path: impl Into<PathBuf>, reach: PathAccess) -> Self {
+    pub fn with(mut self, path: impl Into<PathBuf>, reach: PathAccess) -> Self {
         let path = path.into();
         let place = resolved(&std::path::absolute(&path).unwrap_or_else(|_| path.clone()));
         self.mark(path, reach, place);
@@ -141,7 +144,7 @@ impl Sandbox {
     /// The same with a mark that [`Sandbox::options`] returned. It contains no links unless one was made since. Two
     /// names of one directory become one mark, of which the narrower applies.
     #[must_use]
-    pub(crate) fn told(mut self, path: PathBuf, reach: PathAccess) -> Self {
+    pub fn told(mut self, path: PathBuf, reach: PathAccess) -> Self {
         let reach = self.marks.get(&path).map_or(reach, |other| reach.min(*other));
         self.mark(path.clone(), reach, path);
         self
@@ -159,19 +162,19 @@ impl Sandbox {
 
     /// The same, with at most `reach` at a path, whatever applies around it.
     #[must_use]
-    pub(crate) fn at_most(self, path: &Path, reach: PathAccess) -> Self {
+    pub fn at_most(self, path: &Path, reach: PathAccess) -> Self {
         if self.reach_at(path) > reach { self.with(path, reach) } else { self }
     }
 
     /// The same, with at least `reach` at a path, whatever applies around it.
     #[must_use]
-    pub(crate) fn at_least(self, path: &Path, reach: PathAccess) -> Self {
+    pub fn at_least(self, path: &Path, reach: PathAccess) -> Self {
         if self.reach_at(path) < reach { self.with(path, reach) } else { self }
     }
 
     /// The same without the mark at a path: the mark around it applies there.
     #[must_use]
-    pub(crate) fn without(mut self, path: &Path) -> Self {
+    pub fn without(mut self, path: &Path) -> Self {
         let path = resolved(path);
         self.marks.retain(|marked, _| resolved(marked) != path);
         self
@@ -179,7 +182,7 @@ impl Sandbox {
 
     /// The same without a path and all that is below it, marked or not.
     #[must_use]
-    pub(crate) fn hiding(mut self, path: &Path) -> Self {
+    pub fn hiding(mut self, path: &Path) -> Self {
         let hidden = resolved(path);
         self.marks.retain(|marked, _| !resolved(marked).starts_with(&hidden));
         self.with(path, PathAccess::Nothing)
@@ -188,7 +191,7 @@ impl Sandbox {
     /// The same, for as long as no link replaces the path: otherwise the author of that link would choose what is
     /// hidden.
     #[must_use]
-    pub(crate) fn hiding_in_place(mut self, path: &Path) -> Self {
+    pub fn hiding_in_place(mut self, path: &Path) -> Self {
         let path = resolved(path);
         self = self.hiding(&path);
         self.places.insert(path.clone(), path);
@@ -196,20 +199,20 @@ impl Sandbox {
     }
 
     /// The access of a program at a path.
-    pub(crate) fn reach_at(&self, path: &Path) -> PathAccess {
+    pub fn reach_at(&self, path: &Path) -> PathAccess {
         let marks = self.resolved();
         let mark = resolved(path).ancestors().find_map(|above| marks.get(above).copied());
         mark.unwrap_or(PathAccess::Everything)
     }
 
     /// Whether a program cannot connect to a socket that it cannot write to. Older kernels allow it.
-    pub(crate) fn keeps_from_sockets() -> bool {
+    pub fn keeps_from_sockets() -> bool {
         kernel::keeps_from_sockets()
     }
 
     /// Whether a program sees a directory and may create nothing in it, because something below is hidden: there the
     /// kernel only allows the entries that exist when it starts.
-    pub(crate) fn narrows(&self, folder: &Path) -> bool {
+    pub fn narrows(&self, folder: &Path) -> bool {
         let folder = resolved(folder);
         self.resolved()
             .iter()
@@ -217,7 +220,7 @@ impl Sandbox {
     }
 
     /// The guard's options for this sandbox.
-    pub(crate) fn options(&self) -> impl Iterator<Item = OsString> {
+    pub fn options(&self) -> impl Iterator<Item = OsString> {
         let told = self.current().map(|(path, reach)| (self.places.get(path).unwrap_or(path), reach));
         told.flat_map(|(path, reach)| [reach.option().into(), path.clone().into_os_string()])
     }
@@ -229,7 +232,7 @@ impl Sandbox {
 
     /// Starts a program inside. Only a thread enters, and the program with it: this process stays outside, out of
     /// reach.
-    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+    pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         let runtime = tokio::runtime::Handle::current();
         let marks = self.resolved();
         std::thread::scope(|scope| {

@@ -72,7 +72,7 @@ impl Account {
     }
 
     /// Its name.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -87,7 +87,7 @@ impl Account {
     }
 
     /// Lets the account traverse `folders`, which are in `root`, without listing them. No other account gains access.
-    pub(crate) fn let_through(&self, root: &Path, folders: &[PathBuf]) -> Result<(), AccountError> {
+    pub fn let_through(&self, root: &Path, folders: &[PathBuf]) -> Result<(), AccountError> {
         for folder in std::iter::once(root).chain(folders.iter().map(PathBuf::as_path)) {
             let opened = chown(folder, None, Some(self.gid))
                 .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(ENTER_ONLY)));
@@ -101,13 +101,13 @@ impl Account {
     }
 
     /// Gives it a directory, whose path only the factory can change, with its content.
-    pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
+    pub fn give(&self, path: &Path) -> io::Result<()> {
         DirFd::open(path)?.give(self)
     }
 
     /// Gives it the directory at `names` below `root`, created if missing. Those on the path stay the factory's, and
     /// are taken back if they were not: the account traverses them and cannot redirect them.
-    pub(crate) fn give_below<'n>(&self, root: &Path, names: impl IntoIterator<Item = &'n OsStr>) -> io::Result<()> {
+    pub fn give_below<'n>(&self, root: &Path, names: impl IntoIterator<Item = &'n OsStr>) -> io::Result<()> {
         let mut folder = DirFd::open(root)?;
         for name in names {
             folder.own(rustix::process::geteuid().as_raw(), self.gid)?;
@@ -118,7 +118,7 @@ impl Account {
     }
 
     /// Lets it read a directory of the factory with its content, and later additions. Only its group changes.
-    pub(crate) fn let_read(&self, path: &Path) -> io::Result<()> {
+    pub fn let_read(&self, path: &Path) -> io::Result<()> {
         let found = fs::symlink_metadata(path)?;
         if found.is_symlink() {
             return Ok(());
@@ -140,7 +140,7 @@ impl Account {
     }
 
     /// An I/O error while `path` is opened to it.
-    pub(crate) fn refused(&self, path: &Path, source: io::Error) -> AccountError {
+    pub fn refused(&self, path: &Path, source: io::Error) -> AccountError {
         AccountError::Disk { name: self.name.clone(), path: path.to_owned(), source }
     }
 
@@ -157,7 +157,7 @@ impl Account {
 }
 
 /// The home directories of the current account according to the user database: `HOME` may differ.
-pub(crate) fn own_homes() -> Vec<PathBuf> {
+pub fn own_homes() -> Vec<PathBuf> {
     let passwd = fs::read_to_string(PASSWD).unwrap_or_default();
     homes_of(&passwd, rustix::process::geteuid().as_raw())
 }
