@@ -282,7 +282,7 @@ impl DemoDisplay<'_> {
             "\nAll jobs have finished. The fleet stays up; stop it with Ctrl-C.\n\
              Paste into another terminal; the last line submits one more job:\n\n  \
              demo() {{ {giga} --data {data} \"$@\"; }}\n  demo jobs\n  demo job {first}\n  demo logs {first}\n  \
-             demo explain {first}\n  demo factories\n  git -C {repo} log --oneline --graph main\n  \
+             demo explain {first}\n  demo factory list\n  git -C {repo} log --oneline --graph main\n  \
              demo submit {own} --wait\n",
             giga = quoted(&giga),
             data = quoted(self.scene.config.data.path()),

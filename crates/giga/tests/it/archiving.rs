@@ -108,7 +108,7 @@ fn a_backup_is_checked_and_never_written_over_anything() {
     let codes = [&bad, &absent, &again, &no_backup, &unnamed].map(|ran| ran.code);
     assert_eq!(codes, [Some(1), Some(5), Some(1), Some(1), Some(0)], "{}", bad.stderr);
     assert!(bad.stderr.contains("is not a backup of a fleet"), "{}", bad.stderr);
-    assert!(again.stderr.contains("is there already"), "{}", again.stderr);
+    assert!(again.stderr.contains("already exists"), "{}", again.stderr);
     assert!(unnamed.stdout.starts_with("giga-backup-2"), "{}", unnamed.stdout);
     let mode = std::fs::metadata(fleet.machine.path().join("b.db")).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o600);

@@ -270,7 +270,7 @@ fn a_product_that_was_made_is_told_from_one_that_was_changed() {
     let coordinator = Coordinator::start();
     let product = json!({"id": "nope", "repos": [], "paused": false, "autoShip": true, "weight": 1, "repoSeats": {}});
     let machine = Machine::new();
-    for (known, told) in [(json!([]), "made product `nope`"), (json!([product.clone()]), "changed product `nope`")] {
+    for (known, told) in [(json!([]), "created product `nope`"), (json!([product.clone()]), "updated product `nope`")] {
         coordinator.expect("GET /products", Answer::json(200, &json!({"items": known})));
         coordinator.expect("PUT /products/nope", Answer::json(200, &product));
 
@@ -282,7 +282,7 @@ fn a_product_that_was_made_is_told_from_one_that_was_changed() {
 }
 
 #[test]
-fn whoever_drains_a_factory_is_told_the_way_back() {
+fn a_drained_factory_is_shown_with_the_command_that_resumes_it() {
     let coordinator = Coordinator::start();
     let at = "2026-01-31T12:00:00Z";
     let seats = json!([{"jobId": ID, "title": "Tidy up", "dispatchedOnly": false}]);
@@ -296,8 +296,8 @@ fn whoever_drains_a_factory_is_told_the_way_back() {
     let args = ["factory", "drain", "mac-1", "--api", coordinator.api()];
     let ran = Machine::new().giga_with(&args, &TOKEN, "");
 
-    let told = "it still works on 1 job\n`giga factory resume mac-1` lets it take work again\n";
-    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("mac-1 takes nothing new\n", told));
+    let told = "mac-1 is draining: it finishes 1 running job and takes no new ones\n";
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), (told, "`giga factory resume mac-1` resumes it\n"));
 }
 
 #[test]

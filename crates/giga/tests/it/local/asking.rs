@@ -43,7 +43,7 @@ fn a_job_that_asks_waits_in_the_inbox_and_once_says_what_it_wants_to_know() {
 
     assert_eq!((ran.code, folder.places()), (Some(1), vec![("inbox", "a.md".to_owned())]), "{}", ran.stderr);
     assert!(ran.stderr.contains("a.md: still waits: Which gate?"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("hint: answer a question with `giga requeue "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: answer a question with `giga answer "), "{}", ran.stderr);
     let again = folder.once(&[]);
     assert!(again.code == Some(1) && again.stderr.contains("still waits: Which gate?"), "{}", again.stderr);
 }
