@@ -1,5 +1,8 @@
 //! Types and rules of the domain. No tokio, no clock, no I/O: all functions work on values.
 
+mod agent_files;
+mod branch_template;
+mod commit_author;
 mod engine_health;
 mod error_chain;
 mod event;
@@ -31,6 +34,9 @@ mod stage;
 mod time;
 mod usage_window;
 
+pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
+pub use branch_template::{BranchTemplate, BranchTemplateError};
+pub use commit_author::{CommitAuthor, CommitAuthorError};
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};

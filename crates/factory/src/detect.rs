@@ -12,19 +12,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Capability, EngineHealth, RepoIdentity, RepoName};
+use engines::{Engine, LoginState, Presence};
 use parking_lot::Mutex;
 use sandbox::{Bounds, End, Environment, Launcher, Line, Program, find_program};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{RepoConfig, default_base};
-use crate::engine::{Engine, LoginState, Presence};
-use crate::remote::{Remote, RemoteError};
-use crate::repository::Repository;
 pub(crate) use memory::ProbeCache;
 use memory::{ProbeResult, ToolState};
 use tools::{TOOLS, Tool, VersionPattern};
+use workspace::{Remote, RemoteError, RepoConfig, Repository, default_base};
 
 /// The configured part of capabilities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use factory::EngineKind;
+use engines::EngineKind;
 
 use crate::config::FactoryConfig;
 
@@ -20,7 +20,7 @@ pub(crate) fn found(program: &str) -> Option<PathBuf> {
 
 /// The engines that a factory finds without configuration, each with its path.
 pub(crate) fn engines_by_themselves() -> Vec<(&'static str, PathBuf)> {
-    let kinds = [EngineKind::Claude, EngineKind::Codex].into_iter().filter_map(EngineKind::program);
+    let kinds = EngineKind::offered_unconfigured().filter_map(EngineKind::program);
     kinds.filter_map(|name| found(name).map(|path| (name, path))).collect()
 }
 

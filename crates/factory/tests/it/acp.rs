@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clock::ManualClock;
-use domain::{Clock, FailureReason, RunInsights, Timestamp};
-use factory::{
+use domain::{Clock, FailureReason, Retryability, RunInsights, Timestamp};
+use engines::{
     AcpEngine, Allowance, Engine, EngineConfig, EngineEvent, EngineKind, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, Exit, Memory, Permissions, Prompt, Reply, Retryability, RunVerdict, Session, Target,
+    EngineRunEnd, Exit, Memory, Permissions, Prompt, Reply, RunVerdict, Session, Target,
 };
 use sandbox::{Launcher, Line, Source};
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn engine(manner: &str, permissions: Permissions) -> AcpEngine {
     // In one word of the guard's command line, where the test harness does not take it for a test of its own.
     let line = myself.chain([manner.to_owned()]).map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
     let config = EngineConfig {
-        kind: Some(EngineKind::Acp),
+        kind: EngineKind::named("acp"),
         argv: vec!["sh".to_owned(), "-c".to_owned(), format!("exec {line}")],
         permissions,
         ..EngineConfig::default()

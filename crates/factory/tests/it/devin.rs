@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use domain::{FailureReason, RunInsights};
-use factory::{
+use domain::{FailureReason, Retryability, RunInsights};
+use engines::{
     Allowance, DevinEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput, EngineRequest, EngineRun,
-    EngineRunEnd, LoginState, Presence, Prices, Prompt, Retryability, RunVerdict,
+    EngineRunEnd, LoginState, Presence, Prices, Prompt, RunVerdict,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;

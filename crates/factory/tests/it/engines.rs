@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::ManualClock;
-use domain::{Capability, EngineName, FailureReason};
-use factory::{
-    Allowance, CommandEngine, DetectConfig, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun, EngineRunEnd,
-    Memory, Prompt, RepoConfig, Retryability, RunVerdict, detect,
+use domain::{Capability, EngineName, FailureReason, Retryability};
+use engines::{
+    Allowance, CommandEngine, Engine, EngineConfig, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Memory,
+    Prompt, RunVerdict,
 };
+use factory::{DetectConfig, detect};
 use sandbox::{Environment, EnvironmentConfig, Launcher};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use workspace::RepoConfig;
 
 use crate::stage::{Forge, clock, environment, eventually, git, guarded, job, main, roomy, run};
 

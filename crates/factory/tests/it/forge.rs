@@ -10,7 +10,7 @@ mod through_gh;
 use std::sync::Arc;
 
 use domain::{CommitSha, JobId};
-use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequestDraft};
+use forge::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequestDraft};
 
 use crate::stage::{Forge, clock, git, job, main, notes};
 use fake_github::{GitHub, TOKEN};

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use domain::{BranchName, RepoName};
-use factory::{
+use workspace::{
     AfterShip, CommitOutcome, Error, Promotion, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, UnsavedFile,
     UnsavedReason, WorktreeStart,
 };

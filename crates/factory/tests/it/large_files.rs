@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use factory::{CommitOutcome, SaveOutcome, WorktreeStart};
 use sandbox::{SandboxMode, SandboxSummary};
 use testkit::requirement::Requirement;
+use workspace::{CommitOutcome, SaveOutcome, WorktreeStart};
 
 use crate::stage::{Forge, git, main, run};
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use clock::ManualClock;
-use domain::{EngineName, FailureReason, RunInsights};
-use factory::{
+use domain::{EngineName, FailureReason, Retryability, RunInsights};
+use engines::{
     Allowance, ClaudeEngine, CodexEngine, CommandEngine, DiskAllowance, Engine, EngineConfig, EngineContext,
     EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, LoginState, Memory,
-    OutputPattern, OutputPatterns, Pending, Presence, Prices, Prompt, Reply, Retryability, RunVerdict, Session,
+    OutputPattern, OutputPatterns, Pending, Presence, Prices, Prompt, Reply, RunVerdict, Session,
 };
 use sandbox::{Bounds, Launcher, Limits, Line, Program, Source};
 use tempfile::TempDir;

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use factory::{
-    CommitOutcome, Git, GitConfig, Host, Identity, Mirror, RefNames, RepoConfig, SaveOutcome, StateDir, Worktree,
-};
+use domain::CommitAuthor;
 use sandbox::{Limits, SandboxMode};
+use workspace::{CommitOutcome, Git, GitConfig, Host, Mirror, RefNames, RepoConfig, SaveOutcome, StateDir, Worktree};
 
 use crate::stage::{
     Forge, PATIENCE, clock, eventually, git, main, myself_as, notes, pid_in, role_arguments, run, runs,
@@ -197,7 +196,7 @@ async fn plays_a_factory_that_fetches() {
     let mut path = OsString::from(&args[2]);
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap());
-    let git = Git::new(&path, &state.empty_home(), GitConfig::default(), Identity::default(), &Limits::default());
+    let git = Git::new(&path, &state.empty_home(), GitConfig::default(), CommitAuthor::default(), &Limits::default());
     let unconfined = SandboxMode::Off.in_force();
     let host = Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock(), &unconfined);
     let config = RepoConfig::at(args[1].to_str().unwrap(), main());

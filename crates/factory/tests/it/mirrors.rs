@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use factory::{
+use workspace::{
     AfterShip, CommitOutcome, Error, Mirror, RefNames, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, WorktreeStart,
 };
 

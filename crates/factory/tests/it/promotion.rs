@@ -3,7 +3,7 @@
 use std::fs;
 
 use domain::CommitSha;
-use factory::{AcceptableBranch, CommitOutcome, Mirror, Promotion};
+use workspace::{AcceptableBranch, CommitOutcome, Mirror, Promotion};
 
 use crate::stage::{Forge, git, job, run};
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use domain::{CommandStep, Evidence, FailedCommand, MergeConflict, PreviousRun, RunEnd};
-use factory::{
+use engines::{
     Allowance, BaseBranch, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig, EngineContext,
     EngineRequest, Memory, Prices, Prompt, WorktreeState,
 };

@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use factory::{CommitOutcome, DiffSummary, SaveOutcome, UnsavedFile, UnsavedReason, WorktreeStart};
+use workspace::{CommitOutcome, DiffSummary, SaveOutcome, UnsavedFile, UnsavedReason, WorktreeStart};
 
 use crate::stage::{Forge, git, job, main, plain_git, run};
 
 async fn commit_of(
     forge: &Forge,
     change: impl FnOnce(&std::path::Path),
-) -> (factory::Mirror, factory::Worktree, CommitOutcome) {
+) -> (workspace::Mirror, workspace::Worktree, CommitOutcome) {
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     change(worktree.path());
     let committed = mirror.commit_all(&worktree, "Say more").await.unwrap();
@@ -239,7 +239,7 @@ async fn a_file_that_became_a_folder_is_committed_as_one() {
 }
 
 /// A worktree with completed work that conflicts with the base branch, after `git merge origin/main` in it.
-async fn conflicting(forge: &Forge) -> (factory::Mirror, factory::Worktree, [domain::CommitSha; 2]) {
+async fn conflicting(forge: &Forge) -> (workspace::Mirror, workspace::Worktree, [domain::CommitSha; 2]) {
     let host = forge.host("host");
     let (mirror, worktree) = forge.worktree(&host, run(1)).await;
     fs::write(worktree.path().join("readme.md"), "ours\n").unwrap();

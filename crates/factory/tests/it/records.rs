@@ -3,8 +3,8 @@
 use std::fs;
 
 use domain::{DispatchSeq, Epoch};
-use factory::{LocalStage, Outbox, OutboxEntry, OutboxListing, RunListing, RunRecord, Runs, StateDir};
 use serde_json::json;
+use workspace::{LocalStage, Outbox, OutboxEntry, OutboxListing, RunListing, RunRecord, Runs, StateDir};
 
 use crate::stage::job;
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use domain::{CommitSha, MergeConflict};
-use factory::{AfterShip, BranchEnd, CommitOutcome, Mirror, ShipOrder, ShipOutcome};
+use workspace::{AfterShip, BranchEnd, CommitOutcome, Mirror, ShipOrder, ShipOutcome};
 
 use crate::promotion::promote_first;
 use crate::stage::{Forge, git, job, main, run};

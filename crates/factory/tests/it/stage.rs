@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clock::SystemClock;
-use domain::{BranchName, Clock, CommitSha, Epoch, JobId, RepoName, RunKey};
-use factory::{Git, GitConfig, Host, Identity, Mirror, RefNames, RepoConfig, StateDir, Worktree, WorktreeStart};
+use domain::{BranchName, Clock, CommitAuthor, CommitSha, Epoch, JobId, RepoName, RunKey};
 use sandbox::{
     Bounds, Environment, EnvironmentConfig, FinishedProgram, Launcher, Limits, Line, Program, RunningProgram,
     SandboxMode,
@@ -17,6 +16,7 @@ use sandbox::{
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use workspace::{Git, GitConfig, Host, Mirror, RefNames, RepoConfig, StateDir, Worktree, WorktreeStart};
 
 /// How long a test waits for something that should happen soon, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -96,7 +96,8 @@ impl Forge {
         let mut path = OsString::from(tools);
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap());
-        let git = Git::new(&path, &state.empty_home(), GitConfig::default(), Identity::default(), &Limits::default());
+        let git =
+            Git::new(&path, &state.empty_home(), GitConfig::default(), CommitAuthor::default(), &Limits::default());
         Host::new(state, git, RefNames::under("aq".parse().unwrap()), clock(), &confine.in_force())
     }
 

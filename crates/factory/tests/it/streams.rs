@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clock::ManualClock;
 use domain::{Clock, RunInsights};
-use factory::{
+use engines::{
     Activity, Allowance, ClaudeEngine, CodexEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput,
     EngineRequest, Exit, Price, Prices, Prompt,
 };
@@ -257,7 +257,7 @@ fn a_huge_line_and_endless_noise_leave_nothing_behind() {
     }
 
     let ended = session.judge(Exit::Code(0));
-    assert_eq!(ended, factory::RunVerdict::EndedWell);
+    assert_eq!(ended, engines::RunVerdict::EndedWell);
 }
 
 // [F2]

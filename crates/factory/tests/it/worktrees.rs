@@ -3,7 +3,7 @@
 use std::fs;
 
 use domain::Checkpoint;
-use factory::{CommitOutcome, Error, Mirror, RepoConfig, SaveOutcome, WorktreeStart};
+use workspace::{CommitOutcome, Error, Mirror, RepoConfig, SaveOutcome, WorktreeStart};
 
 use crate::stage::{Forge, git, main, notes, run};
 

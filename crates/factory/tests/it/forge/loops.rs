@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use coordinator::Settings;
 use domain::{FailureReason, JobId, RetryPolicy, StageName};
-use factory::{ForgeConfig, PullRequestConfig, WorkerSettings};
+use factory::WorkerSettings;
+use forge::{ForgeConfig, PullRequestConfig};
 use http::Method;
 use protocol::JobView;
 
@@ -188,7 +189,7 @@ async fn a_repository_names_its_branches_its_author_and_its_titles() {
     let own = PullRequestConfig {
         branch: Some("agents/{id}".parse().unwrap()),
         title: Some("[bot] {title}".to_owned()),
-        author: Some(factory::Identity::new("Notes Bot", "bot@example.org").unwrap()),
+        author: Some(domain::CommitAuthor::new("Notes Bot", "bot@example.org").unwrap()),
         delete_branch: Some(false),
         ..PullRequestConfig::default()
     };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::CommitSha;
-use factory::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
+use forge::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
 use http::Method;
 
 use super::fake_github::Fault;

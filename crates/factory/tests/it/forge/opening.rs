@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::PullRequest;
-use factory::{ForgeError, PullRequestDraft};
+use forge::{ForgeError, PullRequestDraft};
 use http::Method;
 
 use super::fake_github::{Fault, TOKEN};

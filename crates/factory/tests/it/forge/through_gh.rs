@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use factory::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
+use forge::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
 use http::Method;
 
 use super::fake_github::TOKEN;
@@ -50,13 +50,13 @@ async fn a_pull_request_is_opened_spoken_on_looked_at_and_merged_through_gh() {
     scene.github.book(|book| book.check(&sha, "test", Some("failure")));
     let first = forge.look(opened.number).await.unwrap();
     let second = forge.look(opened.number).await.unwrap();
-    let order = factory::MergeOrder {
+    let order = forge::MergeOrder {
         request: opened.number,
         sha,
-        method: factory::MergeMethod::Merge,
+        method: forge::MergeMethod::Merge,
         title: "t".to_owned(),
         message: "m".to_owned(),
-        auto: factory::AutoMerge::Never,
+        auto: forge::AutoMerge::Never,
     };
     let merging = forge.merge(&order).await;
 

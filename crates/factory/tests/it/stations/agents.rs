@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{EngineConfig, EngineKind, Gc, WorkerSettings};
+use engines::{EngineConfig, EngineKind};
+use factory::WorkerSettings;
 use protocol::Progress;
 use sandbox::{Account, EnvironmentConfig};
 use testkit::requirement::Requirement;
@@ -25,7 +26,7 @@ pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings
     fs::write(&program, format!("#!/bin/sh\n{opening}{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let engine = EngineConfig {
-        kind: Some(EngineKind::Claude),
+        kind: EngineKind::named("claude"),
         program: Some(program.to_str().unwrap().to_owned()),
         environment: EnvironmentConfig {
             set: [("ANTHROPIC_API_KEY".to_owned(), "a-key-of-nobody".to_owned())].into(),
@@ -334,7 +335,7 @@ async fn a_conversation_is_cleaned_up_once_it_is_no_longer_needed() {
     let clean_up = |retention| {
         let mut settings = settings.clone();
         settings.housekeeping.retention = retention;
-        let gc = Gc::of(&settings, client.clone(), clock()).unwrap();
+        let gc = settings.gc(client.clone(), clock()).unwrap();
         async move { gc.run().await.unwrap() }
     };
     eventually("the conversation", || conversation.exists()).await;

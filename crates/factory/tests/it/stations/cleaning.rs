@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use client::Client;
 use domain::{Epoch, JobId, RunKey, StageName};
-use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, WorkerSettings};
+use factory::WorkerSettings;
+use forge::PullRequestConfig;
 use protocol::JobView;
 use sandbox::SandboxMode;
+use workspace::{AfterShip, Gc, GcKind, GcReport, RepoConfig};
 
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
@@ -28,7 +30,7 @@ fn keeping_branches(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
 fn gc(settings: &WorkerSettings, client: &Client, retention: Duration) -> Gc {
     let mut settings = settings.clone();
     settings.housekeeping.retention = retention;
-    Gc::of(&settings, client.clone(), clock()).unwrap()
+    settings.gc(client.clone(), clock()).unwrap()
 }
 
 /// Removed and kept items, one line each.

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use domain::StageName;
-use factory::{RepoConfig, WorkerSettings};
+use factory::WorkerSettings;
 use protocol::AlertCode;
+use workspace::RepoConfig;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clock::SystemEntropy;
-use factory::{ForgeConfig, RepoConfig, Repository, Worker, WorkerError, WorkerSettings};
+use factory::{Worker, WorkerError, WorkerSettings};
+use forge::ForgeConfig;
 use sandbox::{SandboxMode, SandboxSummary};
 use testkit::requirement::Requirement;
+use workspace::{RepoConfig, Repository};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};

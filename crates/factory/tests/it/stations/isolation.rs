@@ -5,8 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use domain::StageName;
-use factory::{RepoConfig, WorkerSettings};
+use factory::WorkerSettings;
 use sandbox::{Account, Secrets};
+use workspace::RepoConfig;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -231,7 +232,7 @@ async fn a_file_that_only_the_factory_can_read_is_not_taken_for_the_agents_work(
     fs::write(&own, "work").unwrap();
     std::os::unix::fs::chown(&own, Some(account.uid()), Some(account.gid())).unwrap();
 
-    let factory::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+    let workspace::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
         panic!("empty")
     };
     mirror.push_run(&worktree, &sha).await.unwrap();

@@ -4,7 +4,8 @@ use std::fs;
 
 use client::Client;
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{Gc, GcReport, LocalStage, WorkerSettings};
+use factory::WorkerSettings;
+use workspace::{GcReport, LocalStage};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
@@ -22,11 +23,11 @@ const LINK: &str = "git -C web add -A; git -C web -c user.name=a -c user.email=a
 async fn clean_up(own: &WorkerSettings, client: &Client) -> GcReport {
     let mut own = own.clone();
     own.housekeeping.retention = std::time::Duration::ZERO;
-    Gc::of(&own, client.clone(), clock()).unwrap().run().await.unwrap()
+    own.gc(client.clone(), clock()).unwrap().run().await.unwrap()
 }
 
 fn whys(report: &GcReport) -> Vec<&str> {
-    report.kept.iter().filter(|item| item.kind == factory::GcKind::Worktree).map(|item| item.why.as_str()).collect()
+    report.kept.iter().filter(|item| item.kind == workspace::GcKind::Worktree).map(|item| item.why.as_str()).collect()
 }
 
 async fn says(fleet: &Fleet, job: JobId, words: &str) -> bool {

@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use factory::{
-    Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Gc, Prices, Prompt, WorkerSettings,
-};
+use engines::{Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Prices, Prompt};
+use factory::WorkerSettings;
 use sandbox::Launcher;
 
 use super::LONG;
@@ -140,7 +139,7 @@ async fn a_refresh_before_a_kill_returns_at_the_next_start_or_clean_up() {
     eventually("the login being back", || outside() == NEW).await;
     next.stop().await;
     fs::write(operators.join(".credentials.json"), OLD).unwrap();
-    let gc = Gc::of(&cleaned_up, client, clock()).unwrap();
+    let gc = cleaned_up.gc(client, clock()).unwrap();
     gc.dry_run().await.unwrap();
     assert_eq!(outside(), OLD, "a dry run does nothing");
     let (home, away) = (cleaned_up.state.join(format!("sessions/claude/{job}")), forge.path("not-mounted-yet"));

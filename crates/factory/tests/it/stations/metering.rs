@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::RunOutcome;
-use factory::{EngineConfig, EngineKind, WorkerSettings};
+use engines::{EngineConfig, EngineKind};
+use factory::WorkerSettings;
 use sandbox::EnvironmentConfig;
 
 use super::LONG;
@@ -37,7 +38,7 @@ fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     fs::write(&program, format!("#!/bin/sh\n{OPENING}{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let engine = EngineConfig {
-        kind: Some(EngineKind::Codex),
+        kind: EngineKind::named("codex"),
         program: Some(program.to_str().unwrap().to_owned()),
         model: Some("gpt-5.3-codex".to_owned()),
         environment: EnvironmentConfig {

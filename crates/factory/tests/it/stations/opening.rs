@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use factory::{EngineConfig, WorkerSettings};
+use engines::EngineConfig;
+use factory::WorkerSettings;
 use sandbox::SandboxMode;
 
 use super::LONG;

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use client::Client;
 use clock::SystemEntropy;
-use domain::Clock;
-use factory::{
-    AfterShip, EngineConfig, ForgeConfig, GitConfig, Housekeeping, Identity, LocalStage, Polling, RepoConfig,
-    RunRecord, Runs, StateDir, Worker, WorkerError, WorkerSettings,
-};
+use domain::{Clock, CommitAuthor};
+use engines::EngineConfig;
+use factory::{Housekeeping, Polling, Worker, WorkerError, WorkerSettings};
+use forge::ForgeConfig;
 use sandbox::{EnvironmentConfig, Limits, SandboxMode, Secrets};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use workspace::{AfterShip, GitConfig, LocalStage, RepoConfig, RunRecord, Runs, StateDir};
 
 use crate::stage::{Forge, PATIENCE, clock, eventually, main, notes};
 
@@ -113,7 +113,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSetting
         tools: BTreeMap::new(),
         environment: EnvironmentConfig::default(),
         git: GitConfig::default(),
-        identity: Identity::default(),
+        identity: CommitAuthor::default(),
         limits: Limits { grace_ms: GRACE_MS, ..Limits::default() },
         forge: ForgeConfig::default(),
         ref_prefix: "aq".parse().unwrap(),

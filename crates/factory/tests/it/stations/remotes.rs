@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::LocalStage;
 use protocol::AlertCode;
+use workspace::LocalStage;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
@@ -252,7 +252,7 @@ async fn a_farewell_does_not_wait_for_a_remote_that_is_away() {
 
     let given_back = fleet.until_stage(job, StageName::Queued).await;
     assert_eq!(given_back.attempts, 0);
-    let kept = factory::Runs::under(&factory::StateDir::new(&state).unwrap()).list().unwrap().records;
+    let kept = workspace::Runs::under(&workspace::StateDir::new(&state).unwrap()).list().unwrap().records;
     let worktrees: Vec<_> =
         kept.iter().map(|record| (record.stage, record.worktree.as_ref().unwrap().exists())).collect();
     assert_eq!(worktrees, [(LocalStage::Quarantined, true)], "its worktree is the only copy");

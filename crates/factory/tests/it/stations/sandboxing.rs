@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use factory::{EngineConfig, EngineKind, WorkerSettings};
+use engines::{EngineConfig, EngineKind};
+use factory::WorkerSettings;
 use sandbox::{EnvironmentConfig, SandboxMode};
 
 use super::LONG;
@@ -24,7 +25,7 @@ fn playing_codex(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let set = [("CODEX_API_KEY".to_owned(), "a-key-of-nobody".to_owned())].into();
     let engine = EngineConfig {
-        kind: Some(EngineKind::Codex),
+        kind: EngineKind::named("codex"),
         program: Some(program.to_str().unwrap().to_owned()),
         environment: EnvironmentConfig { set, ..EnvironmentConfig::default() },
         ..EngineConfig::default()
