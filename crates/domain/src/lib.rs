@@ -56,7 +56,7 @@ pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_safe,
+    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_chars, terminal_safe,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,

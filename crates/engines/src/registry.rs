@@ -5,18 +5,12 @@ use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{Clock, EngineName, JobId, RunInsights};
 use parking_lot::RwLock;
-use sandbox::{
-    Account, Bounds, End, Environment, EnvironmentConfig, FinishedProgram, Launcher, Line, PathAccess, Program,
-    find_program,
-};
+use sandbox::{Account, End, Environment, EnvironmentConfig, Launcher, PathAccess, Program, find_program};
 use sha2::{Digest, Sha256};
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::descriptor::{EngineMaker, MakeSignedIn};
 use super::home::{RefreshedFields, may_be_there};
@@ -38,10 +32,6 @@ pub struct EngineContext {
     /// Directories that agents of any engine can write to.
     pub open: Vec<PathBuf>,
 }
-
-/// A program prints its version at once, or it is broken. The first start of a big one is slow on a busy machine.
-const ASK_MAX: Duration = Duration::from_secs(20);
-const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
 /// All engines of a factory, in the order of preference for a job that names none: the configured ones first, then
 /// those whose program is found and signed in.
@@ -358,31 +348,13 @@ impl EngineContext {
     /// A program's version, or why it cannot be used.
     pub(super) async fn version(&self, program: &str, environment: &Environment) -> Result<String, String> {
         let shown = domain::escape_for_terminal(program);
-        match self.ask(program, &["--version"], environment).await {
-            Some((finished, answer)) if finished.end == End::Exited(0) => Ok(answer),
-            Some(_) => Err(format!("`{shown} --version` fails")),
-            None => Err(format!("there is no program `{shown}`")),
+        let absent = || format!("there is no program `{shown}`");
+        let file = find_program(program, environment.variable("PATH")).ok_or_else(absent)?;
+        match self.launcher.ask(file, &["--version"], environment).await {
+            Ok((finished, answer)) if finished.end == End::Exited(0) => Ok(answer),
+            Ok(_) => Err(format!("`{shown} --version` fails")),
+            Err(_) => Err(absent()),
         }
-    }
-
-    /// A program's answer and exit, if it exists. It runs in the environment of its runs.
-    async fn ask(&self, program: &str, args: &[&str], environment: &Environment) -> Option<(FinishedProgram, String)> {
-        let file = find_program(program, environment.variable("PATH"))?;
-        let argv = std::iter::once(file.into_os_string()).chain(args.iter().map(Into::into)).collect();
-        let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
-        let (grace, output_bytes_max) = (Duration::ZERO, ANSWER_BYTES_MAX);
-        let bounds = Bounds { wall: ASK_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
-        let running = self.launcher.start(program, bounds).ok()?;
-        let (sender, mut lines) = mpsc::channel::<Line>(8);
-        let collect = async {
-            let mut answer = Vec::new();
-            while let Some(line) = lines.recv().await {
-                answer.push(line.text);
-            }
-            answer.join("\n")
-        };
-        let never = CancellationToken::new();
-        Some(tokio::join!(running.wait(sender, &never), collect))
     }
 }
 

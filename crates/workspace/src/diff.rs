@@ -37,7 +37,7 @@ impl Mirror {
         let listing = self.call("rev-list").args(options).arg(range).output().await?;
         let read = |line: &str| {
             let (sha, subject) = line.split_once(' ')?;
-            let subject = subject.chars().filter(|c| domain::is_terminal_safe(*c)).collect();
+            let subject = domain::terminal_chars(subject).collect();
             Some((sha.parse().ok()?, subject))
         };
         Ok(String::from_utf8_lossy(&listing).lines().filter_map(read).collect())

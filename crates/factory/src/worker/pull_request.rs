@@ -144,7 +144,7 @@ fn titled(pattern: &str, subject: &ErrandSubject) -> String {
         .replace("{id}", &subject.job.to_string())
         .replace("{repo}", subject.mirror.repo().as_str())
         .replace("{title}", &subject.title);
-    title.chars().filter(|c| domain::is_terminal_safe(*c)).take(TITLE_CHARS_MAX).collect()
+    domain::terminal_chars(&title).take(TITLE_CHARS_MAX).collect()
 }
 
 /// What an error of the forge means for the errand: a rate limit is awaited, the rest is retried.

@@ -16,6 +16,9 @@ use super::wire::ApiErrorBody;
 use crate::ForgeError;
 use crate::http::{ForgeCall, ForgeReply, ForgeTransport, ForgeUnreachable};
 
+/// The longest shown message of the forge.
+pub(super) const COMPLAINT_CHARS_MAX: usize = 400;
+
 /// How often an idempotent request is tried.
 const TRIES_MAX: u32 = 4;
 
@@ -225,6 +228,6 @@ fn complaint(reply: &ForgeReply) -> String {
         let said = error.get("message").or_else(|| error.get("code")).unwrap_or(error);
         words.extend(said.as_str().map(str::to_owned));
     }
-    let shown: String = words.join(": ").chars().filter(|c| domain::is_terminal_safe(*c)).take(400).collect();
+    let shown: String = domain::terminal_chars(&words.join(": ")).take(COMPLAINT_CHARS_MAX).collect();
     if shown.is_empty() { "without a word".to_owned() } else { shown }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::GitHub;
-use super::api::Repeat;
+use super::api::{COMPLAINT_CHARS_MAX, Repeat};
 use super::status::{Check, CheckState};
 use super::wire::{GhPullRequest, Graph};
 use crate::{AutoMerge, ForgeError, MergeOrder, MergeOutcome};
@@ -111,7 +111,7 @@ impl GitHub {
             // Enabled before.
             Some(error) if error.message.to_lowercase().contains("already") => Ok(()),
             Some(error) => {
-                let message = error.message.chars().filter(|c| domain::is_terminal_safe(*c)).take(400).collect();
+                let message = domain::terminal_chars(&error.message).take(COMPLAINT_CHARS_MAX).collect();
                 Err(ForgeError::Refused { what: what.to_owned(), status: 422, message })
             }
         }

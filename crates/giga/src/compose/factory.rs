@@ -81,7 +81,7 @@ async fn work(
 ) -> anyhow::Result<Result<(), WorkerError>> {
     let mut settings = settings(config)?;
     settings.hidden.extend(others.iter().cloned());
-    store::create_private_directory(&settings.state)?;
+    sandbox::make_private_folder(&settings.state)?;
     let token = token(config, api, &settings, join, stop).await?;
     settings.secrets = Secrets::new([token.clone()]);
     let client = Client::new(endpoint(config, &settings.state, api, token)?)?;
