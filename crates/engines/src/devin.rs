@@ -311,7 +311,7 @@ mod tests {
     fn a_session_is_told_once_and_figures_are_those_of_a_session_that_began_with_the_run() {
         let folder = tempfile::tempdir().unwrap();
         let export = folder.path().join("trajectory.json");
-        let text = include_str!("../../factory/tests/golden/devin/trajectory.json");
+        let text = include_str!("../tests/golden/devin/trajectory.json");
         let line = Line { source: Source::Out, text: "All done.".to_owned() };
         let play = |memory| {
             let mut session = DevinSession::new(export.clone(), memory, Arc::new(SystemClock::new()));

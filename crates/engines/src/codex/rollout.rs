@@ -182,7 +182,7 @@ mod tests {
         let day = folder.path().join("sessions/2026/11/16");
         fs::create_dir_all(&day).unwrap();
         let file = day.join("rollout-2026-11-16T02-42-10-thread-1.jsonl");
-        let recorded = include_str!("../../../factory/tests/golden/codex-records/real-refused.jsonl");
+        let recorded = include_str!("../../tests/golden/codex-records/real-refused.jsonl");
         fs::write(&file, recorded).unwrap();
         let mut whole = Rollout::below(folder.path());
         whole.tokens_so_far("thread-1");

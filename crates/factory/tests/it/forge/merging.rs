@@ -5,10 +5,10 @@ use std::time::Duration;
 use domain::CommitSha;
 use forge::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
 use http::Method;
+use testkit::host::{git, job};
 
 use super::fake_github::Fault;
 use super::{Scene, proposal};
-use crate::stage::{git, job};
 
 fn order(sha: &CommitSha) -> MergeOrder {
     MergeOrder {

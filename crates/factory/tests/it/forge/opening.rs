@@ -5,10 +5,10 @@ use std::time::Duration;
 use domain::PullRequest;
 use forge::{ForgeError, PullRequestDraft};
 use http::Method;
+use testkit::host::{clock, job};
 
 use super::fake_github::{Fault, TOKEN};
 use super::{Scene, proposal};
-use crate::stage::{clock, job};
 
 /// The path of these tests' only pull request.
 fn first() -> PullRequest {

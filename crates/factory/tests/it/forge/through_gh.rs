@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use forge::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
 use http::Method;
+use testkit::host::{clock, job, myself_as, notes, role_arguments};
 
 use super::fake_github::TOKEN;
 use super::{Scene, proposal};
-use crate::stage::{clock, job, myself_as, notes, role_arguments};
 
 /// A script that plays `gh`, with a home that holds its credential.
 fn gh(scene: &Scene) -> GhConfig {

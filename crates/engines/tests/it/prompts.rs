@@ -11,9 +11,9 @@ use engines::{
     EngineRequest, Memory, Prices, Prompt, WorktreeState,
 };
 use sandbox::{Environment, Launcher, Program};
+use testkit::host::{clock, job, main, run};
 
 use crate::golden;
-use crate::stage::{clock, job, main, run};
 
 const DIR: &str = "/work/tree";
 

@@ -9,10 +9,9 @@ use engines::{
     Allowance, DevinEngine, Engine, EngineConfig, EngineContext, EngineEvent, EngineOutput, EngineRequest, EngineRun,
     EngineRunEnd, LoginState, Presence, Prices, Prompt, RunVerdict,
 };
+use testkit::host::{clock, environment, guarded, job, roomy, run};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-use crate::stage::{clock, environment, guarded, job, roomy, run};
 
 /// Records its arguments and its prompt, exports a trajectory, answers.
 const DEVIN: &str = r#"#!/bin/sh

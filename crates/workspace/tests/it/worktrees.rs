@@ -3,13 +3,12 @@
 use std::fs;
 
 use domain::Checkpoint;
+use testkit::host::{TestRemote, git, main, notes, run};
 use workspace::{CommitOutcome, Error, Mirror, RepoConfig, SaveOutcome, WorktreeStart};
-
-use crate::stage::{Forge, git, main, notes, run};
 
 #[tokio::test]
 async fn a_worktree_holds_the_base_branch_and_is_clean_for_its_agent() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
 
     assert_eq!(fs::read_to_string(worktree.path().join("readme.md")).unwrap(), "hello\n");
@@ -24,7 +23,7 @@ async fn a_worktree_holds_the_base_branch_and_is_clean_for_its_agent() {
 // [F3]
 #[tokio::test]
 async fn two_epochs_of_one_job_have_their_own_worktrees() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let host = forge.host("host");
     let (mirror, first) = forge.worktree(&host, run(1)).await;
     fs::write(first.path().join("stale.txt"), "by a worker that came back").unwrap();
@@ -40,7 +39,7 @@ async fn two_epochs_of_one_job_have_their_own_worktrees() {
 
 #[tokio::test]
 async fn making_a_worktree_again_gives_it_back_as_it_is() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join("work.txt"), "dear").unwrap();
 
@@ -52,7 +51,7 @@ async fn making_a_worktree_again_gives_it_back_as_it_is() {
 
 #[tokio::test]
 async fn a_worktree_that_a_crash_left_unfinished_is_made_again() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let host = forge.host("host");
     let mirror = forge.mirror(&host).await;
     let half = forge.path("host/worktrees").join(run(1).to_string());
@@ -70,7 +69,7 @@ async fn a_worktree_that_a_crash_left_unfinished_is_made_again() {
 // [I11]
 #[tokio::test]
 async fn removing_a_worktree_twice_is_removing_it_once() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let host = forge.host("host");
     let (mirror, worktree) = forge.worktree(&host, run(1)).await;
     fs::write(worktree.path().join("a"), "a").unwrap();
@@ -87,7 +86,7 @@ async fn removing_a_worktree_twice_is_removing_it_once() {
 // [F4]
 #[tokio::test]
 async fn a_checkpoint_keeps_dirty_untracked_and_committed_work_and_resumes_on_another_host() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     fs::write(forge.path("seed").join("doomed.md"), "old").unwrap();
     forge.commit("main", ".gitignore", "*.log\n");
     let (mirror, worktree) = forge.worktree(&forge.host("first"), run(1)).await;
@@ -122,7 +121,7 @@ async fn a_checkpoint_keeps_dirty_untracked_and_committed_work_and_resumes_on_an
 
 #[tokio::test]
 async fn a_worktree_that_continues_an_earlier_commit_still_counts_from_the_base_branch() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let promoted = forge.commit("main", "first.txt", "1");
     git(&forge.remote(), &["update-ref", "refs/heads/aq/job/x", promoted.as_str()]);
     git(&forge.remote(), &["update-ref", "refs/heads/main", &format!("{promoted}^")]);
@@ -137,7 +136,7 @@ async fn a_worktree_that_continues_an_earlier_commit_still_counts_from_the_base_
 // [F4] [row 31]
 #[tokio::test]
 async fn work_that_was_saved_once_more_before_a_crash_is_found_under_its_ref() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("first"), run(1)).await;
     fs::write(worktree.path().join("work.txt"), "later").unwrap();
     let SaveOutcome::Pushed(later) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };
@@ -152,7 +151,7 @@ async fn work_that_was_saved_once_more_before_a_crash_is_found_under_its_ref() {
 // [F4]
 #[tokio::test]
 async fn saving_what_has_not_changed_pushes_nothing() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     let wip = format!("refs/heads/aq/wip/{}", run(1));
     fs::write(worktree.path().join("work.txt"), "one").unwrap();
@@ -169,7 +168,7 @@ async fn saving_what_has_not_changed_pushes_nothing() {
 }
 
 /// A repository with another one inside, recorded under `url`; and its mirror on a machine that follows submodules.
-async fn with_submodule(forge: &Forge, path: &str, url: &str) -> Mirror {
+async fn with_submodule(forge: &TestRemote, path: &str, url: &str) -> Mirror {
     git(&forge.path(""), &["clone", "--quiet", "--bare", "remote.git", "other.git"]);
     let seed = forge.path("seed");
     let linked = git(&seed, &["rev-parse", "HEAD"]);
@@ -187,7 +186,7 @@ async fn with_submodule(forge: &Forge, path: &str, url: &str) -> Mirror {
 // [F3]
 #[tokio::test]
 async fn submodules_are_checked_out_where_the_configuration_asks_for_them_and_never_committed() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let mirror = with_submodule(&forge, "vendor/other", "../other.git").await;
 
     let worktree = mirror.create(run(1), &main(), &WorktreeStart::Base).await.unwrap();
@@ -213,19 +212,19 @@ async fn a_submodule_that_would_run_something_or_leave_its_place_is_refused() {
         ("sub", "../../../../../../../../etc"),
         ("-c", "../other.git"),
     ] {
-        let forge = Forge::new();
+        let forge = TestRemote::new();
         let mirror = with_submodule(&forge, path, url).await;
 
         let refused = mirror.create(run(1), &main(), &WorktreeStart::Base).await;
 
         assert!(matches!(refused, Err(Error::Submodule { .. } | Error::Git(_))), "{path} {url}: {refused:?}");
-        crate::hostile::no_canary(&forge.path(""));
+        testkit::host::no_canary(&forge.path(""));
     }
 }
 
 #[tokio::test]
 async fn a_resumed_worktree_of_a_partial_mirror_can_merge_the_base_branch() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree_of_a_partial_mirror(&forge.host("first"), run(1)).await;
     fs::write(worktree.path().join("ours.txt"), "ours\n").unwrap();
     let SaveOutcome::Pushed(saved) = mirror.checkpoint(&worktree).await.unwrap() else { panic!("nothing was saved") };

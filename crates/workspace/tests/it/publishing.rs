@@ -2,12 +2,11 @@
 
 use std::fs;
 
+use testkit::host::{TestRemote, git, job, main, plain_git, run};
 use workspace::{CommitOutcome, DiffSummary, SaveOutcome, UnsavedFile, UnsavedReason, WorktreeStart};
 
-use crate::stage::{Forge, git, job, main, plain_git, run};
-
 async fn commit_of(
-    forge: &Forge,
+    forge: &TestRemote,
     change: impl FnOnce(&std::path::Path),
 ) -> (workspace::Mirror, workspace::Worktree, CommitOutcome) {
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
@@ -19,7 +18,7 @@ async fn commit_of(
 // [F4]
 #[tokio::test]
 async fn a_checkpoint_leaves_the_worktrees_index_and_files_untouched() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join("staged"), "s").unwrap();
     git(worktree.path(), &["add", "staged"]);
@@ -40,7 +39,7 @@ async fn a_checkpoint_leaves_the_worktrees_index_and_files_untouched() {
 
 #[tokio::test]
 async fn without_work_there_is_nothing_to_save_or_commit() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
 
     assert_eq!(mirror.checkpoint(&worktree).await.unwrap(), SaveOutcome::NothingToSave);
@@ -49,7 +48,7 @@ async fn without_work_there_is_nothing_to_save_or_commit() {
 
 #[tokio::test]
 async fn work_that_was_taken_back_is_an_empty_commit() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (_, _, committed) = commit_of(&forge, |agent| {
         fs::write(agent.join("a"), "a").unwrap();
         git(agent, &["add", "-A"]);
@@ -64,7 +63,7 @@ async fn work_that_was_taken_back_is_an_empty_commit() {
 
 #[tokio::test]
 async fn a_commit_holds_all_work_is_ours_and_names_its_job() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::write(agent.join("readme.md"), "hello\nworld\n").unwrap();
         fs::write(agent.join("new.txt"), "1\n2\n").unwrap();
@@ -89,7 +88,7 @@ async fn a_commit_holds_all_work_is_ours_and_names_its_job() {
 
 #[tokio::test]
 async fn an_agents_own_commits_are_kept_and_the_last_names_its_job() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         for step in ["one", "two"] {
             fs::write(agent.join(step), step).unwrap();
@@ -110,7 +109,7 @@ async fn an_agents_own_commits_are_kept_and_the_last_names_its_job() {
 
 #[tokio::test]
 async fn files_that_were_committed_although_ignored_stay() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     forge.commit("main", ".gitignore", "*.bin\n");
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::write(agent.join("model.bin"), "x").unwrap();
@@ -128,7 +127,7 @@ async fn files_that_were_committed_although_ignored_stay() {
 // [F5]
 #[tokio::test]
 async fn the_request_text_is_never_committed() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::write(agent.join("work.txt"), "x").unwrap();
         fs::write(agent.join(".aq_pr.md"), "# Please merge").unwrap();
@@ -143,7 +142,7 @@ async fn the_request_text_is_never_committed() {
 
 #[tokio::test]
 async fn the_request_text_is_in_no_commit_even_if_the_agent_committed_it() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::write(agent.join("work.txt"), "x").unwrap();
         fs::write(agent.join(".aq_pr.md"), "# Please merge").unwrap();
@@ -167,7 +166,7 @@ async fn the_request_text_is_in_no_commit_even_if_the_agent_committed_it() {
 
 #[tokio::test]
 async fn an_agent_that_destroys_its_repository_loses_no_file() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::write(agent.join("work.txt"), "x").unwrap();
         fs::remove_dir_all(agent.join(".git")).unwrap();
@@ -181,7 +180,7 @@ async fn an_agent_that_destroys_its_repository_loses_no_file() {
 
 #[tokio::test]
 async fn an_agent_that_begins_a_history_of_its_own_is_put_back_on_the_base() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::remove_dir_all(agent.join(".git")).unwrap();
         git(agent, &["init", "--quiet"]);
@@ -200,7 +199,7 @@ async fn an_agent_that_begins_a_history_of_its_own_is_put_back_on_the_base() {
 
 #[tokio::test]
 async fn a_repository_inside_the_worktree_is_left_out() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::write(agent.join("work.txt"), "x").unwrap();
         for nested in ["empty", "full"] {
@@ -225,7 +224,7 @@ async fn a_repository_inside_the_worktree_is_left_out() {
 
 #[tokio::test]
 async fn a_file_that_became_a_folder_is_committed_as_one() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, committed) = commit_of(&forge, |agent| {
         fs::remove_file(agent.join("readme.md")).unwrap();
         fs::create_dir(agent.join("readme.md")).unwrap();
@@ -239,7 +238,7 @@ async fn a_file_that_became_a_folder_is_committed_as_one() {
 }
 
 /// A worktree with completed work that conflicts with the base branch, after `git merge origin/main` in it.
-async fn conflicting(forge: &Forge) -> (workspace::Mirror, workspace::Worktree, [domain::CommitSha; 2]) {
+async fn conflicting(forge: &TestRemote) -> (workspace::Mirror, workspace::Worktree, [domain::CommitSha; 2]) {
     let host = forge.host("host");
     let (mirror, worktree) = forge.worktree(&host, run(1)).await;
     fs::write(worktree.path().join("readme.md"), "ours\n").unwrap();
@@ -253,14 +252,14 @@ async fn conflicting(forge: &Forge) -> (workspace::Mirror, workspace::Worktree, 
     (mirror, worktree, [ours, theirs])
 }
 
-fn parents(forge: &Forge, sha: &domain::CommitSha) -> String {
+fn parents(forge: &TestRemote, sha: &domain::CommitSha) -> String {
     git(&forge.remote(), &["log", "-1", "--format=%P", sha.as_str()])
 }
 
 #[tokio::test]
 async fn a_resolved_merge_that_was_not_committed_keeps_both_parents() {
     for is_added in [true, false] {
-        let forge = Forge::new();
+        let forge = TestRemote::new();
         let (mirror, worktree, [ours, theirs]) = conflicting(&forge).await;
         fs::write(worktree.path().join("readme.md"), "ours\ntheirs\n").unwrap();
         if is_added {
@@ -278,7 +277,7 @@ async fn a_resolved_merge_that_was_not_committed_keeps_both_parents() {
 
 #[tokio::test]
 async fn a_merge_with_conflict_markers_is_not_committed() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, _) = conflicting(&forge).await;
     let unresolved = CommitOutcome::Unresolved { files: vec!["readme.md".to_owned()] };
 
@@ -289,7 +288,7 @@ async fn a_merge_with_conflict_markers_is_not_committed() {
 
 #[tokio::test]
 async fn a_merge_head_that_is_not_of_the_base_branch_is_no_parent() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree, [ours, theirs]) = conflicting(&forge).await;
     fs::write(worktree.path().join("readme.md"), "ours\ntheirs\n").unwrap();
     let own = git(worktree.path(), &["commit-tree", "HEAD^{tree}", "-m", "unrelated"]);

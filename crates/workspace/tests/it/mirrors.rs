@@ -3,15 +3,14 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use testkit::host::{PATIENCE, TestRemote, eventually, git, job, main, myself_as, notes, role_arguments, run, runs};
 use workspace::{
     AfterShip, CommitOutcome, Error, Mirror, RefNames, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, WorktreeStart,
 };
 
-use crate::stage::{Forge, PATIENCE, eventually, git, job, main, myself_as, notes, role_arguments, run, runs};
-
 #[tokio::test]
 async fn a_refresh_shows_the_remotes_branches_and_forgets_deleted_ones() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let mirror = forge.mirror(&forge.host("host")).await;
     let topic = forge.commit("main", "topic.md", "x");
     git(&forge.remote(), &["branch", "topic", topic.as_str()]);
@@ -27,7 +26,7 @@ async fn a_refresh_shows_the_remotes_branches_and_forgets_deleted_ones() {
 
 #[tokio::test]
 async fn refs_of_single_runs_come_only_when_asked_for() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let sha = forge.commit("main", "a", "a");
     let refs = RefNames::under("aq".parse().unwrap());
     git(&forge.remote(), &["update-ref", refs.run(run(1)).as_str(), sha.as_str()]);
@@ -42,7 +41,7 @@ async fn refs_of_single_runs_come_only_when_asked_for() {
 
 #[tokio::test]
 async fn a_branch_that_does_not_exist_is_named() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let mirror = forge.mirror(&forge.host("host")).await;
 
     let refused = mirror.create(run(1), &"no-such".parse().unwrap(), &WorktreeStart::Base).await;
@@ -52,7 +51,7 @@ async fn a_branch_that_does_not_exist_is_named() {
 
 #[tokio::test]
 async fn many_refreshes_at_once_all_succeed() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let mirror = forge.mirror_unfetched(&forge.host("host"));
     let mut refreshes = tokio::task::JoinSet::new();
     for _ in 0..6 {
@@ -69,7 +68,7 @@ async fn many_refreshes_at_once_all_succeed() {
 // [F3]
 #[tokio::test]
 async fn a_mirrors_lock_excludes_other_processes_and_is_freed_by_death() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let mirror = forge.mirror_unfetched(&forge.host("host"));
     let lock = mirror.path().with_extension("lock");
     let held = forge.path("held");
@@ -102,7 +101,7 @@ fn plays_the_holder_of_a_lock() {
 // [F3]
 #[tokio::test]
 async fn a_partial_mirror_fetches_contents_when_they_are_needed_and_does_all_the_work() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
         git(&forge.remote(), &["config", setting, "true"]);
     }
@@ -150,7 +149,7 @@ fn missing(mirror: &Mirror) -> usize {
 #[tokio::test]
 async fn a_big_repository_is_mirrored_without_old_contents_and_a_small_one_whole() {
     const BIG: u64 = 2 * 1024 * 1024 * 1024;
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
         git(&forge.remote(), &["config", setting, "true"]);
     }
@@ -183,7 +182,7 @@ async fn a_big_repository_is_mirrored_without_old_contents_and_a_small_one_whole
 // [F3]
 #[tokio::test]
 async fn a_big_repository_whose_remote_cannot_leave_contents_out_is_mirrored_whole() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     git(&forge.remote(), &["config", "uploadpack.allowFilter", "false"]);
     let mirror = forge.mirror_unfetched(&forge.host("host")).of_size(Some(u64::MAX));
 
@@ -196,7 +195,7 @@ async fn a_big_repository_whose_remote_cannot_leave_contents_out_is_mirrored_who
 // [F3]
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_mirror_that_many_make_at_once_is_made() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let name = RefNames::under("aq".parse().unwrap()).run(run(1));
     for host in 0..8 {
         let mirror = forge.mirror_unfetched(&forge.host(&format!("host-{host}")));

@@ -1,4 +1,8 @@
-//! Test fixtures: a remote, hosts that work on it, and roles of this test binary.
+//! Fixtures of a factory's host: a remote, hosts that work on it, and roles of the test binary.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod traps;
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,19 +20,22 @@ use sandbox::{
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+pub use traps::{no_canary, plant_hooks, trap, trapped_config};
 use workspace::{Git, GitConfig, Host, Mirror, RefNames, RepoConfig, StateDir, Worktree, WorktreeStart};
 
 /// How long a test waits for something that should happen soon, on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A directory with a bare remote in it.
-pub(crate) struct Forge {
+pub struct TestRemote {
     folder: TempDir,
 }
 
-impl Forge {
+impl TestRemote {
     /// A remote whose branch `main` holds `readme.md`.
-    pub(crate) fn new() -> Self {
+    #[expect(clippy::new_without_default, reason = "it writes to the disk")]
+    pub fn new() -> Self {
         let forge = Self { folder: tempfile::tempdir().unwrap() };
         git(forge.folder.path(), &["init", "--quiet", "--bare", "--initial-branch=main", "remote.git"]);
         let seed = forge.path("seed");
@@ -41,16 +48,18 @@ impl Forge {
         forge
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    /// A path in its directory.
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub(crate) fn remote(&self) -> PathBuf {
+    /// The bare repository.
+    pub fn remote(&self) -> PathBuf {
         self.path("remote.git")
     }
 
     /// A commit on `branch` of the remote by another author.
-    pub(crate) fn commit(&self, branch: &str, file: &str, text: &str) -> CommitSha {
+    pub fn commit(&self, branch: &str, file: &str, text: &str) -> CommitSha {
         let seed = self.path("seed");
         git(&seed, &["fetch", "--quiet", "../remote.git", branch]);
         git(&seed, &["checkout", "--quiet", "--detach", "FETCH_HEAD"]);
@@ -62,36 +71,37 @@ impl Forge {
     }
 
     /// The remote's value of a ref.
-    pub(crate) fn shows(&self, name: &str) -> Option<CommitSha> {
+    pub fn shows(&self, name: &str) -> Option<CommitSha> {
         let listing = git(&self.remote(), &["for-each-ref", "--format=%(objectname)", name]);
         listing.lines().next().map(|sha| sha.parse().unwrap())
     }
 
     /// The content of a file at a commit of the remote.
-    pub(crate) fn file_at(&self, commit: &CommitSha, file: &str) -> Option<String> {
+    pub fn file_at(&self, commit: &CommitSha, file: &str) -> Option<String> {
         let object = format!("{commit}:{file}");
         let shown = plain_git(&self.remote()).args(["cat-file", "blob", &object]).output().unwrap();
         shown.status.success().then(|| String::from_utf8(shown.stdout).unwrap())
     }
 
     /// All files at a commit of the remote.
-    pub(crate) fn files_at(&self, commit: &CommitSha) -> Vec<String> {
+    pub fn files_at(&self, commit: &CommitSha) -> Vec<String> {
         let listing = git(&self.remote(), &["ls-tree", "-r", "--name-only", commit.as_str()]);
         listing.lines().map(str::to_owned).collect()
     }
 
     /// A machine with this remote configured as `notes`.
-    pub(crate) fn host(&self, name: &str) -> Host {
+    pub fn host(&self, name: &str) -> Host {
         self.host_with(name, Path::new("/nonexistent"))
     }
 
     /// The same, with programs in `tools` before all others. Its git has no sandbox, so that a trap that goes off is
     /// seen.
-    pub(crate) fn host_with(&self, name: &str, tools: &Path) -> Host {
+    pub fn host_with(&self, name: &str, tools: &Path) -> Host {
         self.host_confined(name, tools, SandboxMode::Off)
     }
 
-    pub(crate) fn host_confined(&self, name: &str, tools: &Path, confine: SandboxMode) -> Host {
+    /// The same, with or without a sandbox for its git.
+    pub fn host_confined(&self, name: &str, tools: &Path, confine: SandboxMode) -> Host {
         let state = StateDir::new(&self.path(name)).unwrap();
         let mut path = OsString::from(tools);
         path.push(":");
@@ -102,26 +112,27 @@ impl Forge {
     }
 
     /// That machine's mirror, refreshed.
-    pub(crate) async fn mirror(&self, host: &Host) -> Mirror {
+    pub async fn mirror(&self, host: &Host) -> Mirror {
         let mirror = self.mirror_unfetched(host);
         mirror.refresh().await.unwrap();
         mirror
     }
 
-    pub(crate) fn mirror_unfetched(&self, host: &Host) -> Mirror {
+    /// That machine's mirror, before its first fetch.
+    pub fn mirror_unfetched(&self, host: &Host) -> Mirror {
         let config = RepoConfig::at(self.remote().to_str().unwrap(), main());
         host.mirror(&notes(), &config).unwrap()
     }
 
     /// A machine's fresh worktree for a run.
-    pub(crate) async fn worktree(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
+    pub async fn worktree(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
         let mirror = self.mirror(host).await;
         let worktree = mirror.create(run, &main(), &WorktreeStart::Base).await.unwrap();
         (mirror, worktree)
     }
 
     /// The same, of a mirror that fetches contents on demand.
-    pub(crate) async fn worktree_of_a_partial_mirror(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
+    pub async fn worktree_of_a_partial_mirror(&self, host: &Host, run: RunKey) -> (Mirror, Worktree) {
         for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
             git(&self.remote(), &["config", setting, "true"]);
         }
@@ -134,42 +145,47 @@ impl Forge {
 }
 
 /// The only mirror under a factory's state directory.
-pub(crate) fn mirror_in(state: &Path) -> PathBuf {
+pub fn mirror_in(state: &Path) -> PathBuf {
     let entries = fs::read_dir(state.join("mirrors")).unwrap().map(|entry| entry.unwrap().path());
     let mirrors: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "git")).collect();
     assert_eq!(mirrors.len(), 1, "{mirrors:?}");
     mirrors[0].clone()
 }
 
-pub(crate) fn notes() -> RepoName {
+/// The repository's name.
+pub fn notes() -> RepoName {
     "notes".parse().unwrap()
 }
 
-pub(crate) fn main() -> BranchName {
+/// Its base branch.
+pub fn main() -> BranchName {
     "main".parse().unwrap()
 }
 
-pub(crate) fn clock() -> Arc<dyn Clock> {
+/// The system's clock.
+pub fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::new())
 }
 
 /// One job's run under `epoch`.
-pub(crate) fn run(epoch: u64) -> RunKey {
+pub fn run(epoch: u64) -> RunKey {
     RunKey { job: job(), epoch: Epoch(epoch) }
 }
 
-pub(crate) fn job() -> JobId {
+/// One job.
+pub fn job() -> JobId {
     "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap()
 }
 
 /// Git as an agent or a colleague would use it, and what it printed.
-pub(crate) fn git(dir: &Path, args: &[&str]) -> String {
+pub fn git(dir: &Path, args: &[&str]) -> String {
     let output = plain_git(dir).args(args).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
-pub(crate) fn plain_git(dir: &Path) -> Command {
+/// Git without any settings, in `dir`.
+pub fn plain_git(dir: &Path) -> Command {
     let mut command = Command::new("git");
     command.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", "/nonexistent");
     for role in ["AUTHOR", "COMMITTER"] {
@@ -179,17 +195,17 @@ pub(crate) fn plain_git(dir: &Path) -> Command {
 }
 
 /// The cleared environment that programs of a test get.
-pub(crate) fn environment() -> Environment {
+pub fn environment() -> Environment {
     Environment::cleared(std::env::vars_os(), Path::new("/nonexistent"), &EnvironmentConfig::default())
 }
 
 /// A launcher whose guard is this test binary in its role of that name.
-pub(crate) fn guarded() -> Launcher {
+pub fn guarded() -> Launcher {
     Launcher::guarded(myself_as("guards::plays_the_guard"), clock())
 }
 
 /// The command line that makes this binary play one role; the rest are the role's own arguments.
-pub(crate) fn myself_as(role: &str) -> Vec<OsString> {
+pub fn myself_as(role: &str) -> Vec<OsString> {
     let myself = std::env::current_exe().unwrap().into_os_string();
     let mut line = vec![myself];
     line.extend(["--ignored", "--exact", "--nocapture", role, "--"].map(OsString::from));
@@ -197,13 +213,14 @@ pub(crate) fn myself_as(role: &str) -> Vec<OsString> {
 }
 
 /// The arguments of this binary's role, or `None` in an ordinary test run.
-pub(crate) fn role_arguments() -> Option<Vec<OsString>> {
+pub fn role_arguments() -> Option<Vec<OsString>> {
     let mut args = std::env::args_os();
     args.by_ref().find(|arg| arg == "--")?;
     Some(args.collect())
 }
 
-pub(crate) fn shell(script: &str, dir: &Path) -> Program {
+/// A shell script as a program.
+pub fn shell(script: &str, dir: &Path) -> Program {
     Program {
         argv: vec!["sh".into(), "-c".into(), script.into()],
         dir: dir.to_owned(),
@@ -213,13 +230,13 @@ pub(crate) fn shell(script: &str, dir: &Path) -> Program {
 }
 
 /// Limits that a test does not reach.
-pub(crate) fn roomy() -> Bounds {
+pub fn roomy() -> Bounds {
     let grace = Duration::from_millis(300);
     Bounds { wall: 10 * PATIENCE, idle: None, tool_idle: None, grace, output_bytes_max: 1 << 20 }
 }
 
 /// Runs a program to its end, and returns its standard output without the test harness's own lines.
-pub(crate) async fn finish(running: RunningProgram, cancel: &CancellationToken) -> (FinishedProgram, Vec<String>) {
+pub async fn finish(running: RunningProgram, cancel: &CancellationToken) -> (FinishedProgram, Vec<String>) {
     let (sender, mut lines) = mpsc::channel::<Line>(16);
     let collect = async {
         let mut said = Vec::new();
@@ -235,13 +252,13 @@ pub(crate) async fn finish(running: RunningProgram, cancel: &CancellationToken) 
 }
 
 /// Waits until a condition holds, or fails the test after a long while.
-pub(crate) async fn eventually(what: &str, holds: impl FnMut() -> bool) {
+pub async fn eventually(what: &str, holds: impl FnMut() -> bool) {
     assert!(becomes_so(PATIENCE, holds).await, "{what} did not happen");
 }
 
 /// Whether a condition comes to hold in time.
 #[must_use]
-pub(crate) async fn becomes_so(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
+pub async fn becomes_so(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let clock = clock();
     while !holds() {
         if clock.monotonic() >= patience {
@@ -253,28 +270,18 @@ pub(crate) async fn becomes_so(patience: Duration, mut holds: impl FnMut() -> bo
 }
 
 /// Whether a process of this pid runs; a zombie does not.
-pub(crate) fn runs(pid: i32) -> bool {
+pub fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
 }
 
-/// The pid that a script wrote into a file, once it is complete.
-pub(crate) fn pid_in(file: &Path) -> Option<i32> {
-    fs::read_to_string(file).ok()?.strip_suffix('\n')?.parse().ok()
+/// The role of [`guarded`]: for the body of an ignored test called `guards::plays_the_guard`.
+pub fn play_the_guard() -> ! {
+    let args = role_arguments().unwrap();
+    std::process::exit(sandbox::run_guard(args).into())
 }
 
-/// A directory that no agent can write to. Those below the system's temporary directories are open to all of them, so it
-/// is elsewhere, wherever the sources are. It may be inside of the operator's home, of which agents read nothing.
-pub(crate) fn closed_place() -> TempDir {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let places = [Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))), home, Some(PathBuf::from("/var/lib"))];
-    let is_open = |place: &PathBuf| {
-        let open = [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/var/tmp")];
-        open.iter().any(|open| place.starts_with(open))
-    };
-    let closed = places.into_iter().flatten().filter(|place| !is_open(place));
-    match closed.filter_map(|place| tempfile::tempdir_in(place).ok()).next() {
-        Some(place) => place,
-        None => panic!("run this from a directory, or with a HOME, that is not below a temporary one"),
-    }
+/// The pid that a script wrote into a file, once it is complete.
+pub fn pid_in(file: &Path) -> Option<i32> {
+    fs::read_to_string(file).ok()?.strip_suffix('\n')?.parse().ok()
 }

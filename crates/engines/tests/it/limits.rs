@@ -16,11 +16,11 @@ use engines::{
 };
 use sandbox::{Bounds, Launcher, Limits, Line, Program, Source};
 use tempfile::TempDir;
+use testkit::host::{PATIENCE, becomes_so, clock, environment, guarded, job, myself_as, pid_in, roomy, run, runs};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::golden;
-use crate::stage::{PATIENCE, becomes_so, clock, environment, guarded, job, myself_as, pid_in, roomy, run, runs};
 
 /// A directory with a program in it that plays an engine.
 struct Play {

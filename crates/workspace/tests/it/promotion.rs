@@ -3,14 +3,13 @@
 use std::fs;
 
 use domain::CommitSha;
+use testkit::host::{TestRemote, git, job, run};
 use workspace::{AcceptableBranch, CommitOutcome, Mirror, Promotion};
-
-use crate::stage::{Forge, git, job, run};
 
 const BRANCH: &str = "refs/heads/aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 
 /// A host that finished the run of `epoch` and pushed its run ref.
-async fn finished(forge: &Forge, epoch: u64) -> (Mirror, CommitSha) {
+async fn finished(forge: &TestRemote, epoch: u64) -> (Mirror, CommitSha) {
     let (mirror, worktree) = forge.worktree(&forge.host(&format!("host-{epoch}")), run(epoch)).await;
     fs::write(worktree.path().join("work.txt"), format!("by epoch {epoch}")).unwrap();
     let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
@@ -35,7 +34,7 @@ async fn promote_over(mirror: &Mirror, sha: &CommitSha, known: &[CommitSha]) -> 
 // [F3] [row 13]
 #[tokio::test]
 async fn a_stale_promotion_after_a_re_grant_leaves_the_branch_unchanged() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (stale, old) = finished(&forge, 1).await;
     let (current, new) = finished(&forge, 2).await;
     assert_eq!(promote_first(&current, &new).await, Promotion::Created);
@@ -48,7 +47,7 @@ async fn a_stale_promotion_after_a_re_grant_leaves_the_branch_unchanged() {
 
 #[tokio::test]
 async fn a_promotion_is_idempotent() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = finished(&forge, 1).await;
 
     assert_eq!(promote_first(&mirror, &sha).await, Promotion::Created);
@@ -61,7 +60,7 @@ async fn a_promotion_is_idempotent() {
 
 #[tokio::test]
 async fn a_granted_promotion_replaces_the_recorded_commit() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (first, old) = finished(&forge, 1).await;
     let (second, new) = finished(&forge, 2).await;
     promote_first(&first, &old).await;
@@ -74,7 +73,7 @@ async fn a_granted_promotion_replaces_the_recorded_commit() {
 
 #[tokio::test]
 async fn a_promotion_that_stopped_half_way_is_finished_by_another_host() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (_, sha) = finished(&forge, 1).await;
     let other = forge.mirror(&forge.host("another")).await;
 
@@ -84,7 +83,7 @@ async fn a_promotion_that_stopped_half_way_is_finished_by_another_host() {
 
 #[tokio::test]
 async fn of_many_promotions_at_once_one_wins_and_the_others_see_it() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let mut racers = tokio::task::JoinSet::new();
     for epoch in 1..=4 {
         let (mirror, sha) = finished(&forge, epoch).await;
@@ -104,7 +103,7 @@ async fn of_many_promotions_at_once_one_wins_and_the_others_see_it() {
 // [F3]
 #[tokio::test]
 async fn a_branch_that_a_person_pushed_to_is_not_overwritten() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = finished(&forge, 1).await;
     promote_first(&mirror, &sha).await;
     let by_hand = forge.commit(BRANCH.strip_prefix("refs/heads/").unwrap(), "by-hand", "x");
@@ -119,7 +118,7 @@ async fn a_branch_that_a_person_pushed_to_is_not_overwritten() {
 // [I15] [F3] [F5] [row 13]
 #[tokio::test]
 async fn a_branch_that_was_shown_before_and_is_gone_is_not_made_again() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (first, old) = finished(&forge, 1).await;
     let (late, new) = finished(&forge, 2).await;
     promote_first(&first, &old).await;
@@ -136,7 +135,7 @@ async fn a_branch_that_was_shown_before_and_is_gone_is_not_made_again() {
 // [I11] [F3] [row 13]
 #[tokio::test]
 async fn a_branch_that_was_made_too_late_goes_only_while_it_shows_what_was_put_there() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = finished(&forge, 1).await;
     promote_first(&mirror, &sha).await;
     let by_hand = forge.commit(BRANCH.strip_prefix("refs/heads/").unwrap(), "by-hand", "x");

@@ -7,10 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use sandbox::{SandboxMode, SandboxSummary};
+use testkit::host::{TestRemote, git, main, run};
 use testkit::requirement::Requirement;
 use workspace::{CommitOutcome, SaveOutcome, WorktreeStart};
-
-use crate::stage::{Forge, git, main, run};
 
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
 
@@ -21,7 +20,7 @@ fn is_installed() -> bool {
 }
 
 /// A repository with one large file, and an `.lfsconfig` that names a forbidden server.
-fn with_a_large_file(forge: &Forge, server: &str) -> Vec<u8> {
+fn with_a_large_file(forge: &TestRemote, server: &str) -> Vec<u8> {
     let seed = forge.path("seed");
     let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
     fs::write(seed.join(".gitattributes"), "*.bin filter=lfs diff=lfs merge=lfs -text\n").unwrap();
@@ -56,7 +55,7 @@ async fn large_files_are_fetched_saved_and_resumed_from_the_remotes_own_storage(
     if !is_installed() {
         return;
     }
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     stranger.set_nonblocking(true).unwrap();
     let content = with_a_large_file(&forge, &format!("http://{}/steal", stranger.local_addr().unwrap()));
@@ -90,7 +89,7 @@ async fn large_files_are_taken_in_without_reaching_anything_but_the_work_and_the
     if !is_installed() || !Requirement::Landlock.is_met(confined, "the kernel has no sandbox") {
         return;
     }
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     with_a_large_file(&forge, "http://127.0.0.1:1/steal");
     let (tools, canary) = (forge.path("tools"), forge.path("canary"));
     fs::create_dir(&tools).unwrap();

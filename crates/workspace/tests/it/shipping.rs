@@ -3,15 +3,15 @@
 use std::fs;
 
 use domain::{CommitSha, MergeConflict};
+use testkit::host::{TestRemote, git, job, main, run};
 use workspace::{AfterShip, BranchEnd, CommitOutcome, Mirror, ShipOrder, ShipOutcome};
 
 use crate::promotion::promote_first;
-use crate::stage::{Forge, git, job, main, run};
 
 const BRANCH: &str = "aq/job/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 
 /// A promoted run that wrote `text` into `file`.
-async fn promoted(forge: &Forge, file: &str, text: &str) -> (Mirror, CommitSha) {
+async fn promoted(forge: &TestRemote, file: &str, text: &str) -> (Mirror, CommitSha) {
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(worktree.path().join(file), text).unwrap();
     let CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
@@ -30,7 +30,7 @@ fn order(sha: &CommitSha) -> ShipOrder {
 // [F7]
 #[tokio::test]
 async fn a_ship_merges_onto_a_base_that_moved_and_deletes_the_branch() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
     let moved = forge.commit("main", "other.txt", "y");
 
@@ -46,7 +46,7 @@ async fn a_ship_merges_onto_a_base_that_moved_and_deletes_the_branch() {
 // [I15] [row 13]
 #[tokio::test]
 async fn a_ship_merges_the_recorded_commit_although_the_branch_moved() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = promoted(&forge, "work.txt", "reviewed").await;
     let unreviewed = forge.commit(BRANCH, "work.txt", "sneaked in after the review");
 
@@ -61,7 +61,7 @@ async fn a_ship_merges_the_recorded_commit_although_the_branch_moved() {
 // [F5]
 #[tokio::test]
 async fn shipping_twice_is_shipping_once() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
 
     let first = mirror.ship(&order(&sha)).await.unwrap();
@@ -78,7 +78,7 @@ async fn shipping_twice_is_shipping_once() {
 
 #[tokio::test]
 async fn two_hosts_that_ship_at_once_merge_once() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
     let other = forge.mirror(&forge.host("another")).await;
 
@@ -97,7 +97,7 @@ async fn two_hosts_that_ship_at_once_merge_once() {
 // [F5]
 #[tokio::test]
 async fn a_conflicting_ship_is_an_outcome_that_names_the_files_and_changes_nothing() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = promoted(&forge, "readme.md", "from the job\n").await;
     let moved = forge.commit("main", "readme.md", "from somebody else\n");
 
@@ -112,7 +112,7 @@ async fn a_conflicting_ship_is_an_outcome_that_names_the_files_and_changes_nothi
 // [F7]
 #[tokio::test]
 async fn a_branch_is_kept_when_the_order_says_so() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
 
     let shipped = mirror.ship(&ShipOrder { after: AfterShip::KeepBranch, ..order(&sha) }).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_branch_is_kept_when_the_order_says_so() {
 
 #[tokio::test]
 async fn a_base_that_was_moved_onto_the_commit_by_hand_counts_as_shipped() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, sha) = promoted(&forge, "work.txt", "x").await;
     git(&forge.remote(), &["update-ref", "refs/heads/main", sha.as_str()]);
 
@@ -135,7 +135,7 @@ async fn a_base_that_was_moved_onto_the_commit_by_hand_counts_as_shipped() {
 // [I15] [F5]
 #[tokio::test]
 async fn row_28_a_merge_that_the_fleet_has_forgotten_is_found() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, forgotten) = promoted(&forge, "work.txt", "x").await;
     let before = mirror.merged_before(job(), &main(), &forgotten).await.unwrap();
     mirror.ship(&order(&forgotten)).await.unwrap();

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use domain::CommitAuthor;
 use sandbox::{Limits, SandboxMode};
+use testkit::host::{
+    PATIENCE, TestRemote, clock, eventually, git, main, myself_as, notes, pid_in, role_arguments, run, runs,
+};
 use workspace::{CommitOutcome, Git, GitConfig, Host, Mirror, RefNames, RepoConfig, SaveOutcome, StateDir, Worktree};
 
-use crate::stage::{
-    Forge, PATIENCE, clock, eventually, git, main, myself_as, notes, pid_in, role_arguments, run, runs,
-};
-
 /// A directory whose `git` runs a script before a fetch.
-fn tools(forge: &Forge, before_fetch: &str) -> PathBuf {
+fn tools(forge: &TestRemote, before_fetch: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap();
     let real = std::env::split_paths(&path).map(|folder| folder.join("git")).find(|git| git.is_file()).unwrap();
     let tools = forge.path("tools");
@@ -50,7 +49,7 @@ fn locks_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// A worktree whose agent has made one commit and left one file.
-async fn worked(forge: &Forge) -> (Host, Mirror, Worktree) {
+async fn worked(forge: &TestRemote) -> (Host, Mirror, Worktree) {
     let host = forge.host("host");
     let (mirror, worktree) = forge.worktree(&host, run(1)).await;
     fs::write(worktree.path().join("step.md"), "a step\n").unwrap();
@@ -63,7 +62,7 @@ async fn worked(forge: &Forge) -> (Host, Mirror, Worktree) {
 // [F3]
 #[tokio::test]
 async fn lock_files_of_a_killed_git_block_no_later_git() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     git(&forge.remote(), &["branch", "topic", "main"]);
     let (host, mirror, worktree) = worked(&forge).await;
     plant(
@@ -105,7 +104,7 @@ async fn lock_files_of_a_killed_git_block_no_later_git() {
 // [F3]
 #[tokio::test]
 async fn a_refresh_leaves_the_lock_file_of_a_run_alone() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let mirror = forge.mirror(&forge.host("host")).await;
     let of_run = format!("refs/gigafactory/{}.lock", run(1));
     plant(&mirror, &[&of_run, "packed-refs.lock"]);
@@ -118,7 +117,7 @@ async fn a_refresh_leaves_the_lock_file_of_a_run_alone() {
 // [F3]
 #[tokio::test]
 async fn a_fetch_that_was_killed_in_the_midst_is_followed_by_one_that_works() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (killed, mirror) = (forge.path("killed"), forge.mirror_unfetched(&forge.host("host")).path().to_owned());
     let die = format!(
         "if [ ! -e '{killed}' ]; then touch '{killed}' '{mirror}/packed-refs.lock'; mkdir -p '{mirror}/refs/remotes/origin'; \
@@ -137,7 +136,7 @@ async fn a_fetch_that_was_killed_in_the_midst_is_followed_by_one_that_works() {
 
 #[tokio::test]
 async fn an_abandoned_git_ends_with_its_child_processes() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (own, child) = (forge.path("own"), forge.path("child"));
     let hang = format!("sleep 600 & echo $! > '{}'; echo $$ > '{}'; wait", child.display(), own.display());
     let mirror = forge.mirror_unfetched(&forge.host_with("host", &tools(&forge, &hang)));
@@ -155,7 +154,7 @@ async fn an_abandoned_git_ends_with_its_child_processes() {
 // [F3]
 #[tokio::test]
 async fn a_git_that_outlives_its_factory_keeps_the_mirror_to_itself_until_it_ends() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (up, gate) = (forge.path("up"), forge.path("gate"));
     let wait = format!(
         "if [ ! -e '{up}' ]; then echo $$ > '{up}'; while [ ! -e '{gate}' ]; do sleep 0.05; done; fi",

@@ -4,9 +4,8 @@ use std::fs;
 
 use domain::{DispatchSeq, Epoch};
 use serde_json::json;
+use testkit::host::job;
 use workspace::{LocalStage, Outbox, OutboxEntry, OutboxListing, RunListing, RunRecord, Runs, StateDir};
-
-use crate::stage::job;
 
 fn record(seq: u64, stage: LocalStage) -> RunRecord {
     RunRecord {

@@ -14,10 +14,9 @@ use engines::{
 };
 use sandbox::{Launcher, Line, Source};
 use serde_json::Value;
+use testkit::host::{PATIENCE, clock, environment, eventually, job, myself_as, roomy, run};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-
-use crate::stage::{PATIENCE, clock, environment, eventually, job, myself_as, roomy, run};
 
 /// A directory to work in, with a file in it, and a secret beside it.
 struct Place {

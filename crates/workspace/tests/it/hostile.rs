@@ -1,19 +1,17 @@
 //! Names and repositories that try to run a program.
 
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use domain::{BranchName, RepoName};
+use testkit::host::{TestRemote, eventually, git, job, main, no_canary, notes, plant_hooks, run, trap, trapped_config};
 use workspace::{
     AfterShip, CommitOutcome, Error, Promotion, RepoConfig, SaveOutcome, ShipOrder, ShipOutcome, UnsavedFile,
     UnsavedReason, WorktreeStart,
 };
 
 use crate::promotion::promote_first;
-use crate::stage::{Forge, eventually, git, job, main, notes, run};
 
 /// Names with a special meaning in a shell, in a terminal, in a path or on a command line.
 const HOSTILE: [&str; 14] = [
@@ -33,23 +31,10 @@ const HOSTILE: [&str; 14] = [
     "\u{1b}]0;canary\u{7}",
 ];
 
-pub(crate) fn no_canary(folder: &Path) {
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
-            let entry = entry.unwrap();
-            assert_ne!(entry.file_name().as_bytes(), b"canary", "a trap went off in {}", folder.display());
-            if entry.file_type().unwrap().is_dir() {
-                open.push(entry.path());
-            }
-        }
-    }
-}
-
 // [attack: hostile names]
 #[tokio::test]
 async fn hostile_file_names_and_messages_are_only_text() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     for name in HOSTILE {
         fs::write(worktree.path().join(name.replace('/', "_")), "x").unwrap();
@@ -77,7 +62,7 @@ async fn hostile_file_names_and_messages_are_only_text() {
 // [attack: hostile names]
 #[tokio::test]
 async fn hostile_addresses_branches_and_repositories_never_reach_git() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let host = forge.host("host");
     for name in HOSTILE {
         let config = RepoConfig::at(name, main());
@@ -87,56 +72,6 @@ async fn hostile_addresses_branches_and_repositories_never_reach_git() {
         assert!(name.parse::<RepoName>().is_err(), "{name:?}");
     }
     no_canary(&forge.path(""));
-}
-
-/// A script that leaves the canary, and forwards its input so that nothing else fails.
-pub(crate) fn trap(forge: &Forge) -> String {
-    let script = forge.path("trap.sh");
-    fs::write(&script, format!("#!/bin/sh\ntouch '{}'\ncat\n", forge.path("canary").display())).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    script.to_str().unwrap().to_owned()
-}
-
-/// Every setting that makes git run a program.
-pub(crate) fn trapped_config(trap: &str) -> String {
-    let ssh = format!("{trap} #");
-    format!(
-        "[core]\n\tfsmonitor = {trap}\n\tsshCommand = {ssh}\n\thooksPath = {trap}-hooks\n\tpager = {trap}\n\teditor = {trap}\n\
-         \talternateRefsCommand = {trap}\n\tgitProxy = {trap}\n\taskPass = {trap}\n\
-         [filter \"evil\"]\n\tclean = {trap}\n\tsmudge = {trap}\n\tprocess = {trap}\n\trequired = true\n\
-         [diff]\n\texternal = {trap}\n[diff \"evil\"]\n\ttextconv = {trap}\n\tcommand = {trap}\n\
-         [merge \"evil\"]\n\tdriver = {trap} %O %A %B\n\
-         [alias]\n\tadd = !{trap}\n\tread-tree = !{trap}\n\tcommit-tree = !{trap}\n\
-         [gpg]\n\tprogram = {trap}\n[commit]\n\tgpgSign = true\n[push]\n\tgpgSign = if-asked\n\
-         [credential]\n\thelper = {trap}\n[uploadpack]\n\tpackObjectsHook = {trap}\n\
-         [remote \"origin\"]\n\turl = ext::{trap}\n\tuploadpack = {trap}\n\treceivepack = {trap}\n\tpromisor = true\n\
-         [remote \"evil\"]\n\turl = {trap}-evil\n\tuploadpack = {trap}\n\tpromisor = true\n\
-         [protocol]\n\tallow = always\n[protocol \"file\"]\n\tallow = always\n\
-         [extensions]\n\tpartialClone = evil\n\
-         [submodule \"sub\"]\n\turl = ext::{trap}\n\tupdate = !{trap}\n\tactive = true\n\
-         [include]\n\tpath = {trap}.inc\n"
-    )
-}
-
-pub(crate) fn plant_hooks(folder: &Path, trap: &str) {
-    fs::create_dir_all(folder).unwrap();
-    let hooks = [
-        "pre-commit",
-        "post-commit",
-        "post-checkout",
-        "post-merge",
-        "pre-push",
-        "post-index-change",
-        "reference-transaction",
-        "prepare-commit-msg",
-        "commit-msg",
-        "pre-auto-gc",
-        "fsmonitor-watchman",
-        "post-rewrite",
-    ];
-    for hook in hooks {
-        fs::copy(trap, folder.join(hook)).unwrap();
-    }
 }
 
 /// The commit of the agent's branch.
@@ -184,7 +119,7 @@ async fn what_an_agents_commit_lacks_is_never_fetched_as_the_agent_says() {
 }
 
 async fn spring_every_trap(contents: Contents, head: Head) {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let trap = trap(&forge);
     // What a hostile author can commit: attributes, a submodule, hooks in the tree.
     let seed = forge.path("seed");
@@ -270,7 +205,7 @@ async fn spring_every_trap(contents: Contents, head: Head) {
 // [attack: hostile repository]
 #[tokio::test]
 async fn a_submodule_is_never_looked_into() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let trap = trap(&forge);
     let seed = forge.path("seed");
     let linked = git(&seed, &["rev-parse", "HEAD"]);
@@ -298,7 +233,7 @@ async fn a_submodule_is_never_looked_into() {
 // [attack: hostile repository]
 #[tokio::test]
 async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let trap = trap(&forge);
     let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     let config = worktree.path().join(".git/config");
@@ -314,7 +249,7 @@ async fn the_traps_do_go_off_for_a_git_that_trusts_its_repository() {
 // [attack: hostile repository]
 #[tokio::test]
 async fn a_git_that_lets_the_serving_side_fetch_does_run_what_the_agent_says() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let trap = trap(&forge);
     let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     lose_the_tree(worktree.path());
@@ -337,7 +272,7 @@ async fn a_git_that_lets_the_serving_side_fetch_does_run_what_the_agent_says() {
 // [attack: hostile repository]
 #[tokio::test]
 async fn a_worktree_whose_git_file_points_elsewhere_is_read_as_a_stranger() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let trap = trap(&forge);
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     let evil = forge.path("evil");
@@ -364,7 +299,7 @@ async fn a_worktree_whose_git_file_points_elsewhere_is_read_as_a_stranger() {
 // [attack: hostile repository]
 #[tokio::test]
 async fn a_worktree_replaced_by_a_link_is_refused() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     let elsewhere = forge.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -379,7 +314,7 @@ async fn a_worktree_replaced_by_a_link_is_refused() {
 
 #[tokio::test]
 async fn a_request_text_that_is_a_link_is_not_followed() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (_, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     fs::write(forge.path("secret"), "s").unwrap();
     std::os::unix::fs::symlink(forge.path("secret"), worktree.path().join(".aq_pr.md")).unwrap();
@@ -388,7 +323,7 @@ async fn a_request_text_that_is_a_link_is_not_followed() {
 }
 
 /// A commit on the remote's `main` whose tree has these entries: mode, name, and a text to put there.
-fn plant_tree(forge: &Forge, entries: &[(&str, &str, &str)]) {
+fn plant_tree(forge: &TestRemote, entries: &[(&str, &str, &str)]) {
     let seed = forge.path("seed");
     let mut listing = String::new();
     for (mode, name, text) in entries {
@@ -433,7 +368,7 @@ async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_h
         &[("100644", ".gitmodules", "[submodule \"a\"]\n\tpath = -u./canary\n\turl = -u./canary\n")],
     ];
     for entries in trees {
-        let forge = Forge::new();
+        let forge = TestRemote::new();
         plant_tree(&forge, entries);
         let host = forge.host("host");
         let mirror = forge.mirror(&host).await;
@@ -458,7 +393,7 @@ async fn a_tree_that_would_write_outside_of_its_folder_or_into_a_repository_is_h
 // [attack: hostile names]
 #[tokio::test]
 async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let tip = forge.shows("refs/heads/main").unwrap();
     for name in ["--upload-pack=touch", "-c", "--output=canary", "-"] {
         git(&forge.remote(), &["update-ref", &format!("refs/heads/{name}"), tip.as_str()]);
@@ -477,7 +412,7 @@ async fn branches_of_the_remote_whose_names_are_options_are_only_names() {
 // [attack: hostile repository]
 #[tokio::test]
 async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs_nothing() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let trap = trap(&forge);
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     let evil = forge.path("evil.git");
@@ -504,7 +439,7 @@ async fn a_repository_that_borrows_from_elsewhere_gives_its_own_commits_and_runs
 // [attack: hostile repository]
 #[tokio::test]
 async fn large_file_storage_that_is_switched_off_runs_nothing() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let tools = forge.path("tools");
     fs::create_dir(&tools).unwrap();
     fs::copy(trap(&forge), tools.join("git-lfs")).unwrap();
@@ -529,7 +464,7 @@ async fn large_file_storage_that_is_switched_off_runs_nothing() {
 // [attack: hostile repository]
 #[tokio::test]
 async fn pipes_devices_and_files_beyond_all_measure_neither_hang_nor_fill_the_mirror() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (mirror, worktree) = forge.worktree(&forge.host("host"), run(1)).await;
     let made = std::process::Command::new("mkfifo").arg(worktree.path().join("pipe")).status().unwrap();
     assert!(made.success());

@@ -4,8 +4,7 @@ use std::io::{Lines, StdinLock, Write};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-
-use crate::stage::role_arguments;
+use testkit::host::role_arguments;
 
 #[test]
 #[ignore = "a role that other tests start as a process"]

@@ -14,9 +14,9 @@ use engines::{
     EngineRequest, Exit, Price, Prices, Prompt,
 };
 use sandbox::{Environment, Launcher, Line, Source};
+use testkit::host::{job, run};
 
 use crate::golden;
-use crate::stage::{job, run};
 
 /// One stream, and how its program ended.
 type Played = (&'static str, Exit);
@@ -99,7 +99,7 @@ fn bench(sessions: &Path) -> EngineContext {
     let price = Price { input: 1.0, output: 10.0, cached: Some(0.1) };
     let prices = [("gpt-5", price), ("claude-opus", price)].map(|(model, price)| (model.to_owned(), price));
     EngineContext {
-        launcher: Launcher::unguarded(crate::stage::clock()),
+        launcher: Launcher::unguarded(testkit::host::clock()),
         clock,
         sessions: sessions.to_owned(),
         prices: Prices::new(prices.into()),

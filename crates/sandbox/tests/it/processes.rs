@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use clock::ManualClock;
 use sandbox::{Bounds, End, Launcher, Program};
+use testkit::host::{PATIENCE, clock, eventually, finish, guarded, myself_as, pid_in, roomy, runs, shell};
 use tokio_util::sync::CancellationToken;
-
-use crate::stage::{PATIENCE, clock, eventually, finish, guarded, myself_as, pid_in, roomy, runs, shell};
 
 /// Ignores SIGTERM, starts a child and a grandchild that do so too, and records their pids.
 const STUBBORN: &str = "trap '' TERM; echo $$ > leader; \
