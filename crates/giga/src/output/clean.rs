@@ -49,7 +49,7 @@ impl Scrubber {
     /// What is left when nothing more arrives.
     pub(crate) fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.partial);
-        String::from_utf8_lossy(&rest).chars().filter(|c| domain::is_terminal_safe(*c)).collect()
+        domain::terminal_chars(&String::from_utf8_lossy(&rest)).collect()
     }
 
     fn take(&mut self, c: char, cleaned: &mut String) {
