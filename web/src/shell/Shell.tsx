@@ -19,8 +19,7 @@ export function Shell() {
   const overlay = useOverlay();
   const navigate = useNavigate();
   const router = useRouter();
-  const { needs } = useNeeds(useProduct());
-  useTitle(needs?.length ?? 0);
+  useTitle(useNeeds(useProduct()).total);
   useEffect(listenForKeys, []);
   useEffect(() => onReset(() => say("Caught up", "Some events were missed; everything on screen was read again")), []);
   useEffect(() => {

@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { dismissDeadLetter, redriveDeadLetter } from "../../api/actions";
+import { dismissJob, redriveDeadLetter } from "../../api/actions";
 import { asApiError } from "../../api/problem";
 import { deadLettersQuery } from "../../api/queries";
 import type { DeadLetter } from "../../api/types";
 import { plural } from "../../lib/format";
 import { reasonWords } from "../../lib/stages";
+import { firstLine } from "../../lib/why";
 import { queries } from "../../live";
 import { Age } from "../../ui/Age";
 import { WriteButton } from "../../ui/Button";
@@ -14,7 +15,6 @@ import { Confirm } from "../../ui/Confirm";
 import { QueryPanel } from "../../ui/Panel";
 import { say } from "../../ui/toasts";
 import { Words } from "../../ui/Words";
-import { firstLine } from "../needs/NeedText";
 
 type Asked = { kind: "redrive" | "dismiss"; items: DeadLetter[] };
 
@@ -111,7 +111,7 @@ function Ask({ asked, onClose }: { asked: Asked; onClose: () => void }) {
     const refused: string[] = [];
     for (const { job } of items) {
       const message = reason === "" ? undefined : reason;
-      await (kind === "redrive" ? redriveDeadLetter(job.id, fresh, message) : dismissDeadLetter(job.id, message)).catch(
+      await (kind === "redrive" ? redriveDeadLetter(job.id, fresh, message) : dismissJob(job.id, message)).catch(
         (error) => {
           if (items.length === 1) throw error;
           refused.push(`${job.title}: ${asApiError(error).sentence}`);

@@ -4,9 +4,9 @@ import { jobExplainQuery } from "../../api/queries";
 import type { JobDetail } from "../../api/types";
 import { plural, shortId } from "../../lib/format";
 import { reasonWords } from "../../lib/stages";
+import { firstLine } from "../../lib/why";
 import { Glyph, type GlyphName } from "../../ui/Glyph";
 import { Words } from "../../ui/Words";
-import { firstLine } from "../needs/NeedText";
 import { Answer } from "./Answer";
 
 /** The one thing about this job that a person should know now, if there is one. */

@@ -69,7 +69,7 @@ function isBare(evidence: RunEvidence): boolean {
   );
 }
 
-function CheckRow({ check }: { check: Check }) {
+export function CheckRow({ check }: { check: Check }) {
   const isGood = check.exit === 0;
   return (
     <li>
