@@ -23,7 +23,7 @@ const VITEST = [
 
 const forever = (words) => [
   "while :; do",
-  ...words.map((word) => `echo '${word}'; echo 'cost: $0.31'; date >> progress.txt; sleep 4`),
+  ...words.map((word) => `echo 'cost: $0.31'; echo '${word}'; date >> progress.txt; sleep 4`),
   "done",
 ];
 
@@ -57,11 +57,15 @@ export async function furnish(fleet) {
     verify: ["grep -c line autosave.ts", "echo 604 passed"],
     tags: ["editor", "q4"],
   });
-  const failing = await fleet.submit("Port the sync engine to Rust", [...WORK("sync", 2, "3.10"), "exit 3"], {
-    ...of("notes"),
-    retry: { max: 1 },
-  });
-  await fleet.submit("Upgrade Prisma to 7", [...WORK("prisma", 2, "1.57"), ...VITEST], {
+  const failing = await fleet.submit(
+    "Port the sync engine to Rust",
+    [...WORK("sync", 2, "3.10"), "echo 'error[E0308]: mismatched types in sync/engine.rs:118' >&2", "exit 3"],
+    {
+      ...of("notes"),
+      retry: { max: 1 },
+    },
+  );
+  const dead = await fleet.submit("Upgrade Prisma to 7", [...WORK("prisma", 2, "1.57"), ...VITEST], {
     ...of("tracker"),
     verify: "echo 'pnpm test: 1 failed, 603 passed' && exit 1",
     retry: { max: 2, backoff: "1s" },
@@ -100,6 +104,7 @@ export async function furnish(fleet) {
   });
   await fleet.submit("Switch the iOS app to resumable uploads", ["true"], { ...of("lysnrai"), deps: [walls] });
   await fleet.untilStage(failing, "failed", "dead_letter");
+  await fleet.untilStage(dead, "dead_letter");
   for (const [title, product, words, more] of [
     [
       "Resume interrupted uploads from the last acknowledged chunk",

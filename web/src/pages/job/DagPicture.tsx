@@ -44,9 +44,9 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
           >
             <title>{node.title}</title>
             <rect className="box" x={x} y={y} width={BOX.width} height={BOX.height} rx="4" />
-            <text x={x + 10} y={y + 20}>
-              {node.title.length > 28 ? `${node.title.slice(0, 27)}…` : node.title}
-            </text>
+            <foreignObject x={x + 10} y={y + 6} width={BOX.width - 20} height="20">
+              <div className="t1">{node.title}</div>
+            </foreignObject>
             <g className={STAGE[node.stage].className}>
               <svg x={x + 10} y={y + 28} width="12" height="12" aria-hidden="true">
                 <Glyph name={STAGE[node.stage].glyph} />

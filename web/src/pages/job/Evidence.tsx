@@ -15,6 +15,7 @@ export function Evidence({ id, n }: { id: string; n: number }) {
       <QueryPanel
         title={`Evidence of run ${n}`}
         query={query}
+        sub={() => "what was checked, not what was claimed"}
         isEmpty={isBare}
         empty={<p className="dim">The run has not reported evidence yet.</p>}
       >
