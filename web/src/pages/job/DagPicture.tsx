@@ -18,6 +18,11 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
         role="group"
         aria-label="Dependency graph"
       >
+        <defs>
+          <marker id="dag-head" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
+            <path className="head" d="M0 0 6 3 0 6z" />
+          </marker>
+        </defs>
         {edges.map(({ from, to }) => {
           if (from === undefined) return null;
           const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
@@ -26,6 +31,7 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
             <path
               key={`${from.node.id}-${to.node.id}`}
               className={`edge ${isOpen ? "is-open" : ""}`}
+              markerEnd="url(#dag-head)"
               d={`M${x1} ${y1}C${x1 + 28} ${y1} ${x2 - 28} ${y2} ${x2} ${y2}`}
             />
           );

@@ -7,6 +7,7 @@ import { RunsTable } from "./Runs";
 import { Timeline } from "./Timeline";
 
 export function Overview({ job }: { job: JobDetail }) {
+  const hasEnded = job.stage === "shipped" || job.stage === "failed" || job.stage === "dead_letter";
   const isFinished = job.stage === "testing" || job.stage === "review";
   return (
     <div className="job-cols">
@@ -15,7 +16,7 @@ export function Overview({ job }: { job: JobDetail }) {
         <Timeline job={job} />
         {job.runs > 0 && <LogPanel job={job} />}
         {job.runs > 0 && <RunsTable job={job} />}
-        <Explain id={job.id} />
+        {!hasEnded && <Explain id={job.id} />}
       </div>
       <Properties job={job} />
     </div>
