@@ -162,6 +162,7 @@ export function createEditor(root: ShadowRoot, text: string, { onChange, onSubmi
       keymap.of([submit, ...defaultKeymap, ...historyKeymap]),
       history(),
       lineNumbers(),
+      EditorView.lineWrapping,
       yamlFrontmatter({ content: markdown() }),
       colours,
       theme,
