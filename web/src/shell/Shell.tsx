@@ -1,6 +1,6 @@
 import { Outlet, useNavigate, useRouter } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect } from "react";
-import { onReset, usePhase } from "../live";
+import { onReset, onUpgrade, usePhase } from "../live";
 import { say } from "../ui/toasts";
 import { Banner } from "./Banner";
 import { Bar } from "./Bar";
@@ -22,6 +22,7 @@ export function Shell() {
   useTitle(useNeeds(useProduct()).total);
   useEffect(listenForKeys, []);
   useEffect(() => onReset(() => say("Caught up", "Some events were missed; everything on screen was read again")), []);
+  useEffect(() => onUpgrade(() => say("The coordinator was upgraded", "Reload this page to use the new version")), []);
   useEffect(() => {
     if (phase === "signed-out")
       void navigate({ to: "/sign-in", search: { from: router.state.location.href }, replace: true });
