@@ -9,8 +9,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
-    root, tokens, webhooks, work,
+    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
+    products, root, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -47,6 +47,8 @@ fn under_the_prefix() -> Routes {
         .get("/jobs/{id}", jobs::job)
         .patch("/jobs/{id}", work::patch)
         .post("/jobs/{id}/actions/{action}", jobs::act)
+        .post("/jobs/{id}/answer", needs::answer)
+        .post("/jobs/{id}/dismiss", needs::dismiss)
         .get("/jobs/{id}/runs", history::runs)
         .get("/jobs/{id}/runs/{n}/evidence", history::evidence)
         .post("/jobs/{id}/runs/evidence", work::keep_evidence)
@@ -89,6 +91,7 @@ fn under_the_prefix() -> Routes {
         .get("/flags", modes::flags)
         .put("/flags", modes::put_flags)
         .get("/alerts", operations::alerts)
+        .get("/needs-me", needs::needs_me)
         .get("/dead-letters", operations::dead_letters)
         .post("/dead-letters/{id}/dismiss", operations::dismiss)
         .post("/dead-letters/{id}/redrive", operations::redrive)

@@ -87,6 +87,8 @@ impl Coordinator {
         state.touch(&product.value.id);
         state.product_values.insert(product.value.id.clone(), product.value.clone());
         state.products.insert(product.value.id.clone(), product);
+        drop(state);
+        self.live.note();
     }
 
     fn check_ownership(&self, id: &ProductId, settings: &ProductSettings) -> Result<(), Error> {

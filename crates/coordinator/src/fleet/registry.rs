@@ -184,6 +184,7 @@ impl Coordinator {
         }
         let held = {
             let mut state = self.state.lock();
+            self.note_factory_removed(&state, id);
             state.factories.remove(id);
             state.liveness.remove(id);
             state.offer_answers.forget(id);
@@ -396,6 +397,7 @@ impl Coordinator {
             unresponsive: state.offer_answers.pause(id),
             resting,
         };
+        self.note_factory_change(state.fleet.get(id), &factory_state);
         state.fleet.upsert(factory_state);
         if woken {
             // Clients that wait for a new queue version have to ask again.

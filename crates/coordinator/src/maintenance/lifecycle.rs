@@ -35,6 +35,7 @@ impl Coordinator {
             inboxes: Default::default(),
             tokens: Default::default(),
             tail: Default::default(),
+            live: Default::default(),
             manifests: Default::default(),
             log_notifier: Default::default(),
             progress: Default::default(),

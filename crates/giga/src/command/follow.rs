@@ -86,12 +86,13 @@ impl<'c> EventFollower<'c> {
     fn understood(&mut self, event: SseEvent) -> Option<StreamMessage> {
         self.after = event.id.or_else(|| self.after.take());
         match event.event.as_str() {
-            "hello" => return None,
+            "job" => {}
             "reset" => return Some(StreamMessage::Reset),
             "progress" => {
                 return serde_json::from_str(&event.data).ok().map(|news| StreamMessage::Doing(Box::new(news)));
             }
-            _ => {}
+            // `hello`, and what changed beside jobs.
+            _ => return None,
         }
         let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
         let event = JobEvent::deserialize(&json).ok().map(Box::new);

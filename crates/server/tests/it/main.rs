@@ -16,6 +16,7 @@ mod limits;
 mod listening;
 mod mode_switch;
 mod modes;
+mod needs;
 mod openapi;
 mod raw;
 mod schema;

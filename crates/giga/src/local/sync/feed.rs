@@ -61,8 +61,8 @@ impl Feed {
                 }
             };
             match stream.next().await {
-                Ok(Some(event)) if event.event == "hello" => {}
                 Ok(Some(event)) if event.event == "reset" => return FeedMessage::Afresh,
+                Ok(Some(event)) if event.event != "job" => {}
                 Ok(Some(event)) => match serde_json::from_str(&event.data) {
                     Ok(event) => return FeedMessage::Happened(event),
                     Err(error) => tracing::debug!(%error, "Something unknown happened"),
