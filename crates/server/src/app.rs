@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) openapi: Bytes,
     /// The OpenAPI document compiled for request validation.
     pub(crate) request_schemas: RequestSchemas,
-    vault: Option<Arc<dyn BackupService>>,
+    backups: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
 }
 
@@ -69,7 +69,7 @@ impl Shared {
 
     /// The service that makes and restores backups.
     pub(crate) fn backup_service(&self) -> Result<&Arc<dyn BackupService>, Problem> {
-        self.vault.as_ref().ok_or_else(Problem::no_backup_service)
+        self.backups.as_ref().ok_or_else(Problem::no_backup_service)
     }
 }
 
@@ -99,7 +99,7 @@ impl App {
         bound: std::net::SocketAddr,
         reached_at: CoordinatorAddress,
         closing: CancellationToken,
-        vault: Option<Arc<dyn BackupService>>,
+        backups: Option<Arc<dyn BackupService>>,
     ) -> Self {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
@@ -120,7 +120,7 @@ impl App {
             coordinator,
             clock,
             limits,
-            vault,
+            backups,
             webhook_secret: options.webhook_secret.clone(),
         };
         Self { shared: Arc::new(shared) }

@@ -22,7 +22,7 @@ impl Coordinator {
 
     /// The products that a factory works for; all when empty.
     pub(crate) fn served_products(&self, state: &FleetState, id: &FactoryId) -> BTreeSet<ProductId> {
-        match state.liveness.get(id) {
+        match state.liveness_of(id) {
             Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
             // It has signed off, or has not connected since the coordinator started: its tokens have the same scope.
             Some(_) | None => self.products_of_tokens(id),
@@ -61,8 +61,7 @@ impl Coordinator {
 impl FleetState {
     /// Whether a caller may see a repository: it belongs to no product, or to one of the caller's.
     pub(crate) fn shows_repo(&self, who: &Principal, repo: &RepoName) -> bool {
-        let owner = self.product_values.values().find(|product| product.repos.contains(repo));
-        owner.is_none_or(|owner| who.sees(&owner.id))
+        self.owner_of(repo).is_none_or(|owner| who.sees(&owner.id))
     }
 
     /// [`Self::shows_repo`] for a capability that names a repository.

@@ -145,7 +145,7 @@ impl Coordinator {
 
     /// Credentials without credit that the caller may see: name, engine, and since when.
     fn exhausted_credentials(&self, who: &Principal, state: &FleetState) -> Vec<(String, String, Timestamp)> {
-        let exhausted = state.quota_windows.all_exhausted(self.clock_reading()).filter(|(_, window)| window.exhausted);
+        let exhausted = state.exhausted_credentials(self.clock_reading()).filter(|(_, window)| window.exhausted);
         let shown = exhausted.filter(|(credential, _)| self.shows_credential(who, state, credential));
         shown.map(|(name, window)| (name.clone(), window.engine.to_string(), window.since)).collect()
     }

@@ -203,7 +203,7 @@ async fn an_expired_token_ends_its_streams() {
         }
     };
     let ended = tokio::select! {
-        ended = soon(stream.next()) => ended.unwrap(),
+        ended = next(&mut stream) => ended,
         () = time => unreachable!("time goes on for ever"),
     };
 
