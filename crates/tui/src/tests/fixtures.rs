@@ -224,7 +224,12 @@ pub(super) fn answer(model: &mut Model, request: Request, data: Data) -> Vec<Eff
 /// Everything that is read after the stream opened.
 pub(super) fn load(model: &mut Model, fleet: Fleet) {
     let asked = update(model, Msg::Stream(StreamMsg::Open { api: "http://127.0.0.1:7878".to_owned() }));
-    update(model, Msg::Stream(StreamMsg::Hello(read(&json!({"name": "coord-1", "version": "0.1.0"})))));
+    update(
+        model,
+        Msg::Stream(StreamMsg::Hello(read(
+            &json!({"name": "coord-1", "version": "0.1.0", "build": "x", "keepAliveSeconds": 15}),
+        ))),
+    );
     let jobs_request = asked.into_iter().find_map(|effect| match effect {
         Effect::Read(request @ Request::Jobs { .. }) => Some(request),
         _ => None,

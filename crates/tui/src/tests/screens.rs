@@ -32,6 +32,9 @@ fn pages(name: &str, key: &str) {
             let mut model = model(FINE, (width, height));
             load(&mut model, fleet);
             press(&mut model, key);
+            if fleet != Fleet::Empty {
+                load_job(&mut model, fleet, if name == "needs" { 7 } else { 9 });
+            }
             if is_down {
                 go_down(&mut model);
             }

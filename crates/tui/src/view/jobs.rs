@@ -13,13 +13,13 @@ use crate::times::{running, since};
 const COLUMNS: [Column; 9] = [
     Column { title: "", width: Width::Fit(1), priority: 0, align: Align::Left },
     Column { title: "title", width: Width::Flex(20, 3), priority: 0, align: Align::Left },
-    Column { title: "stage", width: Width::Fit(11), priority: 3, align: Align::Left },
-    Column { title: "where", width: Width::Fit(14), priority: 4, align: Align::Left },
+    Column { title: "stage", width: Width::Fit(11), priority: 6, align: Align::Left },
+    Column { title: "where", width: Width::Fit(12), priority: 4, align: Align::Left },
     Column { title: "repo", width: Width::Fit(14), priority: 8, align: Align::Left },
     Column { title: "prio", width: Width::Fit(8), priority: 7, align: Align::Left },
     Column { title: "since", width: Width::Fit(6), priority: 2, align: Align::Right },
     Column { title: "$", width: Width::Fit(7), priority: 5, align: Align::Right },
-    Column { title: "why / doing", width: Width::Flex(12, 4), priority: 1, align: Align::Left },
+    Column { title: "why / doing", width: Width::Flex(18, 4), priority: 1, align: Align::Left },
 ];
 
 pub(super) fn draw(model: &Model, area: Rect, screen: &mut Buffer) {
@@ -89,7 +89,8 @@ pub(super) fn why(model: &Model, job: &JobView) -> String {
     if let Some(doing) = model.progress.get(&job.id).and_then(|progress| progress.doing.clone()) {
         return doing;
     }
-    reason(job)
+    // The stage may have no column: its word is never missing.
+    Some(reason(job)).filter(|reason| !reason.is_empty()).unwrap_or_else(|| stage_word(job).to_owned())
 }
 
 /// The reason for a job's stage; empty if there is none. As `giga jobs` shows it.
