@@ -9,6 +9,7 @@ mod ids;
 mod job;
 mod job_columns;
 mod job_label;
+mod job_search;
 mod json;
 mod lease;
 mod manifest;
@@ -41,6 +42,7 @@ pub use ids::{
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use job_columns::JobColumns;
+pub use job_search::JobSearch;
 pub use job_label::{JobLabel, ShortJobId};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};

@@ -9,7 +9,7 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
+    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
     products, root, tokens, webhooks, work,
 };
 use crate::app::App;
@@ -44,6 +44,7 @@ fn under_the_prefix() -> Routes {
         .get("/jobs", jobs::list)
         .post("/jobs", jobs::submit)
         .post("/jobs/batch", jobs::batch)
+        .get("/jobs/counts", counts::jobs)
         .get("/jobs/{id}", jobs::job)
         .patch("/jobs/{id}", work::patch)
         .post("/jobs/{id}/actions/{action}", jobs::act)
@@ -87,6 +88,7 @@ fn under_the_prefix() -> Routes {
         .get("/credentials", credentials::list)
         .post("/credentials/resume", credentials::resume)
         .get("/metrics", operations::metrics)
+        .get("/metrics/history", counts::metrics_history)
         .get("/queue-state", operations::queue_state)
         .get("/flags", modes::flags)
         .put("/flags", modes::put_flags)
