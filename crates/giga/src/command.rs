@@ -23,6 +23,7 @@ mod job_id;
 mod jobs;
 mod logs;
 mod mode;
+mod needs_me;
 mod product;
 mod query;
 mod restore;
@@ -103,6 +104,12 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Answer(args) => actions::answer(context, args).await,
         Command::Requeue(args) => actions::requeue(context, args).await,
         Command::Ship(args) => actions::ship(context, args).await,
+        Command::RequestChanges(args) => actions::request_changes(context, args).await,
+        Command::Reject(args) => actions::reject(context, args).await,
+        Command::Priority(args) => actions::priority(context, args).await,
+        Command::Pin(args) => actions::pin(context, args).await,
+        Command::Dismiss(args) => needs_me::dismiss(context, args).await,
+        Command::NeedsMe(args) => needs_me::needs_me(context, args).await,
         Command::Alerts => alerts::alerts(context).await,
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Product { command } => product::product(context, command).await,

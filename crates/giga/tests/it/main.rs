@@ -32,4 +32,5 @@ mod refusals;
 mod repository;
 mod secrets;
 mod settings;
+mod steering;
 mod submit;
