@@ -1,5 +1,7 @@
 //! `giga sign-in`
 
+use std::time::Duration;
+
 use protocol::{CreateCodeRequest, SignInCode};
 
 use crate::failure::Failure;
@@ -14,7 +16,8 @@ pub(super) async fn sign_in(context: &Context<'_>) -> Result<(), Failure> {
         return context.out.document(&made);
     }
     context.out.line(&made.url)?;
-    let left = span(made.expires_at.since(context.now()));
+    // The answer took a moment, and a span is rounded down.
+    let left = span(made.expires_at.since(context.now()) + Duration::from_secs(1));
     context.out.note(&format!("open the link in a browser: it works once, for {left}"));
     Ok(())
 }
