@@ -1,5 +1,6 @@
 //! The long-lived commands: the parts of a coordinator and a factory are composed here.
 
+mod backup_service;
 mod board;
 mod coordinator;
 mod demo;
@@ -12,7 +13,6 @@ mod signals;
 mod space;
 pub(crate) mod stores;
 mod tally;
-mod vault;
 mod workers;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -84,7 +84,7 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     let (current, api) = (CurrentCoordinator::new(&coordination.coordinator), coordination.api.clone());
     let certificate = coordination.certificate.clone();
     out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));
-    out.note(&coordination.word_on_browser(config)?);
+    out.note(&coordination.browser_note(config)?);
     if let Some(word) = crate::programs::word_on_engines(&config.factory) {
         out.note(&word);
     }
