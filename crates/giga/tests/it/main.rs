@@ -31,4 +31,5 @@ mod refusals;
 mod repository;
 mod secrets;
 mod settings;
+mod sign_in;
 mod submit;
