@@ -235,8 +235,11 @@ impl Command {
         matches!(self, Self::Local(_)) || matches!(self, Self::Up(args) if args.demo)
     }
 
-    /// The log verbosity. `gc` uses the first `-v` for its own output.
+    /// The log verbosity. `gc` uses the first `-v` for its own output; log lines would break the screen of `dash`.
     pub(crate) fn log_verbosity(&self, given: &GlobalArgs) -> u8 {
+        if matches!(self, Self::Dash(_)) {
+            return 0;
+        }
         let own = u8::from(matches!(self, Self::Gc(_)));
         given.verbose.saturating_sub(own)
     }

@@ -23,6 +23,8 @@ pub enum Requirement {
     ApiTools,
     /// rustup, with a toolchain.
     Rustup,
+    /// tmux.
+    Tmux,
     /// A home directory of the account that runs the tests, with a readable file.
     Home,
 }
@@ -39,6 +41,7 @@ impl Requirement {
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
             Self::Rustup => "rustup",
+            Self::Tmux => "tmux",
             Self::Home => "home",
         }
     }

@@ -10,6 +10,7 @@ mod cleaning;
 mod coordinator;
 mod crash;
 mod damage;
+mod dash;
 mod docs;
 mod doctor;
 mod factory;
