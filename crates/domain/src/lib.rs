@@ -28,6 +28,7 @@ mod run_key;
 mod shape;
 mod spec;
 mod stage;
+mod terminal_text;
 mod time;
 mod usage_window;
 
@@ -72,5 +73,6 @@ pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Revie
 pub use stage::{
     BlockedOn, Completion, FailureDetails, Holder, KeepCheckpoint, OfferEnd, Stage, StageEvent, StageName, UnknownStage,
 };
+pub use terminal_text::{TerminalScrubber, clean_line, clean_lines};
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
 pub use usage_window::UsageWindow;

@@ -1,13 +1,15 @@
 //! Text from elsewhere, made safe for a terminal: no escape sequences, no control or direction-changing characters.
 
+use crate::names::is_terminal_safe;
+
 /// One line: what would break it becomes a space.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean_line(text: &str) -> String {
     clean_lines(text).replace(['\n', '\t'], " ")
 }
 
 /// Lines: breaks and tabs stay.
-pub(crate) fn clean_lines(text: &str) -> String {
-    let mut scrubber = Scrubber::default();
+pub fn clean_lines(text: &str) -> String {
+    let mut scrubber = TerminalScrubber::default();
     let mut cleaned = scrubber.scrub(text.as_bytes());
     cleaned.push_str(&scrubber.finish());
     cleaned
@@ -15,7 +17,7 @@ pub(crate) fn clean_lines(text: &str) -> String {
 
 /// Cleans a stream that arrives in pieces, wherever it is cut.
 #[derive(Debug, Default)]
-pub(crate) struct Scrubber {
+pub struct TerminalScrubber {
     state: State,
     /// The beginning of a character whose end has not arrived.
     partial: Vec<u8>,
@@ -34,9 +36,9 @@ enum State {
     Hidden,
 }
 
-impl Scrubber {
+impl TerminalScrubber {
     /// What can be shown of the next bytes.
-    pub(crate) fn scrub(&mut self, bytes: &[u8]) -> String {
+    pub fn scrub(&mut self, bytes: &[u8]) -> String {
         let mut bytes = [std::mem::take(&mut self.partial).as_slice(), bytes].concat();
         self.partial = bytes.split_off(complete_len(&bytes));
         let mut cleaned = String::with_capacity(bytes.len());
@@ -47,9 +49,9 @@ impl Scrubber {
     }
 
     /// What is left when nothing more arrives.
-    pub(crate) fn finish(&mut self) -> String {
+    pub fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.partial);
-        String::from_utf8_lossy(&rest).chars().filter(|c| domain::is_terminal_safe(*c)).collect()
+        String::from_utf8_lossy(&rest).chars().filter(|c| is_terminal_safe(*c)).collect()
     }
 
     fn take(&mut self, c: char, cleaned: &mut String) {
@@ -87,7 +89,7 @@ impl Scrubber {
         if std::mem::take(&mut self.returned) {
             cleaned.push('\n');
         }
-        if c == '\t' || domain::is_terminal_safe(c) {
+        if c == '\t' || is_terminal_safe(c) {
             cleaned.push(c);
         }
     }
@@ -129,7 +131,7 @@ mod tests {
         ];
 
         for (text, expected) in hostile {
-            assert_eq!(clean(text), expected, "{text:?}");
+            assert_eq!(clean_line(text), expected, "{text:?}");
         }
     }
 
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn one_line_stays_one_line() {
-        assert_eq!(clean("a\nb\tc\r\nd"), "a b c d");
+        assert_eq!(clean_line("a\nb\tc\r\nd"), "a b c d");
         assert_eq!(clean_lines("10%\r20%\r\ndone"), "10%\n20%\ndone");
     }
 
@@ -151,7 +153,7 @@ mod tests {
         let stream = "é\u{1b}[1m語\u{1b}]8;;x\u{7}🙂\u{9b}0m end\r\n".as_bytes();
 
         for cut in 0..=stream.len() {
-            let mut scrubber = Scrubber::default();
+            let mut scrubber = TerminalScrubber::default();
             let mut seen = scrubber.scrub(&stream[..cut]);
             seen.push_str(&scrubber.scrub(&stream[cut..]));
             seen.push_str(&scrubber.finish());
