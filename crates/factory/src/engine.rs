@@ -44,7 +44,7 @@ pub(crate) use home::{has_credential_note, is_credential_note, recover_credentia
 pub use prices::{Prices, Tokens};
 pub use registry::{EngineContext, presences};
 pub(crate) use registry::{login_folders, make_all};
-pub use request::{Allowance, DiskAllowance, EngineRequest};
+pub use request::{Allowance, DiskAllowance, EngineRequest, ToolServer};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 pub use verdict::{Exit, RunVerdict};
 

@@ -51,7 +51,7 @@ pub use engine::{
     AcpEngine, Activity, Allowance, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, DiskAllowance, Engine,
     EngineContext, EngineError, EngineEvent, EngineOutput, EngineRequest, EngineRun, EngineRunEnd, Exit, LoginState,
     Pending, Permissions, Presence, Prices, RateLimit, Reply, Retryability, RunVerdict, Session, Target, TemplateError,
-    Tokens, Usage, WindowState, presences,
+    Tokens, ToolServer, Usage, WindowState, presences,
 };
 pub use error::Error;
 pub use forge::{
@@ -76,7 +76,7 @@ pub use unsaved_files::{UnsavedFile, UnsavedReason};
 pub use verify::{CommandsVerdict, run_commands};
 pub use watch::DirectoryWatch;
 pub use worker::{
-    Housekeeping, PollBackoff, PollMode, PollResult, PollTrigger, PollWhen, Polling, Worker, WorkerError,
-    WorkerSettings,
+    Housekeeping, PollBackoff, PollMode, PollResult, PollTrigger, PollWhen, Polling, RunToolsCommand, Worker,
+    WorkerError, WorkerSettings,
 };
 pub use workspace::{Worktree, WorktreeStart};

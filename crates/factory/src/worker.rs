@@ -44,7 +44,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 pub use poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
-pub use settings::{Housekeeping, PollWhen, Polling, WorkerSettings};
+pub use settings::{Housekeeping, PollWhen, Polling, RunToolsCommand, WorkerSettings};
 
 use crate::branch_intents::BranchIntents;
 use crate::config::{CacheError, RepoConfig};

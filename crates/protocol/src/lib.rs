@@ -7,11 +7,13 @@ mod evidence;
 mod factories;
 mod feedback;
 mod identity;
+mod job_rest;
 mod jobs;
 mod operations;
 mod problem;
 mod progress;
 mod quota;
+mod run_tools;
 mod sse;
 mod work;
 
@@ -37,6 +39,7 @@ pub use operations::{
 pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
+pub use run_tools::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
 pub use sse::{SseEvent, SseParser};
 pub use work::{
     AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,

@@ -263,6 +263,7 @@ mod tests {
             session: None,
             worktree: "/w".into(),
             allowance: Allowance::default(),
+            tools: None,
         }
     }
 

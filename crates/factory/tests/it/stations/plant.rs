@@ -131,6 +131,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSetting
         fixed: Vec::new(),
         secrets: Secrets::default(),
         guard: None,
+        run_tools: None,
     }
 }
 
