@@ -7,7 +7,8 @@ use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
     CancelNotification, ClientCapabilities, Error, ErrorCode, FileSystemCapabilities, Implementation,
     InitializeRequest, InitializeResponse, LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest,
-    NewSessionResponse, PromptRequest, PromptResponse, ResumeSessionRequest, SessionId, SessionModeId, SetSessionModeRequest, StopReason,
+    NewSessionResponse, PromptRequest, PromptResponse, ResumeSessionRequest, SessionId, SessionModeId,
+    SetSessionModeRequest, StopReason,
 };
 use domain::{FailureReason, RunInsights};
 use sandbox::{Line, Source, exit_words};

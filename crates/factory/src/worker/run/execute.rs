@@ -26,7 +26,6 @@ use crate::engine::{
     Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, RunVerdict,
 };
 use crate::error::Error;
-use crate::publish::SaveOutcome;
 use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
@@ -173,8 +172,10 @@ impl Worker {
         }
         log.forget_last_line();
         // Concurrently: an unresponsive coordinator must not delay stopping the engine [I7].
-        let (end, ()) =
-            tokio::join!(self.follow_engine(run, place, engine_run, &log, tools), self.report_start(run, engine.name()));
+        let (end, ()) = tokio::join!(
+            self.follow_engine(run, place, engine_run, &log, tools),
+            self.report_start(run, engine.name())
+        );
         run.log_writer = Some(log);
         Ok(end)
     }
@@ -197,7 +198,8 @@ impl Worker {
         let (saves, to_save) = mpsc::channel(SAVES_WAITING_MAX);
         let control = RunControl { saves, stop_engine: &stop_engine, log };
         let served = self.serve_tools(run, tools, control, &over);
-        let (saved, watched) = (self.save_now_and_then(run, place, to_save, &over), self.watch_files(run, place, &over));
+        let (saved, watched) =
+            (self.save_now_and_then(run, place, to_save, &over), self.watch_files(run, place, &over));
         let (end, (), (), ()) = tokio::join!(to_the_end, saved, watched, served);
         end
     }

@@ -100,7 +100,13 @@ impl Worker {
     }
 
     /// Answers the tools of an agent until its engine ends or the lease is lost.
-    pub(super) async fn serve_tools(&self, run: &Run, socket: Option<RunSocket>, control: RunControl<'_>, over: &CancellationToken) {
+    pub(super) async fn serve_tools(
+        &self,
+        run: &Run,
+        socket: Option<RunSocket>,
+        control: RunControl<'_>,
+        over: &CancellationToken,
+    ) {
         let Some(socket) = socket else { return };
         let served = async {
             loop {
