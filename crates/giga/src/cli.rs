@@ -6,6 +6,7 @@ mod fleet;
 mod help;
 mod jobs;
 mod maintenance;
+mod mcp;
 #[cfg(test)]
 mod reference;
 mod service;
@@ -29,6 +30,7 @@ pub(crate) use jobs::{
     SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
+pub(crate) use mcp::McpArgs;
 pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs};
 
 const AFTER_HELP: &str = "\
@@ -189,6 +191,8 @@ Columns:
     },
     /// Check this machine and show the effective settings
     Doctor,
+    /// Serve the tools of the fleet to an MCP client, on standard input and output
+    Mcp(McpArgs),
     /// Print a shell completion script
     Completions {
         /// Shell

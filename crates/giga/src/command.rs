@@ -21,6 +21,7 @@ mod job;
 mod job_id;
 mod jobs;
 mod logs;
+mod mcp;
 mod mode;
 mod product;
 mod query;
@@ -42,6 +43,7 @@ use domain::{Clock, Timestamp};
 pub(crate) use backoff::Backoff;
 pub(crate) use doctor::doctor;
 pub(crate) use forecast::is_stuck;
+pub(crate) use mcp::serve_run;
 pub(crate) use wait::{asks, rests};
 
 use crate::api::connect;
@@ -108,6 +110,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
         Command::Events(args) => events::events(context, args).await,
+        Command::Mcp(args) => mcp::mcp(context, &args).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Bench(args) => bench::bench(context, args).await,
         Command::Backup { command } => match command {
