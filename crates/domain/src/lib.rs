@@ -35,10 +35,11 @@ mod usage_window;
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};
-pub use fleet::{Factory, Product, Token, TokenScope, UnavailableRepo};
+pub use fleet::{Factory, Product, Session, Token, TokenScope, UnavailableRepo};
 pub use generation::{EventCursor, EventCursorError, StoreGeneration};
 pub use ids::{
-    ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
+    ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, SessionId,
+    TokenId,
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use job_columns::JobColumns;

@@ -14,6 +14,7 @@ mod problem;
 mod progress;
 mod quota;
 mod run_tools;
+mod session;
 mod sse;
 mod work;
 
@@ -40,6 +41,10 @@ pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
 pub use run_tools::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
+pub use session::{
+    CoordinatorView, CreateCodeRequest, PrincipalView, Role, SESSION_HEADER, SessionView, SignInCode, SignInRequest,
+    SignInResponse,
+};
 pub use sse::{SseEvent, SseParser};
 pub use work::{
     AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
