@@ -52,7 +52,7 @@ pub enum Error {
         sha: CommitSha,
     },
     /// Another process of this host held a lock for too long.
-    #[error("the lock {path} was held by somebody else for too long")]
+    #[error("the lock {path} was held by another process for too long")]
     Locked {
         /// The lock file.
         path: PathBuf,

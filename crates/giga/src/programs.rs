@@ -34,7 +34,7 @@ pub(crate) fn word_on_engines(factory: &FactoryConfig) -> Option<String> {
         true => "there is no engine yet: install claude or codex, or name a command line in giga.toml (`giga init` \
                  writes one); `giga doctor` checks it"
             .to_owned(),
-        false => format!("found {} on the PATH: offered where somebody is signed in", found.join(" and ")),
+        false => format!("found {} on the PATH: offered where they are signed in", found.join(" and ")),
     })
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) session_cookie: SessionCookie,
     pub(crate) web: WebFiles,
-    vault: Option<Arc<dyn BackupService>>,
+    backups: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
 }
 
@@ -77,7 +77,7 @@ impl Shared {
 
     /// The service that makes and restores backups.
     pub(crate) fn backup_service(&self) -> Result<&Arc<dyn BackupService>, Problem> {
-        self.vault.as_ref().ok_or_else(Problem::no_backup_service)
+        self.backups.as_ref().ok_or_else(Problem::no_backup_service)
     }
 }
 
@@ -107,7 +107,7 @@ impl App {
         bound: std::net::SocketAddr,
         reached_at: CoordinatorAddress,
         closing: CancellationToken,
-        vault: Option<Arc<dyn BackupService>>,
+        backups: Option<Arc<dyn BackupService>>,
     ) -> Self {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
@@ -132,7 +132,7 @@ impl App {
             coordinator,
             clock,
             limits,
-            vault,
+            backups,
             webhook_secret: options.webhook_secret.clone(),
         };
         Self { shared: Arc::new(shared) }

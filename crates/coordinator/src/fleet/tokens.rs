@@ -253,7 +253,7 @@ impl Coordinator {
     fn is_taken(&self, factory: &FactoryId) -> bool {
         let now = self.now();
         let is_live = |token: &Token| is_of(token, factory) && token.expires_at.is_none_or(|at| at > now);
-        self.state.lock().factories.contains_key(factory) || !self.tokens.matching(is_live).is_empty()
+        self.state.lock().has_factory(factory) || !self.tokens.matching(is_live).is_empty()
     }
 
     /// A new token for a factory; the old ones stay valid for the overlap.

@@ -101,7 +101,7 @@ impl Coordinator {
         }
         self.pause_unreadable_products();
         let default = ProductId::default_product();
-        let has_default = || self.state.lock().products.contains_key(&default);
+        let has_default = || self.state.lock().has_product(&default);
         if !has_default() {
             let written = self.write_product(Product::new(default.clone()), Expected::Absent).await;
             // A coordinator that starts at the same time may have been first: that is fine.

@@ -259,7 +259,7 @@ impl Engine for DetectedEngine {
     async fn detect(&self) -> Presence {
         match self.0.detect().await {
             Presence::Ready { login: super::LoginState::SignedOut { why }, .. } => {
-                Presence::Missing { why: format!("nobody is signed in: {why}") }
+                Presence::Missing { why: format!("not signed in: {why}") }
             }
             presence => presence,
         }

@@ -30,7 +30,7 @@ impl Leftover {
     pub(super) fn item(&self) -> GcItem {
         let why = match self.kind {
             GcKind::Cache => "its repository is not configured here any more",
-            GcKind::Conversation => "nobody has gone on with it for as long as things are kept",
+            GcKind::Conversation => "no run has continued it within the retention time",
             _ => "a crash left it half written",
         };
         GcItem { kind: self.kind, name: self.name.clone(), bytes: self.bytes, why: why.to_owned() }
@@ -73,7 +73,7 @@ impl Gc {
     pub(super) fn remove_leftover(&self, doomed: &Leftover, report: &mut GcReport) {
         let item = doomed.item();
         if !self.is_idle(doomed.kind, &doomed.path) {
-            return report.spared(item, "somebody wrote to it meanwhile");
+            return report.spared(item, "another process wrote to it meanwhile");
         }
         if doomed.kind == GcKind::Conversation && has_credential_note(&doomed.path) {
             return report.spared(item, "a credential in it cannot be copied back: see the factory's log");

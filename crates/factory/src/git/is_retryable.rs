@@ -118,7 +118,7 @@ mod tests {
             "error: RPC failed; curl 56 Recv failure: Connection reset by peer\nfatal: the remote end hung up unexpectedly",
             " ! [remote rejected] x -> aq/run/1/e1 (cannot lock ref 'refs/heads/aq/run/1/e1': File exists)",
             " ! [remote rejected] x -> aq/run/1/e1 (Internal Server Error)\nerror: failed to push some refs",
-            "something that nobody has seen before",
+            "an unknown message",
         ];
 
         assert_eq!(outlooks("push", said), [Outlook::MayPass; 7]);

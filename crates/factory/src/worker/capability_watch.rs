@@ -196,7 +196,7 @@ impl Worker {
     /// A provider rejected an engine's credential. Reported before the job is released, so that neither this job nor
     /// another is placed here for it.
     pub(super) async fn rest_login(&self, engine: &dyn Engine, began: FileMarks, message: &str) {
-        warn!("Engine `{}` rests until somebody signs in: its login was refused", engine.name());
+        warn!("Engine `{}` is paused until an operator signs in: its credential was rejected", engine.name());
         self.rest(engine, began, PauseCause::Refused, &format!("its login was refused: {message}")).await;
     }
 

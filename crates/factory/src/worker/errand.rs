@@ -159,7 +159,7 @@ impl Worker {
             Ok(None) => None,
             Ok(Some(merge)) => Some(impossible(format!(
                 "`{base}` holds another merge of this job, {merge}, from before the fleet was put back from a backup: \
-                 look at it, then cancel the job or send it round again"
+                 check it, then cancel the job or requeue it"
             ))),
             Err(error) => Some(failed(&error)),
         }

@@ -53,8 +53,8 @@ impl Worker {
             },
             Ok(Promotion::Moved { found }) => {
                 let how = match found {
-                    Some(sha) => format!("moved by somebody else: it shows {sha}"),
-                    None => "deleted by somebody else: cancel the job and requeue it to have it made anew".to_owned(),
+                    Some(sha) => format!("moved by another writer: it shows {sha}"),
+                    None => "deleted by another writer: cancel the job and requeue it to have it made anew".to_owned(),
                 };
                 let perhaps = match is_restored(order) {
                     true => ", perhaps from before the fleet was put back from a backup",

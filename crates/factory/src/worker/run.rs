@@ -183,7 +183,7 @@ pub(super) enum StartFailure {
     Host(#[from] Error),
     #[error(transparent)]
     Repo(#[from] NoRepo),
-    #[error("none of the engines {0} is here")]
+    #[error("none of the engines {0} is available on this factory")]
     NoEngine(String),
     #[error("setup failed: {0}")]
     Setup(String),
@@ -196,7 +196,7 @@ pub(super) enum StartFailure {
         #[source]
         why: EngineError,
     },
-    #[error("the disk refuses")]
+    #[error("I/O error")]
     Disk(#[from] std::io::Error),
     #[error("nothing is left of the job's `{0}`")]
     Budget(&'static str),

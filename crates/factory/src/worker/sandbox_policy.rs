@@ -62,13 +62,13 @@ impl WorkerSettings {
                 Ok(None)
             }
             (SandboxSummary::None(why), Some(account)) => {
-                info!(factory.id = %name, "Agents of factory `{name}` are confined by {account} alone: {why}");
+                info!(factory.id = %name, "Agents of factory `{name}` are isolated by {account} alone: {why}");
                 Ok(None)
             }
             (SandboxSummary::Kernel(means), account) => {
                 let gap = means.gap.as_ref().filter(|_| account.is_none());
                 let by = account.map_or_else(|| means.to_string(), |account| format!("{means}, and {account}"));
-                info!(factory.id = %name, "Agents of factory `{name}` are confined by {by}");
+                info!(factory.id = %name, "Agents of factory `{name}` are sandboxed by {by}");
                 if let Some(gap) = gap {
                     warn!(factory.id = %name, "Agents of factory `{name}` are not kept from everything: {gap}");
                 }
@@ -190,8 +190,8 @@ impl WorkerSettings {
         if self.programs() == Programs::OfRoot {
             warn!(
                 factory.id = %name,
-                "Agents of factory `{name}` run as root, whom the kernel confines only in part: everything else on this \
-                 machine obeys root. Name another account with `run_as`, or run the factory under one"
+                "Agents of factory `{name}` run as root, which weakens the sandbox: set `run_as` to another \
+                 account, or run the factory under one"
             );
         }
         let is_open = self.run_as.is_none() && !Sandbox::keeps_from_sockets();
@@ -230,15 +230,15 @@ impl WorkerSettings {
         for folder in folders.iter().filter(|folder| enclosure.narrows(folder)) {
             warn!(
                 factory.id = %self.name,
-                "Agents can make no new files directly in {}, because something below it is kept from them or must not \
-                 change: keep the factory's `state`, the coordinator's `data` and programs elsewhere",
+                "Agents cannot create files directly in {}, because a protected directory is inside it: keep the \
+                 factory's `state`, the coordinator's `data` and programs elsewhere",
                 folder.display()
             );
         }
         for (setting, folder) in self.opened_but_missing() {
             warn!(
                 factory.id = %self.name,
-                "`{setting}` opens {}, which is not there: agents cannot make it, so make it, or take it out",
+                "`{setting}` names {}, which does not exist: create it, or remove it from the setting; agents cannot create it",
                 folder.display()
             );
         }

@@ -269,9 +269,9 @@ async fn enrol(client: &Client, name: &FactoryId, join: &str, stop: &Cancellatio
             Err(error) if error.is_final() || is_misled(&error) => return Err(not_enrolled(error, name).into()),
             Err(error) if !is_told => {
                 is_told = true;
-                warn!(%error, "The coordinator is not there yet, asking until it is: {error}");
+                warn!(%error, "The coordinator is not reachable yet, retrying: {error}");
             }
-            Err(error) => debug!(%error, "The coordinator is not there yet"),
+            Err(error) => debug!(%error, "The coordinator is not reachable yet"),
         }
         tokio::select! {
             () = stop.cancelled() => anyhow::bail!("stopped before the coordinator answered"),

@@ -63,7 +63,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.capabilities", "Capabilities in addition to the detected ones."),
     ("factory.tools", "Tools to probe for, each with its command line. See [capabilities](../how-to/capabilities.md)."),
     ("factory.checkpoint_every", "How often work in progress is saved."),
-    ("factory.fleet", "`false` asks for the folder queue of older scripts; `giga local DIR` runs it."),
+    ("factory.fleet", "`false` selects the folder queue of older scripts; `giga local DIR` runs it."),
     ("factory.route", "`false`: poll for work whatever the dispatch mode is."),
     ("factory.gate", "Poll the queue version before claiming."),
     ("factory.poll_every", "Interval of claims or polls, from 1 s to 1 h."),

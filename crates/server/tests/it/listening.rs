@@ -235,7 +235,7 @@ async fn a_request_in_progress_is_answered_before_the_server_stops() {
     let answer = String::from_utf8_lossy(&answer);
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     soon(fleet.serving.join_next()).await.unwrap().unwrap();
-    assert!(TcpStream::connect(fleet.address).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(fleet.address).await.is_err(), "the server does not listen any more");
 }
 
 /// A client that disconnects early has still submitted: a written job must also be dispatched.

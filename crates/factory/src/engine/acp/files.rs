@@ -37,7 +37,7 @@ pub(super) enum FileError {
     Missing,
     #[error("it has more than {FILE_BYTES_MAX} bytes")]
     TooLarge,
-    #[error("the disk refuses")]
+    #[error("I/O error")]
     Disk(#[source] io::Error),
 }
 

@@ -133,7 +133,7 @@ fn settled(request: &GhPullRequest, order: &MergeOrder) -> Option<MergeOutcome> 
         return Some(MergeOutcome::Refused { message: "it was closed without a merge".to_owned() });
     }
     (!is_expected).then(|| MergeOutcome::Refused {
-        message: format!("its branch was moved by somebody else: it shows {}", request.head.sha),
+        message: format!("its branch was moved by another writer: it shows {}", request.head.sha),
     })
 }
 

@@ -168,7 +168,7 @@ impl GitHub {
         text: &str,
     ) -> Option<ReviewComment> {
         let counts = self.listening.to.iter().any(|to| to.eq_ignore_ascii_case(association));
-        let from = user.map_or_else(|| "somebody".to_owned(), |user| user.login);
+        let from = user.map_or_else(|| "a deleted account".to_owned(), |user| user.login);
         let text = text.chars().take(COMMENT_CHARS_MAX).collect();
         counts.then_some(ReviewComment { id, kind: ReviewCommentKind::Comment, from, place, text })
     }

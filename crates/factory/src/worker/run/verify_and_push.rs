@@ -222,7 +222,7 @@ impl Worker {
                     return;
                 }
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "nobody answers".to_owned(),
+                Err(_) => "no answer".to_owned(),
             };
             if run.stop.is_cancelled() || self.clock.monotonic() >= until {
                 warn!(job.id = %job, %why, "The coordinator did not take the evidence of job {} in time", self.titles.label(job));

@@ -61,7 +61,7 @@ async fn a_branch_that_was_moved_is_not_merged() {
 
     let merging = scene.forge.merge(&order(&sha)).await;
 
-    let message = format!("its branch was moved by somebody else: it shows {moved}");
+    let message = format!("its branch was moved by another writer: it shows {moved}");
     assert_eq!((merging, scene.main()), (Ok(MergeOutcome::Refused { message }), before));
 }
 

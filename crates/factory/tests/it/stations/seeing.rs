@@ -53,7 +53,11 @@ async fn an_engine_that_is_uninstalled_before_it_starts_is_no_engine() {
         let run = fleet.first_run(job).await;
         assert_eq!(run.outcome, Some(RunOutcome::Failed(FailureReason::NoEngine)), "{run:?}");
         let message = run.message.unwrap();
-        let expected = if is_noticed { "none of the engines `claude` is here" } else { "bare-claude` is gone" };
+        let expected = if is_noticed {
+            "none of the engines `claude` is available on this factory"
+        } else {
+            "bare-claude` is gone"
+        };
         assert!(message.contains(expected), "{message}");
     }
 }

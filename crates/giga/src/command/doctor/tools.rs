@@ -54,7 +54,7 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
         Some(program) => match programs::found(program) {
             Some(path) => Check::ok("engine", format!("`{name}` is {}", path.display())),
             None => {
-                let text = format!("`{name}`: there is no program `{}`", domain::escape_for_terminal(program));
+                let text = format!("`{name}`: program `{}` not found", domain::escape_for_terminal(program));
                 Check::fail("engine", text, format!("install it, or change factory.engines.{name}"))
             }
         },
@@ -67,8 +67,8 @@ pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
     let missing = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
         let remote = Remote::parse(&repo.url).ok()?;
         let folder = remote.folder().filter(|folder| !folder.is_dir())?;
-        let found = format!("`{name}` is not offered: {} is not there", folder.display());
-        Some(Check::warn("repository", found, format!("mend factory.repos.{name}.url, or make the repository")))
+        let found = format!("`{name}` is not offered: {} does not exist", folder.display());
+        Some(Check::warn("repository", found, format!("fix factory.repos.{name}.url, or create the repository")))
     };
     let alone = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
         let repository = Repository::of(repo).ok()?;
@@ -78,16 +78,16 @@ pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
     };
     let configured = factory.repos.value.iter();
     let found = configured.clone().filter_map(missing).chain(configured.filter_map(alone));
-    found.chain(folder_of_repositories(factory)).collect()
+    found.chain(repository_directory(factory)).collect()
 }
 
-fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
+fn repository_directory(factory: &FactoryConfig) -> Option<Check> {
     let base = factory.repo_base.value.as_ref()?;
     Some(match std::fs::read_dir(base) {
         Ok(_) => Check::ok("repositories", format!("those in {} are offered", base.display())),
         Err(error) => {
             let text = format!("cannot read {}: {error}", base.display());
-            Check::fail("repositories", text, format!("set by {}: mend it there", factory.repo_base.origin))
+            Check::fail("repositories", text, format!("fix it in {}", factory.repo_base.origin))
         }
     })
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct StoreBackupService {
     store: Arc<dyn StoreLifecycle>,
     logs: DirectoryLogs,
-    folder: PathBuf,
+    directory: PathBuf,
     generation: Generation,
     clock: Arc<dyn Clock>,
     restart: CancellationToken,
@@ -27,7 +27,7 @@ pub(super) struct StoreBackupService {
 }
 
 impl StoreBackupService {
-    /// The vault of an open store; `restart` is cancelled when there is another store to start with.
+    /// The backup service of an open store; `restart` is cancelled when there is another store to start with.
     pub(super) fn open(
         store: Arc<dyn StoreLifecycle>,
         logs: DirectoryLogs,
@@ -36,20 +36,20 @@ impl StoreBackupService {
         clock: Arc<dyn Clock>,
         restart: CancellationToken,
     ) -> std::io::Result<Self> {
-        let folder = database.with_file_name("transfers");
+        let directory = database.with_file_name("transfers");
         // Partial copies of a dead process are useless.
-        match std::fs::remove_dir_all(&folder) {
+        match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => create_private_directory(&folder)?,
+            _ => create_private_directory(&directory)?,
         }
-        Ok(Self { store, logs, folder, generation, clock, restart, turn: Mutex::default() })
+        Ok(Self { store, logs, directory, generation, clock, restart, turn: Mutex::default() })
     }
 }
 
 #[async_trait]
 impl BackupService for StoreBackupService {
-    fn folder(&self) -> &Path {
-        &self.folder
+    fn directory(&self) -> &Path {
+        &self.directory
     }
 
     async fn back_up(&self, to: &Path) -> Result<BackupSummary, BackupServiceError> {
@@ -133,7 +133,7 @@ mod tests {
         JobId::from_bytes([7; 16])
     }
 
-    /// A vault, and a backup of it with the evidence of one run, which the logs no longer have.
+    /// A backup service, and a backup of it with the evidence of one run, which the logs no longer have.
     async fn with_backup() -> (TempDir, StoreBackupService, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         let (database, logs) = (home.path().join("data/fleet.db"), home.path().join("data/logs"));
@@ -141,22 +141,22 @@ mod tests {
         let place = StorePlace::of(database.clone());
         let store = StoreUrl::sqlite().open(place, clock.clone(), &SystemEntropy).await.unwrap().lifecycle;
         let restart = CancellationToken::new();
-        let vault = StoreBackupService::open(store, kept, &database, Generation::default(), clock, restart).unwrap();
-        vault.logs.keep_evidence(job(), Epoch(1), br#"{"diff":"+the change"}"#).await.unwrap();
+        let service = StoreBackupService::open(store, kept, &database, Generation::default(), clock, restart).unwrap();
+        service.logs.keep_evidence(job(), Epoch(1), br#"{"diff":"+the change"}"#).await.unwrap();
         let backup = home.path().join("backup.db");
-        assert_eq!(vault.back_up(&backup).await.unwrap().evidence, 1);
+        assert_eq!(service.back_up(&backup).await.unwrap().evidence, 1);
         fs::remove_dir_all(logs).unwrap();
-        (home, vault, backup)
+        (home, service, backup)
     }
 
-    async fn is_unchanged(vault: &StoreBackupService) -> bool {
-        vault.logs.evidence(job(), Epoch(1)).await.unwrap().is_none() && !vault.restart.is_cancelled()
+    async fn is_unchanged(service: &StoreBackupService) -> bool {
+        service.logs.evidence(job(), Epoch(1)).await.unwrap().is_none() && !service.restart.is_cancelled()
     }
 
     // [§12]
     #[tokio::test]
     async fn a_file_that_is_refused_has_changed_nothing() {
-        let (_home, vault, backup) = with_backup().await;
+        let (_home, service, backup) = with_backup().await;
         let mut spoilt = fs::read(&backup).unwrap();
         let at = spoilt.windows(10).position(|window| window == b"the change").unwrap();
         spoilt[at..at + 10].fill(0xff);
@@ -168,30 +168,30 @@ mod tests {
         for (content, why) in [(cut, "damaged"), (&spoilt[..], "damaged"), (&foreign[..], "is not a backup")] {
             let incoming = backup.with_file_name("incoming");
             fs::write(&incoming, content).unwrap();
-            let refused = vault.restore(&incoming).await;
+            let refused = service.restore(&incoming).await;
 
             assert!(matches!(&refused, Err(BackupServiceError::BadBackup(said)) if said.contains(why)), "{refused:?}");
-            assert!(is_unchanged(&vault).await, "{why}");
+            assert!(is_unchanged(&service).await, "{why}");
         }
     }
 
     // [§12]
     #[tokio::test]
     async fn a_restore_that_fails_in_its_last_step_has_changed_nothing_and_can_be_done_again() {
-        let (_home, vault, backup) = with_backup().await;
-        let in_the_way = vault.folder.with_file_name("fleet.db.restoring");
+        let (_home, service, backup) = with_backup().await;
+        let in_the_way = service.directory.with_file_name("fleet.db.restoring");
         fs::create_dir_all(in_the_way.join("something")).unwrap();
         let again = backup.with_file_name("again");
         fs::copy(&backup, &again).unwrap();
 
-        let failed = vault.restore(&backup).await;
-        let was_unchanged = is_unchanged(&vault).await;
+        let failed = service.restore(&backup).await;
+        let was_unchanged = is_unchanged(&service).await;
         fs::remove_dir_all(in_the_way).unwrap();
-        let restored = vault.restore(&again).await.unwrap();
+        let restored = service.restore(&again).await.unwrap();
 
         assert!(matches!(failed, Err(BackupServiceError::Store(_))), "{failed:?}");
         assert!(was_unchanged);
-        assert_eq!((restored.backup.evidence, vault.restart.is_cancelled()), (1, true));
-        assert!(vault.logs.evidence(job(), Epoch(1)).await.unwrap().is_some());
+        assert_eq!((restored.backup.evidence, service.restart.is_cancelled()), (1, true));
+        assert!(service.logs.evidence(job(), Epoch(1)).await.unwrap().is_some());
     }
 }

@@ -85,7 +85,7 @@ impl QueueSync<'_> {
     /// How long a file in the inbox still has to be left alone; `None` for one that is not to be taken.
     fn patience(&mut self, name: &str) -> Option<Duration> {
         let Some(stamp) = self.queue.stamp(Folder::Inbox, name) else {
-            self.point_out(name.as_ref(), "it is a link, a folder or a device: only files are taken");
+            self.point_out(name.as_ref(), "it is a link, a directory or a device: only files are accepted");
             return None;
         };
         if stamp.is_empty() {
@@ -126,7 +126,7 @@ impl QueueSync<'_> {
             Ok(MoveOutcome::Done) => Some(free),
             Ok(MoveOutcome::Taken | MoveOutcome::Missing) => None,
             Err(error) => {
-                self.teller.warn(&format!("cannot rename {name}: {error}"));
+                self.console.warn(&format!("cannot rename {name}: {error}"));
                 None
             }
         }
@@ -138,7 +138,7 @@ impl QueueSync<'_> {
         let text = text.map_err(|_| "it is not text: manifests are Markdown in UTF-8".to_owned())?;
         let manifest = Manifest::parse(text, Strictness::Lenient).map_err(|findings| reports::findings(&findings))?;
         for warning in &manifest.warnings {
-            self.teller.warn(&format!("{name}: {warning}"));
+            self.console.warn(&format!("{name}: {warning}"));
         }
         let product = manifest.spec.product.or_else(|| self.terms.product.clone());
         let free = self.free_key(name, &product.unwrap_or_else(ProductId::default_product)).await;
@@ -168,7 +168,7 @@ impl QueueSync<'_> {
             if self.files.contains_key(&job) {
                 continue;
             }
-            let found: Result<JobDetail, ClientError> = self.line.get(&format!("/jobs/{job}")).await;
+            let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{job}")).await;
             match found {
                 Ok(detail) if matches!(Folder::of(detail.job.stage), Folder::Inbox | Folder::Building) => {
                     lost = Some(Box::new(detail));
@@ -184,9 +184,9 @@ impl QueueSync<'_> {
     /// Takes a file on: from here on it will be submitted, once, whatever happens to this process.
     pub(super) fn accept(&mut self, record: Record) -> bool {
         if let Err(error) = self.records.keep(&record) {
-            let why = format!("cannot write down which files were taken: {error}");
+            let why = format!("cannot record which files were accepted: {error}");
             if self.unwritable.as_ref() != Some(&why) {
-                self.teller.warn(&format!("{}: {why}", record.name));
+                self.console.warn(&format!("{}: {why}", record.name));
             }
             self.unwritable = Some(why);
             self.is_taking = true;
@@ -218,7 +218,7 @@ impl QueueSync<'_> {
             Ok(free) => {
                 let why = reports::in_one_line(why);
                 let message = format!("not a job: {why}");
-                self.teller.tell(&FileEvent {
+                self.console.tell(&FileEvent {
                     file: &free,
                     folder: Folder::Failed,
                     job_id: None,
@@ -238,7 +238,7 @@ impl QueueSync<'_> {
     fn leave(&mut self, name: &str, why: &str, error: &std::io::Error) {
         let said = format!("{}; it could not be moved to failed/: {error}", reports::in_one_line(why));
         if self.refused.get(name) != Some(&said) {
-            self.teller.warn(&format!("{name} is not a job, and cannot be moved to failed/: {error}"));
+            self.console.warn(&format!("{name} is not a job, and cannot be moved to failed/: {error}"));
         }
         self.refused.insert(name.to_owned(), said);
         if let Some(stamp) = self.queue.stamp(Folder::Inbox, name) {
@@ -250,7 +250,7 @@ impl QueueSync<'_> {
     fn point_out(&mut self, name: &std::ffi::OsStr, why: &str) {
         if self.told.insert(name.to_owned()) {
             let shown = name.to_string_lossy().into_owned();
-            self.teller.warn(&format!("{shown} is not taken: {why}"));
+            self.console.warn(&format!("{shown} is ignored: {why}"));
             self.refused.insert(shown, why.to_owned());
         }
     }
