@@ -210,6 +210,7 @@ fn options(config: &Config) -> anyhow::Result<Options> {
         behind_proxy: config.coordinator.behind_proxy.value,
         allowed_hosts: config.coordinator.hosts.value.clone(),
         webhook_secret,
+        mounts: vec![super::mcp::mount()],
         ..Options::default()
     })
 }
