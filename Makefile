@@ -47,10 +47,10 @@ lint:
 # engines,lfs,api-tools,rustup,home makes skips of these failures.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools scripts/with-mcp-client $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools scripts/with-mcp-client $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
 # The real claude and codex through a whole fleet, against our stand-in of their APIs: the oldest supported and the last
