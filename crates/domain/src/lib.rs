@@ -1,5 +1,8 @@
 //! Types and rules of the domain. No tokio, no clock, no I/O: all functions work on values.
 
+mod agent_files;
+mod branch_template;
+mod commit_author;
 mod engine_health;
 mod error_chain;
 mod event;
@@ -32,6 +35,9 @@ mod terminal_text;
 mod time;
 mod usage_window;
 
+pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
+pub use branch_template::{BranchTemplate, BranchTemplateError};
+pub use commit_author::{CommitAuthor, CommitAuthorError};
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};
@@ -52,7 +58,7 @@ pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_safe,
+    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_chars, terminal_safe,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,

@@ -1,6 +1,6 @@
 //! Text from elsewhere, made safe for a terminal: no escape sequences, no control or direction-changing characters.
 
-use crate::names::is_terminal_safe;
+use crate::names::{is_terminal_safe, terminal_chars};
 
 /// One line: what would break it becomes a space.
 pub fn clean_line(text: &str) -> String {
@@ -51,7 +51,7 @@ impl TerminalScrubber {
     /// What is left when nothing more arrives.
     pub fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.partial);
-        String::from_utf8_lossy(&rest).chars().filter(|c| is_terminal_safe(*c)).collect()
+        terminal_chars(&String::from_utf8_lossy(&rest)).collect()
     }
 
     fn take(&mut self, c: char, cleaned: &mut String) {

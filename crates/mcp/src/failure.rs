@@ -35,8 +35,10 @@ impl From<Problem> for ToolFailure {
             .cloned()
             .and_then(|found| serde_json::from_value(found).ok())
             .unwrap_or_default();
-        let findings = findings.iter().map(|finding| format!("\nline {}: {}", finding.line, finding_text(finding)));
-        let text = clean_lines(&problem.detail) + &findings.collect::<String>();
+        // The detail has the first one.
+        let others = findings.iter().skip(1);
+        let others = others.map(|finding| format!("\nline {}: {}", finding.line, finding_text(finding)));
+        let text = clean_lines(&problem.detail) + remedy(&problem.code) + &others.collect::<String>();
         Self { code: problem.code, text }
     }
 }
@@ -70,6 +72,15 @@ impl IntoCallToolResult for ToolFailure {
         meta.0.insert(CODE.to_owned(), Value::String(self.code));
         // Without structured content: clients would validate it against the schema of the answer.
         Ok(CallToolResult::error(vec![ContentBlock::text(text)]).with_meta(Some(meta)).into())
+    }
+}
+
+/// What to do, where the API leaves that to the caller.
+fn remedy(code: &str) -> &'static str {
+    match code {
+        "no_such_job" => "; list_jobs shows the jobs that this token may see",
+        "forbidden" => "; ask an operator for a token whose role may do this",
+        _ => "",
     }
 }
 

@@ -6,12 +6,16 @@ use std::time::Duration;
 use domain::{
     Capability, CommandStep, CommitSha, EngineName, Evidence, FailureReason, Retryability, RunInsights, Timestamp,
 };
+use engines::{
+    Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, RunVerdict,
+};
 use fail::fail_point;
 use protocol::{Assignment, Patch, StartReport, WorkOperation};
 use sandbox::{Bounds, PathAccess};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use workspace::{Error, LocalStage};
 
 use super::super::Worker;
 use super::super::credentials::marks;
@@ -22,11 +26,6 @@ use super::budget::{budget_left, left_uncounted};
 use super::question;
 use super::tools::{RunControl, RunSocket, SAVES_WAITING_MAX, SaveRequest};
 use super::{ExhaustedWindow, Run, RunFailure, RunLocation, RunResult, StartFailure, chain};
-use crate::engine::{
-    Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, RunVerdict,
-};
-use crate::error::Error;
-use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
 /// Engine events that wait to be processed. Few, because each can be as long as lines may be.
@@ -141,7 +140,7 @@ impl Worker {
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
         let tools = self.open_tools(run, &request.allowance, &bounds);
         request.tools = tools.as_ref().and_then(RunSocket::server);
-        let conversation = self.host.state.conversation(engine.name(), run.key.job);
+        let conversation = self.host.state().conversation(engine.name(), run.key.job);
         let has_been_here = conversation.exists();
         let launcher = place.launcher.clone().reaching([(conversation.clone(), PathAccess::Everything)]);
         let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.as_ref());

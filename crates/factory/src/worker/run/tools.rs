@@ -3,12 +3,13 @@
 //! The socket belongs to one run, so that a request names no job and shows no token: the factory adds both. It is gone
 //! when the engine ends or the lease is lost.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::{Checkpoint, CommitSha};
+use engines::{Allowance, ToolServer};
 use protocol::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
-use sandbox::{Bounds, DirFd, Launcher, PathAccess};
+use sandbox::{Bounds, Launcher, PathAccess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -18,13 +19,7 @@ use tracing::warn;
 use super::super::Worker;
 use super::super::log_buffer::LogWriter;
 use super::super::settings::RunToolsCommand;
-use super::Run;
-use crate::engine::{Allowance, ToolServer};
-use crate::error::Error;
-
-/// The directory in the run's home, and the socket in it.
-const DIRECTORY: &str = ".giga";
-const SOCKET: &str = "run.sock";
+use super::{Run, chain};
 
 /// How long an agent may take to stop by itself after it parked its job.
 const STOPS_WITHIN: Duration = Duration::from_secs(30);
@@ -77,15 +72,15 @@ impl Worker {
     /// Opens the socket of a run. Without one the agent works all the same, and asks by a file.
     pub(super) fn open_tools(&self, run: &Run, allowance: &Allowance, bounds: &Bounds) -> Option<RunSocket> {
         let command = self.settings.run_tools.clone()?;
-        let home = self.host.state.home(run.key);
-        let listened = listen(&home).and_then(|listener| {
-            self.host.hand_over(&home)?;
-            Ok(listener)
+        let listened = self.host.listen(run.key).map_err(|error| chain(&error));
+        let listened = listened.and_then(|(listener, path)| {
+            let listener = UnixListener::from_std(listener).map_err(|error| error.to_string())?;
+            Ok((listener, path))
         });
         match listened {
-            Ok(listener) => Some(RunSocket {
+            Ok((listener, path)) => Some(RunSocket {
                 listener,
-                path: home.join(DIRECTORY).join(SOCKET),
+                path,
                 command,
                 allowance: allowance.clone(),
                 wall: bounds.wall,
@@ -149,7 +144,7 @@ impl Worker {
     /// Whether the other end is a program of the account that agents run under.
     fn is_agent(&self, stream: &UnixStream) -> bool {
         let own = rustix::process::geteuid().as_raw();
-        let agents = self.host.account.as_ref().map_or(own, |account| account.uid());
+        let agents = self.host.account().map_or(own, |account| account.uid());
         stream.peer_cred().is_ok_and(|peer| peer.uid() == agents)
     }
 
@@ -239,15 +234,4 @@ async fn read(stream: &mut UnixStream) -> Result<RunRequest, String> {
 
 fn refused(code: &str, message: &str) -> RunAnswer {
     RunAnswer::Refused { code: code.to_owned(), message: message.to_owned() }
-}
-
-/// Setup commands ran in this home: whatever they left at these names is not followed.
-fn listen(home: &Path) -> Result<UnixListener, Error> {
-    let path = home.join(DIRECTORY);
-    let listener = || {
-        let directory = DirFd::open(home)?.make(DIRECTORY)?;
-        directory.set_mode(0o700)?;
-        UnixListener::from_std(directory.listen(SOCKET, &path)?)
-    };
-    listener().map_err(Error::disk("listen in", &path))
 }
