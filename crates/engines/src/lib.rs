@@ -44,6 +44,6 @@ pub use home::{has_credential_note, is_credential_note, recover_credentials};
 pub use prices::{Prices, Tokens};
 pub use prompt::{BaseBranch, Memory, Prompt, WorktreeState};
 pub use registry::{EngineContext, login_folders, make_all, presences};
-pub use request::{Allowance, DiskAllowance, EngineRequest};
+pub use request::{Allowance, DiskAllowance, EngineRequest, ToolServer};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 pub use verdict::{Exit, RunVerdict};

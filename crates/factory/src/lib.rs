@@ -13,6 +13,6 @@ pub use detect::{BrokenTool, Capabilities, DetectConfig, detect};
 pub use verify::{CommandsVerdict, run_commands};
 pub use watch::DirectoryWatch;
 pub use worker::{
-    Housekeeping, PollBackoff, PollMode, PollResult, PollTrigger, PollWhen, Polling, Worker, WorkerError,
-    WorkerSettings,
+    Housekeeping, PollBackoff, PollMode, PollResult, PollTrigger, PollWhen, Polling, RunToolsCommand, Worker,
+    WorkerError, WorkerSettings,
 };

@@ -7,6 +7,7 @@ mod fleet;
 mod help;
 mod jobs;
 mod maintenance;
+mod mcp;
 #[cfg(test)]
 mod reference;
 mod service;
@@ -31,6 +32,7 @@ pub(crate) use jobs::{
     SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
+pub(crate) use mcp::McpArgs;
 pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
 
 const AFTER_HELP: &str = "\
@@ -195,6 +197,8 @@ Columns:
     },
     /// Check this machine and show the effective settings
     Doctor,
+    /// Serve the tools of the fleet to an MCP client, on standard input and output
+    Mcp(McpArgs),
     /// Print a shell completion script
     Completions {
         /// Shell

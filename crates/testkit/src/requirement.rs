@@ -21,6 +21,8 @@ pub enum Requirement {
     Lfs,
     /// schemathesis and the generator of TypeScript clients.
     ApiTools,
+    /// The official Python SDK of MCP.
+    McpClient,
     /// rustup, with a toolchain.
     Rustup,
     /// tmux.
@@ -40,6 +42,7 @@ impl Requirement {
             Self::Engines => "engines",
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
+            Self::McpClient => "mcp-client",
             Self::Rustup => "rustup",
             Self::Tmux => "tmux",
             Self::Home => "home",

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Jobs", &["job", "logs", "runs", "explain", "answer", "requeue", "cancel", "events", "alerts", "dead-letters"]),
     ("Fleet", &["serve", "factory", "local", "product", "token", "sign-in", "credential", "mode"]),
     ("Setup and maintenance", &["init", "doctor", "backup", "gc", "bench"]),
-    ("Tools", &["completions", "schema"]),
+    ("Tools", &["mcp", "completions", "schema"]),
 ];
 
 /// The command line with its help screen.

@@ -25,6 +25,7 @@ mod init;
 mod joining;
 mod links;
 mod local;
+mod mcp;
 mod pages;
 mod processes;
 mod real_engines;
