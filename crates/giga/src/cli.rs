@@ -11,6 +11,7 @@ mod mcp;
 #[cfg(test)]
 mod reference;
 mod service;
+mod steering;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub(crate) use jobs::{
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
 pub(crate) use mcp::McpArgs;
 pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
+pub(crate) use steering::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -154,6 +156,18 @@ Columns:
     Answer(AnswerArgs),
     /// Merge the work of verified jobs
     Ship(ShipArgs),
+    /// Send completed work back for changes
+    RequestChanges(VerdictArgs),
+    /// Reject completed work: the job fails
+    Reject(VerdictArgs),
+    /// Change the priority of a job
+    Priority(PriorityArgs),
+    /// Pin a job to a factory
+    Pin(PinArgs),
+    /// Remove failed jobs from the list of what needs you; they can still be requeued
+    Dismiss(DismissArgs),
+    /// List what needs you: questions, reviews, merges, failures, alerts
+    NeedsMe(NeedsMeArgs),
     /// List what needs an operator
     Alerts,
     /// List dead-lettered jobs

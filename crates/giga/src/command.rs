@@ -24,6 +24,7 @@ mod jobs;
 mod logs;
 mod mcp;
 mod mode;
+mod needs_me;
 mod product;
 mod query;
 mod restore;
@@ -106,6 +107,12 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Answer(args) => actions::answer(context, args).await,
         Command::Requeue(args) => actions::requeue(context, args).await,
         Command::Ship(args) => actions::ship(context, args).await,
+        Command::RequestChanges(args) => actions::request_changes(context, args).await,
+        Command::Reject(args) => actions::reject(context, args).await,
+        Command::Priority(args) => actions::priority(context, args).await,
+        Command::Pin(args) => actions::pin(context, args).await,
+        Command::Dismiss(args) => needs_me::dismiss(context, args).await,
+        Command::NeedsMe(args) => needs_me::needs_me(context, args).await,
         Command::Alerts => alerts::alerts(context).await,
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Product { command } => product::product(context, command).await,

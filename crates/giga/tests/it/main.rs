@@ -34,4 +34,5 @@ mod repository;
 mod secrets;
 mod settings;
 mod sign_in;
+mod steering;
 mod submit;
