@@ -2,6 +2,7 @@
 
 import { toApiError, unreachable } from "./problem";
 import { sessionHeaders } from "./session";
+import type { StageName } from "./types";
 
 export type NeedKind =
   | "question"
@@ -58,6 +59,8 @@ export type HistoryPoint = {
 };
 
 export type MetricsHistory = { stepSeconds: number; points: HistoryPoint[] };
+
+export type JobCounts = { stages: Partial<Record<StageName, number>>; waiting?: { unplaceable?: number } };
 
 export type SessionView = {
   principal: { name: string; role: string; products?: string[] };

@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { interimNeeds } from "../shell/interim";
 import { client, unwrap } from "./client";
-import { getJson, type MetricsHistory, type NeedList, type SessionView } from "./contract";
+import { getJson, type JobCounts, type MetricsHistory, type NeedList, type SessionView } from "./contract";
 import { asApiError } from "./problem";
 import type { StageName } from "./types";
 
@@ -144,5 +144,13 @@ export function needsQuery(product: string | undefined) {
         return interimNeeds(product);
       }
     },
+  });
+}
+
+export function countsQuery(product: string | undefined) {
+  const query = product === undefined ? "" : `?product=${encodeURIComponent(product)}`;
+  return queryOptions({
+    queryKey: ["counts", product ?? ""],
+    queryFn: ({ signal }) => getJson<JobCounts>(`/jobs/counts${query}`, signal),
   });
 }
