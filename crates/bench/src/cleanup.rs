@@ -244,6 +244,6 @@ mod tests {
 
         assert_eq!([soon, late].map(|span| is_over(&other, span)), [false, true]);
         assert_eq!([soon, late].map(|span| is_over(&ours, span)), [true, true]);
-        assert!(is_over(&[], soon), "nobody else submits to this product");
+        assert!(is_over(&[], soon), "no other client submits to this product");
     }
 }

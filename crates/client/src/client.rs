@@ -1,5 +1,6 @@
 //! HTTP client for a coordinator.
 
+mod event_feed;
 mod modes;
 
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ use protocol::{API_PREFIX, Problem, RunList, SseEvent, SseParser};
 use crate::http::{
     HttpTransport, HyperTransport, IdentityCheck, RequestBody, ResponseBody, TransportError, TransportErrorKind,
 };
+
+pub use event_feed::{EventFeed, FeedItem};
 
 /// Maximum length of a response; a coordinator never sends more.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;

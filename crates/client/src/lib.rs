@@ -5,6 +5,6 @@ mod http;
 mod public_resolver;
 mod transfer;
 
-pub use client::{Client, ClientError, Endpoint, EventStream, LogStream, Trust};
+pub use client::{Client, ClientError, Endpoint, EventFeed, EventStream, FeedItem, LogStream, Trust};
 pub use http::{HttpTransport, IDLE_TIME_MAX, RequestBody, ResponseBody, TransportError, public_network, real_network};
 pub use transfer::Download;

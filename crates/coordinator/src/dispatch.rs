@@ -102,7 +102,7 @@ impl Coordinator {
     fn plan_round(&self) -> (Vec<Commit>, Vec<JobId>) {
         let now = self.steady();
         let mut state = self.state.lock();
-        if state.queue.is_empty() {
+        if !state.has_waiting_jobs() {
             return (Vec::new(), Vec::new());
         }
         let plan = scheduler::plan(&state.view(now, &self.settings.weights, ROUND_MAX));
@@ -129,11 +129,11 @@ impl Coordinator {
         let (mut units, mut offers) = (Vec::new(), Vec::new());
         let view = state.view(now, &self.settings.weights, ROUND_MAX);
         let mut planned: HashMap<FactoryId, usize> = HashMap::new();
-        for id in state.errands.ready(ROUND_MAX) {
+        for id in state.ready_errands(ROUND_MAX) {
             let Some(job) = state.job(id) else { continue };
             let shape = job.value.shape();
             let on_their_way = |factory: &FactoryId| planned.get(factory).copied().unwrap_or(0);
-            let has_capacity = |factory: &FactoryId| state.errands.has_capacity(factory, on_their_way(factory));
+            let has_capacity = |factory: &FactoryId| state.has_errand_capacity(factory, on_their_way(factory));
             let ask = |avoid: Option<&FactoryId>| scheduler::errand(&view, &shape, avoid);
             // The least loaded factory may have its maximum of errands: then another one gets it.
             let target =

@@ -6,30 +6,34 @@
 pub(crate) mod closed_jobs;
 pub(crate) mod deadlines;
 pub(crate) mod errands;
+pub(crate) mod factories;
 pub(crate) mod instances;
 pub(crate) mod leases;
 pub(crate) mod manifest_cache;
+pub(crate) mod offer_answers;
+mod products;
 pub(crate) mod progress;
 mod seat_allocation;
+mod usage_windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    BlockedOn, DispatchModes, EngineName, Factory, FactoryId, Job, JobId, MessageId, Product, ProductId, Shape,
-    ShapeKey, Stage, StageName, Timestamp, Versioned,
+    BlockedOn, DispatchModes, EngineName, Factory, FactoryId, Job, JobId, MessageId, Mode, Product, ProductId,
+    Revision, Shape, ShapeKey, Stage, StageName, Timestamp, Versioned,
 };
 use foldhash::HashMap;
 use scheduler::{EngineUnavailable, Fleet, FleetView, Queue, Seat, WaitingJob, Weights};
 
-use crate::dispatch::offers::OfferAnswers;
-use crate::fleet::registry::Liveness;
 use crate::state::closed_jobs::ClosedJobs;
 use crate::state::deadlines::Deadlines;
 use crate::state::errands::Errands;
+use crate::state::factories::Liveness;
 use crate::state::instances::Instances;
 use crate::state::leases::{Leases, Process};
+use crate::state::offer_answers::OfferAnswers;
 use crate::work::quota_windows::QuotaWindows;
 
 /// One point in time on the clocks that the state uses.
@@ -97,7 +101,7 @@ pub(crate) struct FleetState {
     waiters: HashMap<JobId, BTreeSet<JobId>>,
     deadlines: Deadlines,
     closed: ClosedJobs,
-    pub(crate) errands: Errands,
+    errands: Errands,
     versions: BTreeMap<ProductId, u64>,
     /// Queued jobs by product.
     pending: BTreeMap<ProductId, u64>,
@@ -105,20 +109,20 @@ pub(crate) struct FleetState {
     seated: HashMap<FactoryId, BTreeSet<JobId>>,
     /// The engine whose seat each offer uses, if the plan is known.
     engines: HashMap<JobId, EngineName>,
-    pub(crate) fleet: Fleet,
-    pub(crate) queue: Queue,
-    /// The dispatch modes.
-    pub(crate) modes: DispatchModes,
-    pub(crate) products: BTreeMap<ProductId, Versioned<Product>>,
-    pub(crate) product_values: BTreeMap<ProductId, Product>,
-    pub(crate) factories: BTreeMap<FactoryId, Versioned<Factory>>,
-    pub(crate) liveness: HashMap<FactoryId, Liveness>,
-    pub(crate) instances: Instances,
-    pub(crate) leases: Leases,
-    pub(crate) offer_answers: OfferAnswers,
+    fleet: Fleet,
+    queue: Queue,
+    modes: DispatchModes,
+    products: BTreeMap<ProductId, Product>,
+    /// Beside the products, because the scheduler reads those alone.
+    product_revisions: BTreeMap<ProductId, Revision>,
+    factories: BTreeMap<FactoryId, Versioned<Factory>>,
+    liveness: HashMap<FactoryId, Liveness>,
+    instances: Instances,
+    leases: Leases,
+    offer_answers: OfferAnswers,
     /// Offers that ended since the last call of [`FleetState::take_ended_offers`].
     ended_offers: Vec<(FactoryId, MessageId)>,
-    pub(crate) quota_windows: QuotaWindows,
+    quota_windows: QuotaWindows,
 }
 
 impl FleetState {
@@ -137,9 +141,27 @@ impl FleetState {
         self.jobs.len()
     }
 
+    /// How many jobs wait for a seat: those of `products`, or all if that is empty.
+    pub(crate) fn waiting_count(&self, products: &BTreeSet<ProductId>) -> usize {
+        match products.is_empty() {
+            true => self.queue.len(),
+            false => products.iter().map(|product| self.queue.len_of(product)).sum(),
+        }
+    }
+
+    /// The dispatch mode of a product.
+    pub(crate) fn mode_of(&self, product: &ProductId) -> Mode {
+        self.modes.mode_of(product)
+    }
+
+    /// Replaces the dispatch modes.
+    pub(crate) fn set_modes(&mut self, modes: DispatchModes) {
+        self.modes = modes;
+    }
+
     /// The scheduler's view of the state.
     pub(crate) fn view<'a>(&'a self, now: Timestamp, weights: &'a Weights, limit: usize) -> FleetView<'a> {
-        let (fleet, queue, products, flags) = (&self.fleet, &self.queue, &self.product_values, &self.modes);
+        let (fleet, queue, products, flags) = (&self.fleet, &self.queue, &self.products, &self.modes);
         FleetView { now, fleet, queue, products, flags, weights, limit }
     }
 
@@ -460,7 +482,7 @@ fn engine_problem(rest: &EngineUnavailable) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Actor, DepsState, Manifest, Revision, StageEvent, Strictness, Submission};
+    use domain::{Actor, DepsState, Manifest, StageEvent, Strictness, Submission};
 
     use super::*;
 
@@ -473,7 +495,7 @@ mod tests {
             deps: Vec::new(),
             idempotency_key: None,
             body_sha256: String::new(),
-            by: "somebody".to_owned(),
+            by: "ada".to_owned(),
             at: Timestamp::default(),
         };
         Job::submit(submission, DepsState::Met)

@@ -84,7 +84,7 @@ mod inotify {
     impl Inotify {
         #[expect(
             deprecated,
-            reason = "what replaces it is unsafe, and this descriptor is owned: nobody else closes it"
+            reason = "what replaces it is unsafe, and this descriptor is owned: no other code closes it"
         )]
         pub(super) fn on(folders: &[PathBuf]) -> io::Result<Self> {
             let inotify = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;

@@ -19,9 +19,9 @@ pub(crate) fn connect(config: &Config) -> Result<Client, Failure> {
                  a token"
             )));
         }
-        return Err(Failure::unauthorized(format!("there is no token for {}", config.client.api.value)).hint(
+        return Err(Failure::unauthorized(format!("no token for {}", config.client.api.value)).hint(
             "a coordinator on this machine writes one when it first starts (`giga up`); \
-             for another one set GIGA_TOKEN, or `client.token_file` in giga.toml",
+             for another coordinator set GIGA_TOKEN, or `client.token_file` in giga.toml",
         ));
     };
     open(config, token.reveal().to_owned())

@@ -1,5 +1,6 @@
 //! The long-lived commands: the parts of a coordinator and a factory are composed here.
 
+mod backup_service;
 mod board;
 mod coordinator;
 mod demo;
@@ -12,7 +13,6 @@ mod signals;
 mod space;
 pub(crate) mod stores;
 mod tally;
-mod vault;
 mod workers;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -70,7 +70,7 @@ pub(crate) struct Config {
 }
 
 /// Names of the contract for what this program does not do yet.
-const WITHOUT_EFFECT: [&str; 4] = ["AQ_FLEET_SHADOW", "AQ_FLEET_DASH", "FLEET_PREEMPTION", "FLEET_BUDGETS"];
+const WITHOUT_EFFECT: [&str; 3] = ["AQ_FLEET_SHADOW", "FLEET_PREEMPTION", "FLEET_BUDGETS"];
 
 /// A variable that looks like one of ours and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(polling.every, Duration::from_secs(1));
         let clamped = "POLL_SECONDS: asking for work every 0s is out of bounds: every 1s";
         assert_eq!(warnings.len(), 2);
-        assert!(warnings[0].starts_with("AQ_FLEET asks for the local folder queue"), "{warnings:?}");
+        assert!(warnings[0].starts_with("AQ_FLEET selects the local folder queue"), "{warnings:?}");
         assert_eq!(warnings[1], clamped);
     }
 
@@ -324,7 +324,7 @@ mod tests {
 
         assert_eq!(twice.message(), "/etc/giga/giga.toml:3: `engine_wall_ms` and `wall` are the same limit");
         assert_eq!(twice.hint_text(), Some("keep `wall` and remove `engine_wall_ms`"));
-        assert_eq!(nothing.message(), "/etc/giga/giga.toml:2: `idle` is nothing: no run would get anywhere");
+        assert_eq!(nothing.message(), "/etc/giga/giga.toml:2: `idle` must be greater than zero");
         assert_eq!(bare.message(), "/etc/giga/giga.toml:2: `10` has no unit: write `10MiB` or `10GiB`");
         assert!(number.hint_text().is_some_and(|hint| hint.starts_with("put it in quotes")), "{number}");
     }

@@ -30,9 +30,9 @@ pub(crate) enum Exit {
     Refused,
     /// The coordinator cannot be reached, or cannot answer now.
     Unreachable,
-    /// There is no such thing.
+    /// Not found.
     NotFound,
-    /// There is no token, or it does not allow this.
+    /// Unauthenticated or forbidden.
     Unauthorized,
     /// Time ran out.
     TimedOut,
@@ -100,12 +100,12 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// There is no such thing.
+    /// Not found.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(Exit::NotFound, message)
     }
 
-    /// There is no token, or it does not allow this.
+    /// Unauthenticated or forbidden.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(Exit::Unauthorized, message)
     }
@@ -133,6 +133,11 @@ impl Failure {
         let (title, detail) = (code.replace('_', " "), self.message.clone());
         self.problem = Some(Box::new(Problem { kind, title, status: 0, detail, code: code.to_owned(), more }));
         self
+    }
+
+    /// The exit code, for those who treat failures differently.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
     }
 
     /// The same with its message and hint made into others.
@@ -184,10 +189,10 @@ impl From<ClientError> for Failure {
         match error {
             ClientError::Refused(problem) => refused(problem),
             ClientError::NoAnswer { .. } => Self::new(Exit::Unreachable, message)
-                .hint("is a coordinator running? start one with `giga up`, or say where it is with --api"),
+                .hint("is a coordinator running? start one with `giga up`, or set its address with --api"),
             ClientError::Tls { remedy, .. } => Self::new(Exit::Unreachable, message).hint(remedy),
             ClientError::Unproven { .. } => Self::new(Exit::Unreachable, message)
-                .hint("another program may be listening there: check the address, and the token, with `giga doctor`"),
+                .hint("another program may be listening there: check the address and the token with `giga doctor`"),
             ClientError::Garbled { .. } => Self::new(Exit::Unreachable, message)
                 .hint("something else may be listening there: check the address with `giga doctor`"),
             ClientError::Unusable(_) => Self::usage(message),
@@ -206,7 +211,7 @@ fn refused(problem: Box<Problem>) -> Failure {
     let hint = match (exit, problem.code.as_str()) {
         (Exit::Unauthorized, "unauthenticated") => Some("`giga doctor` shows which token is used and where it is from"),
         (Exit::Unauthorized, "forbidden") => Some("ask an admin for a token: `giga token create --role …`"),
-        (Exit::Unreachable, _) => Some("the coordinator is there but cannot answer now: try again in a while"),
+        (Exit::Unreachable, _) => Some("the coordinator is running but unavailable: try again later"),
         (_, "no_such_job") => Some("`giga jobs` lists the jobs that your token can see"),
         (_, "no_such_factory") => Some("`giga factory list` lists them"),
         (_, "no_such_run") => Some("`giga runs` lists the runs of a job"),

@@ -14,11 +14,14 @@ use crate::auth_rate_limit::AuthRateLimit;
 use crate::backup_service::BackupService;
 use crate::body_budget::BodyBudget;
 use crate::host_check::AllowedHosts;
+use crate::mount::Mount;
 use crate::openapi;
 use crate::options::{Limits, Options};
 use crate::problem::Problem;
 use crate::request_schema::RequestSchemas;
+use crate::session_cookie::SessionCookie;
 use crate::streams::Streams;
+use crate::web::WebFiles;
 use crate::webhook_body::WebhookBodies;
 use crate::webhook_secret::WebhookSecret;
 
@@ -51,7 +54,12 @@ pub(crate) struct Shared {
     pub(crate) openapi: Bytes,
     /// The OpenAPI document compiled for request validation.
     pub(crate) request_schemas: RequestSchemas,
-    vault: Option<Arc<dyn BackupService>>,
+    pub(crate) mounts: Vec<Mount>,
+    /// The name of the coordinator's host.
+    pub(crate) name: String,
+    pub(crate) session_cookie: SessionCookie,
+    pub(crate) web: WebFiles,
+    backups: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
 }
 
@@ -69,7 +77,7 @@ impl Shared {
 
     /// The service that makes and restores backups.
     pub(crate) fn backup_service(&self) -> Result<&Arc<dyn BackupService>, Problem> {
-        self.vault.as_ref().ok_or_else(Problem::no_backup_service)
+        self.backups.as_ref().ok_or_else(Problem::no_backup_service)
     }
 }
 
@@ -99,7 +107,7 @@ impl App {
         bound: std::net::SocketAddr,
         reached_at: CoordinatorAddress,
         closing: CancellationToken,
-        vault: Option<Arc<dyn BackupService>>,
+        backups: Option<Arc<dyn BackupService>>,
     ) -> Self {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
@@ -117,10 +125,14 @@ impl App {
             reach: if is_local { Exposure::Local } else { Exposure::Network },
             openapi: serde_json::to_vec_pretty(&document).unwrap_or_default().into(),
             request_schemas: RequestSchemas::of(&document),
+            mounts: options.mounts.clone(),
+            name: options.name.clone(),
+            session_cookie: SessionCookie::new(options.tls.is_some() || options.behind_proxy, bound.port()),
+            web: WebFiles::new(options.web_dir.clone()),
             coordinator,
             clock,
             limits,
-            vault,
+            backups,
             webhook_secret: options.webhook_secret.clone(),
         };
         Self { shared: Arc::new(shared) }

@@ -11,7 +11,7 @@ use protocol::RestoreSummary;
 #[async_trait]
 pub trait BackupService: Send + Sync {
     /// The directory for backup files, on the store's own disk. Files left by a former process are garbage.
-    fn folder(&self) -> &Path;
+    fn directory(&self) -> &Path;
     /// Writes a backup into a new file. Work continues. It always runs to its end, even if the client disconnects.
     async fn back_up(&self, to: &Path) -> Result<BackupSummary, BackupServiceError>;
     /// Replaces the store with the file. After success the process stops serving and restarts on it; an error has
@@ -38,9 +38,9 @@ pub(crate) struct ScratchFile(PathBuf);
 
 impl ScratchFile {
     /// A unique path. The file does not exist yet.
-    pub(crate) fn in_backup_service(vault: &dyn BackupService) -> Self {
+    pub(crate) fn in_backup_service(backups: &dyn BackupService) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(vault.folder().join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
+        Self(backups.directory().join(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -54,7 +54,7 @@ pub struct Server {
     address: SocketAddr,
     tls: Option<TlsIdentity>,
     options: Options,
-    vault: Option<Arc<dyn BackupService>>,
+    backups: Option<Arc<dyn BackupService>>,
 }
 
 impl Server {
@@ -68,13 +68,13 @@ impl Server {
         let listener = TcpListener::bind(wanted).await;
         let listener = listener.map_err(|source| BindError::Address { address: wanted, source })?;
         let address = listener.local_addr().map_err(|source| BindError::Address { address: wanted, source })?;
-        Ok(Self { listener, address, tls, options, vault: None })
+        Ok(Self { listener, address, tls, options, backups: None })
     }
 
     /// Adds the service for backup and restore.
     #[must_use]
-    pub fn with_backup_service(self, vault: Arc<dyn BackupService>) -> Self {
-        Self { vault: Some(vault), ..self }
+    pub fn with_backup_service(self, backups: Arc<dyn BackupService>) -> Self {
+        Self { backups: Some(backups), ..self }
     }
 
     /// Its listener, unless it uses TLS.
@@ -128,7 +128,7 @@ impl Server {
     pub async fn serve(self, coordinator: Arc<Coordinator>, shutdown: CancellationToken) {
         let reached_at = self.reached_at();
         let app =
-            App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.vault);
+            App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.backups);
         let host = ConnectionContext {
             router: routes::router(app.clone()),
             app: app.clone(),

@@ -71,7 +71,7 @@ impl Coordinator {
     /// Extends the lease of a repeated answer from now, as the factory that repeated its request does (row 5).
     fn count_from_now(&self, process: &Process, job: JobId, epoch: Epoch) {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        self.state.lock().leases.renew(job, epoch, process, expires);
+        self.state.lock().renew_lease(job, epoch, process, expires);
     }
 
     /// Checks what may have changed since the offer: process, drain, pause, credentials, seats, dependencies (rows 6,
@@ -88,7 +88,7 @@ impl Coordinator {
         let factory = &process.factory;
         let seat = {
             let mut state = self.state.lock();
-            let Some(known) = state.factories.get(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
+            let Some(known) = state.factory(factory) else { return Err(Error::NoSuchFactory(factory.clone())) };
             if known.value.instance != request.instance {
                 return Err(Error::Refused(Refusal::NotHolder { factory: factory.clone() }));
             }
@@ -99,14 +99,14 @@ impl Coordinator {
             if job.errand().is_some() {
                 return Ok(None);
             }
-            if state.products.get(job.product()).is_some_and(|product| product.value.paused) {
+            if state.is_paused(job.product()) {
                 return Err(Error::NotReady(format!("product `{}` is paused", job.product())));
             }
             let seats = known.value.seat_limit;
             if let Some(rest) = state.unavailability_of(job, factory) {
                 return Err(Error::NotReady(format!("factory `{factory}` cannot run it: {rest}")));
             }
-            if !state.leases.reserve(request.job_id, process, seats as usize) {
+            if !state.begin_grant(request.job_id, process) {
                 return Err(Error::NotReady(format!(
                     "factory `{factory}` has no free seat (it has {})",
                     domain::counted(seats, "seat")
@@ -166,7 +166,7 @@ struct ReservedSeat<'a> {
 
 impl Drop for ReservedSeat<'_> {
     fn drop(&mut self) {
-        self.coordinator.state.lock().leases.unreserve(self.job, &self.process);
+        self.coordinator.state.lock().end_grant(self.job, &self.process);
     }
 }
 

@@ -52,7 +52,7 @@ impl Coordinator {
         self.check_claimant(factory, request)?;
         self.note_connected(factory);
         for _ in 0..ROUNDS_MAX {
-            if self.state.lock().queue.is_empty() {
+            if !self.state.lock().has_waiting_jobs() {
                 break;
             }
             let granted = self.grant_some(who, &process, request).await?;
@@ -134,7 +134,7 @@ impl Coordinator {
     /// Jobs that this claim has won and that its process still holds.
     fn granted_before(&self, process: &Process, request: &ClaimRequest) -> Vec<Versioned<Arc<Job>>> {
         let state = self.state.lock();
-        let held = state.leases.of_process(process).into_iter().filter_map(|id| state.job(id));
+        let held = state.held_jobs(process).into_iter().filter_map(|id| state.job(id));
         held.filter(|job| is_answered(&job.value, process, request)).collect()
     }
 
@@ -143,7 +143,7 @@ impl Coordinator {
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let mut state = self.state.lock();
         for job in jobs {
-            state.leases.renew(job.value.id(), job.value.epoch(), process, expires);
+            state.renew_lease(job.value.id(), job.value.epoch(), process, expires);
         }
     }
 
@@ -170,14 +170,7 @@ impl Coordinator {
 
     /// Jobs that wait for a seat, of the products in the caller's scope.
     fn waiting_for(&self, who: &Principal) -> u64 {
-        let state = self.state.lock();
-        let own = who.products();
-        let waiting = if own.is_empty() {
-            state.queue.len()
-        } else {
-            own.iter().map(|product| state.queue.len_of(product)).sum()
-        };
-        waiting as u64
+        self.state.lock().waiting_count(&who.products()) as u64
     }
 
     /// Checks that this process may claim: the newest of its factory, and not draining (row 6).

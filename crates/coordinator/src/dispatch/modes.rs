@@ -101,7 +101,7 @@ impl Coordinator {
             let mut state = self.state.lock();
             let is_news = flags.revision > self.modes.now.borrow().revision;
             if is_news {
-                state.modes = flags.value.clone();
+                state.set_modes(flags.value.clone());
                 self.modes.now.send_replace(flags);
             }
             is_news
@@ -117,9 +117,9 @@ impl Coordinator {
             return Err(Error::ModeNotAvailable(mode));
         }
         let state = self.state.lock();
-        match flags.products.keys().find(|product| !state.products.contains_key(product)) {
+        match flags.products.keys().find(|product| !state.has_product(product)) {
             Some(given) => {
-                Err(Error::UnknownProduct { given: given.clone(), known: state.products.keys().cloned().collect() })
+                Err(Error::UnknownProduct { given: given.clone(), known: state.product_ids().cloned().collect() })
             }
             None => Ok(()),
         }

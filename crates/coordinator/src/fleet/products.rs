@@ -18,7 +18,7 @@ impl Coordinator {
     pub fn products(&self, who: &Principal) -> Result<ProductList, Error> {
         who.require_fleet_view()?;
         let state = self.state.lock();
-        let items = state.products.values().map(|product| product.value.clone()).filter(|p| who.sees(&p.id)).collect();
+        let items = state.products().filter(|product| who.sees(&product.id)).cloned().collect();
         Ok(ProductList { items })
     }
 
@@ -26,10 +26,10 @@ impl Coordinator {
     pub fn product(&self, who: &Principal, id: &ProductId) -> Result<Product, Error> {
         who.require_fleet_view()?;
         let state = self.state.lock();
-        match state.products.get(id).filter(|_| who.sees(id)) {
-            Some(product) => Ok(product.value.clone()),
+        match state.product(id).filter(|_| who.sees(id)) {
+            Some(product) => Ok(product.clone()),
             None => {
-                let known = state.products.keys().filter(|known| who.sees(known)).cloned().collect();
+                let known = state.product_ids().filter(|known| who.sees(known)).cloned().collect();
                 Err(Error::UnknownProduct { given: id.clone(), known })
             }
         }
@@ -43,7 +43,7 @@ impl Coordinator {
         settings: ProductSettings,
     ) -> Result<Product, Error> {
         who.require_admin()?;
-        let known = self.state.lock().products.get(id).cloned();
+        let known = self.state.lock().versioned_product(id);
         let mut product = known.as_ref().map_or_else(|| Product::new(id.clone()), |known| known.value.clone());
         if let Some(weight) = settings.weight
             && !(1..=WEIGHT_MAX).contains(&weight)
@@ -82,18 +82,14 @@ impl Coordinator {
     }
 
     pub(crate) fn cache_product(&self, product: Versioned<Product>) {
-        let mut state = self.state.lock();
-        // Pause and seats decide which jobs can be claimed.
-        state.touch(&product.value.id);
-        state.product_values.insert(product.value.id.clone(), product.value.clone());
-        state.products.insert(product.value.id.clone(), product);
+        self.state.lock().put_product(product);
     }
 
     fn check_ownership(&self, id: &ProductId, settings: &ProductSettings) -> Result<(), Error> {
         let state = self.state.lock();
         for repo in settings.repos.iter().flatten() {
-            let others = state.products.values().map(|product| &product.value).filter(|product| product.id != *id);
-            if let Some(owner) = others.into_iter().find(|product| product.repos.contains(repo)) {
+            let mut others = state.products().filter(|product| product.id != *id);
+            if let Some(owner) = others.find(|product| product.repos.contains(repo)) {
                 return Err(Error::RepoOwned { repo: repo.clone(), owner: owner.id.clone() });
             }
         }

@@ -16,6 +16,8 @@ use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
+use crate::state::FleetState;
+use crate::state::factories::Liveness;
 use crate::submit::invalid;
 use crate::submit::sanitize::{check_name, cut, short};
 use crate::work::quota::CREDENTIAL_LEN_MAX;
@@ -38,22 +40,6 @@ const VERSION_CHARS_MAX: usize = 100;
 /// Concurrent heartbeats while a factory's usage window is cleared, before the caller has to retry.
 const CLEAR_ROUNDS_MAX: u32 = 8;
 
-/// A factory's presence: in memory only [I14].
-#[derive(Debug, Clone)]
-pub(crate) struct Liveness {
-    pub(crate) last: Timestamp,
-    pub(crate) heard: Duration,
-    pub(crate) load: f64,
-    pub(crate) disk_free_bytes: Option<u64>,
-    /// Since when its disk is low on free space.
-    pub(crate) disk_low_since: Option<Timestamp>,
-    pub(crate) products: BTreeSet<ProductId>,
-    /// Since when its inbox stream is closed; none for a factory without a stream.
-    pub(crate) disconnected_since: Option<Timestamp>,
-    /// When it signed off, until it connects again.
-    pub(crate) stopped_at: Option<Timestamp>,
-}
-
 /// A factory as stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,7 +61,7 @@ impl Coordinator {
         check(&beat)?;
         self.process(&id, beat.instance)?;
         self.check_credentials(&id, &beat.engines)?;
-        let known = self.state.lock().factories.get(&id).cloned();
+        let known = self.state.lock().factory(&id).cloned();
         if known.as_ref().is_some_and(|known| self.is_superseded(&known.value, beat.instance)) {
             return Ok(self.heartbeat_answer(who, id, true, false));
         }
@@ -105,7 +91,7 @@ impl Coordinator {
         let state = self.state.lock();
         let is_foreign = |credential: &str| {
             let owner = credential.split_once('/').and_then(|(factory, _)| factory.parse::<FactoryId>().ok());
-            owner.is_some_and(|owner| owner != *id && state.factories.contains_key(&owner))
+            owner.is_some_and(|owner| owner != *id && state.has_factory(&owner))
         };
         match engines.iter().filter_map(|engine| engine.credential.as_deref()).find(|named| is_foreign(named)) {
             Some(named) => Err(invalid("engines.credential", format!("`{named}` belongs to another factory"))),
@@ -117,9 +103,9 @@ impl Coordinator {
     /// which one is newer, never the factory's own clock (rows 6 and 10).
     fn is_superseded(&self, known: &Factory, instance: InstanceId) -> bool {
         let state = self.state.lock();
-        let presence = self.presence(state.liveness.get(&known.id));
+        let presence = self.presence(state.liveness_of(&known.id));
         let may_be_alive = !matches!(presence, scheduler::Presence::Stale | scheduler::Presence::Down);
-        state.instances.is_former(&known.id, instance) && may_be_alive
+        state.is_former_instance(&known.id, instance) && may_be_alive
     }
 
     /// A factory signs off: it gets no work from now on, before its heartbeats are missed. This is stored, so that a
@@ -133,7 +119,7 @@ impl Coordinator {
             warn!(factory.id = %id, %error, "Cannot record that factory `{id}` deregistered");
         }
         let mut state = self.state.lock();
-        state.liveness.insert(id.clone(), self.stopped_liveness(now));
+        state.set_liveness(id, self.stopped_liveness(now));
         self.show_to_scheduler(&mut state, id);
     }
 
@@ -160,7 +146,7 @@ impl Coordinator {
         }
         let known = self.factory(id)?;
         let factory = Factory { draining: request.draining, ..known.value.clone() };
-        let stopped_at = self.state.lock().liveness.get(id).and_then(|pulse| pulse.stopped_at);
+        let stopped_at = self.state.lock().stopped_at(id);
         self.register(factory, Some(known), stopped_at).await?;
         let directive = if request.draining { Directive::Drain } else { Directive::Resume };
         self.inboxes.direct(id, directive);
@@ -182,15 +168,7 @@ impl Coordinator {
                 return Err(is_conflict());
             }
         }
-        let held = {
-            let mut state = self.state.lock();
-            state.factories.remove(id);
-            state.liveness.remove(id);
-            state.offer_answers.forget(id);
-            state.instances.remove(id);
-            state.fleet.remove(id);
-            state.leases.of_factory(id)
-        };
+        let held = self.state.lock().remove_factory(id);
         self.counters.forget(id);
         self.claim_locks.forget(id);
         self.inboxes.close(id);
@@ -208,11 +186,11 @@ impl Coordinator {
         let silent: Vec<FactoryId> = {
             let state = self.state.lock();
             let is_silent = |id: &&FactoryId| {
-                let pulse = state.liveness.get(*id).filter(|pulse| pulse.stopped_at.is_none());
+                let pulse = state.liveness_of(id).filter(|pulse| pulse.stopped_at.is_none());
                 pulse.is_none_or(|pulse| now.saturating_sub(pulse.heard) > self.settings.stale_after)
-                    && state.leases.of_factory(id).is_empty()
+                    && state.leases_of_factory(id).is_empty()
             };
-            state.factories.keys().filter(is_silent).cloned().collect()
+            state.factory_ids().filter(is_silent).cloned().collect()
         };
         if self.is_warming() {
             return Err(Error::NotReady(
@@ -268,7 +246,7 @@ impl Coordinator {
             let mut factory = known.value.clone();
             factory.resumed_windows.insert(credential.to_owned(), until);
             let factory = factory.without_resumed_windows(self.now());
-            let stopped_at = self.state.lock().liveness.get(id).and_then(|pulse| pulse.stopped_at);
+            let stopped_at = self.state.lock().stopped_at(id);
             // A heartbeat may have been written meanwhile.
             match self.register(factory, Some(known), stopped_at).await {
                 Err(Error::NotReady(_)) => {}
@@ -286,11 +264,11 @@ impl Coordinator {
         stopped_at: Option<Timestamp>,
     ) -> Result<(), Error> {
         let id = factory.id.clone();
-        let written_stop = self.state.lock().liveness.get(&id).and_then(|pulse| pulse.stopped_at);
+        let written_stop = self.state.lock().stopped_at(&id);
         let is_written = known.as_ref().is_some_and(|known| known.value == factory) && written_stop == stopped_at;
         let expected = known.as_ref().map_or(Expected::Absent, |known| Expected::At(known.revision));
         let last = known.as_ref().map(|known| known.value.instance);
-        let former = self.state.lock().instances.former_after(&id, last, factory.instance);
+        let former = self.state.lock().former_instances(&id, last, factory.instance);
         let registration = Registration { factory, former, stopped_at };
         let put = match known.as_ref() {
             Some(known) if is_written => PutOutcome::Written(known.revision),
@@ -311,13 +289,11 @@ impl Coordinator {
         let Registration { factory, former, stopped_at } = written.value;
         let id = factory.id.clone();
         let mut state = self.state.lock();
-        match (stopped_at, state.liveness.get_mut(&id)) {
-            (Some(at), _) => drop(state.liveness.insert(id.clone(), self.stopped_liveness(at))),
-            (None, Some(pulse)) => pulse.stopped_at = None,
-            (None, None) => {}
+        match stopped_at {
+            Some(at) => state.set_liveness(&id, self.stopped_liveness(at)),
+            None => state.clear_stop(&id),
         }
-        state.instances.set(&id, factory.instance, former);
-        state.factories.insert(id.clone(), Versioned { value: factory, revision: written.revision });
+        state.put_factory(Versioned { value: factory, revision: written.revision }, former);
         self.show_to_scheduler(&mut state, &id);
     }
 
@@ -325,10 +301,11 @@ impl Coordinator {
         let heard = self.ports.clock.monotonic();
         {
             let mut state = self.state.lock();
-            let disk_low_since = state.liveness.get(id).and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
+            let last = state.liveness_of(id);
+            let disk_low_since = last.and_then(|pulse| pulse.disk_low_since).unwrap_or(now);
             let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
             let products = who.products();
-            let disconnected_since = state.liveness.get(id).and_then(|pulse| pulse.disconnected_since);
+            let disconnected_since = last.and_then(|pulse| pulse.disconnected_since);
             let pulse = Liveness {
                 last: now,
                 heard,
@@ -339,7 +316,7 @@ impl Coordinator {
                 disconnected_since,
                 stopped_at: None,
             };
-            state.liveness.insert(id.clone(), pulse);
+            state.set_liveness(id, pulse);
             self.show_to_scheduler(&mut state, id);
         }
         self.work.notify_one();
@@ -350,9 +327,9 @@ impl Coordinator {
     pub(crate) fn note_disconnected(&self, id: &FactoryId) {
         let now = self.now();
         let mut state = self.state.lock();
-        let is_connected = |pulse: &&mut Liveness| pulse.disconnected_since.is_none() && pulse.stopped_at.is_none();
-        let Some(pulse) = state.liveness.get_mut(id).filter(is_connected) else { return };
-        pulse.disconnected_since = Some(now);
+        if !state.disconnect(id, now) {
+            return;
+        }
         self.show_to_scheduler(&mut state, id);
         if !self.stopping.is_cancelled() {
             warn!(factory.id = %id, "Factory `{id}` is disconnected: its inbox stream closed, its leases continue");
@@ -363,8 +340,7 @@ impl Coordinator {
     pub(crate) fn note_connected(&self, id: &FactoryId) {
         let was_away = {
             let mut state = self.state.lock();
-            let pulse = state.liveness.get_mut(id);
-            let was_away = pulse.is_some_and(|pulse| pulse.disconnected_since.take().is_some());
+            let was_away = state.reconnect(id);
             if was_away {
                 self.show_to_scheduler(&mut state, id);
             }
@@ -376,15 +352,11 @@ impl Coordinator {
     }
 
     /// Updates a factory in the scheduler's view.
-    pub(crate) fn show_to_scheduler(&self, state: &mut crate::state::FleetState, id: &FactoryId) {
-        let Some(factory) = state.factories.get(id).map(|factory| factory.value.clone()) else { return };
-        let pulse = state.liveness.get(id);
+    pub(crate) fn show_to_scheduler(&self, state: &mut FleetState, id: &FactoryId) {
+        let Some(factory) = state.factory(id).map(|factory| factory.value.clone()) else { return };
+        let pulse = state.liveness_of(id);
         let presence = self.presence(pulse);
         let resting = self.unavailable_engines(state, &factory);
-        let woken = state
-            .fleet
-            .get(id)
-            .is_some_and(|factory_state| factory_state.resting.keys().any(|engine| !resting.contains_key(engine)));
         let free = pulse.and_then(|pulse| pulse.disk_free_bytes);
         let factory_state = FactoryState {
             factory,
@@ -393,14 +365,10 @@ impl Coordinator {
             load: pulse.map_or(0.0, |pulse| pulse.load),
             health: self.counters.health(id),
             disk_low: self.is_disk_low(free),
-            unresponsive: state.offer_answers.pause(id),
+            unresponsive: state.offer_pause(id),
             resting,
         };
-        state.fleet.upsert(factory_state);
-        if woken {
-            // Clients that wait for a new queue version have to ask again.
-            state.touch_waiting();
-        }
+        state.show_factory(factory_state);
     }
 
     fn is_disk_low(&self, free: Option<u64>) -> bool {
@@ -423,7 +391,7 @@ impl Coordinator {
     }
 
     pub(crate) fn factory(&self, id: &FactoryId) -> Result<Versioned<Factory>, Error> {
-        self.state.lock().factories.get(id).cloned().ok_or_else(|| Error::NoSuchFactory(id.clone()))
+        self.state.lock().factory(id).cloned().ok_or_else(|| Error::NoSuchFactory(id.clone()))
     }
 
     fn heartbeat_answer(

@@ -16,7 +16,7 @@ impl Coordinator {
         if visible.is_empty() || who.factory().is_ok_and(|own| own == id) {
             return true;
         }
-        let served = match state.liveness.get(id) {
+        let served = match state.liveness_of(id) {
             Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
             // It has signed off, or has not connected since the coordinator started: its tokens have the same scope.
             Some(_) | None => self.products_of_tokens(id),
@@ -56,8 +56,7 @@ impl Coordinator {
 impl FleetState {
     /// Whether a caller may see a repository: it belongs to no product, or to one of the caller's.
     pub(crate) fn shows_repo(&self, who: &Principal, repo: &RepoName) -> bool {
-        let owner = self.product_values.values().find(|product| product.repos.contains(repo));
-        owner.is_none_or(|owner| who.sees(&owner.id))
+        self.owner_of(repo).is_none_or(|owner| who.sees(&owner.id))
     }
 
     /// [`Self::shows_repo`] for a capability that names a repository.

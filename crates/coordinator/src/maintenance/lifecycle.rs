@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use domain::{Collection, Expected, Product, ProductId, Token, Versioned};
+use domain::{Collection, Expected, Product, ProductId, Session, Token, Versioned};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,7 @@ impl Coordinator {
             state: Mutex::new(FleetState::default()),
             inboxes: Default::default(),
             tokens: Default::default(),
+            sessions: Default::default(),
             tail: Default::default(),
             manifests: Default::default(),
             log_notifier: Default::default(),
@@ -100,7 +101,7 @@ impl Coordinator {
         }
         self.pause_unreadable_products();
         let default = ProductId::default_product();
-        let has_default = || self.state.lock().products.contains_key(&default);
+        let has_default = || self.state.lock().has_product(&default);
         if !has_default() {
             let written = self.write_product(Product::new(default.clone()), Expected::Absent).await;
             // A coordinator that starts at the same time may have been first: that is fine.
@@ -110,6 +111,7 @@ impl Coordinator {
         }
         self.load_flags().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
+        self.sessions.load(self.documents::<Session>(Collection::Sessions).await?.into_iter());
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.cache_factory(factory);
         }

@@ -5,7 +5,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use domain::{Dispatch, DispatchSeq, Epoch, ErrandState, JobId, OfferEnd, RetryDecision, Stage, StageEvent, Timestamp};
+use domain::{
+    Dispatch, DispatchSeq, Epoch, ErrandState, FactoryId, JobId, OfferEnd, RetryDecision, Stage, StageEvent, Timestamp,
+};
 use fail::fail_point;
 use futures_util::{StreamExt as _, future, stream};
 use tracing::{debug, info, warn};
@@ -74,7 +76,7 @@ impl Coordinator {
 
     /// Records that the reaper is busy, not paused.
     fn still_running(&self) {
-        self.state.lock().leases.still_running(self.ports.clock.monotonic(), self.tick_every() * 3);
+        self.state.lock().note_reaper(self.ports.clock.monotonic(), self.tick_every() * 3);
     }
 
     /// Compares memory with the store, and every blocked job with its dependencies. Idempotent.
@@ -129,8 +131,8 @@ impl Coordinator {
     /// Acts on a passed deadline; the action depends on the job's stage.
     async fn act_on_deadline(&self, id: JobId, now: Timestamp) -> Result<(), Error> {
         let Some(job) = self.state.lock().job(id) else { return Ok(()) };
-        let is_with_somebody = job.value.dispatch().is_some() || job.value.lease().is_some();
-        if is_with_somebody && self.is_warming() {
+        let has_factory = job.value.dispatch().is_some() || job.value.lease().is_some();
+        if has_factory && self.is_warming() {
             // The factory may only be reconnecting: no job is re-targeted before every factory had time to report.
             let heard_after = self.settings.renew_every.max(self.settings.accept_within);
             let pause = heard_after.saturating_sub(self.uptime()).max(TRY_AGAIN_AFTER);
@@ -228,17 +230,14 @@ impl Coordinator {
     /// Per lease, so that one failed write never stops the others (row 9).
     async fn reap_expired(&self) {
         let now = self.ports.clock.monotonic();
-        let expired = {
-            let mut state = self.state.lock();
-            state.leases.expired(now, self.tick_every() * 3, self.settings.lease_ttl)
-        };
+        let expired = self.state.lock().expired_leases(now, self.tick_every() * 3, self.settings.lease_ttl);
         let reaps = stream::iter(expired.into_iter().map(|(job, epoch)| self.reap_if_expired(job, epoch, now)));
         reaps.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
     }
 
     async fn reap_if_expired(&self, job: JobId, epoch: Epoch, now: Duration) {
         // While earlier ones were reaped, its holder may have renewed it.
-        let is_doomed = self.state.lock().leases.mark_if_expired(job, epoch, now);
+        let is_doomed = self.state.lock().doom_expired_lease(job, epoch, now);
         if is_doomed {
             self.reap(job, epoch).await;
         }
@@ -248,15 +247,11 @@ impl Coordinator {
     /// Updates the presence of factories that went silent, or whose warm-up is over, for the scheduler.
     fn check_presence(&self) {
         let mut state = self.state.lock();
-        let changed: Vec<_> = state
-            .factories
-            .keys()
-            .filter(|id| state.fleet.get(id).is_none_or(|s| s.presence != self.presence(state.liveness.get(*id))))
-            .cloned()
-            .collect();
+        let is_changed = |id: &&FactoryId| state.presence_of(id) != Some(self.presence(state.liveness_of(id)));
+        let changed: Vec<_> = state.factory_ids().filter(is_changed).cloned().collect();
         for id in changed {
             self.show_to_scheduler(&mut state, &id);
-            if state.fleet.get(&id).is_some_and(|factory_state| factory_state.presence == scheduler::Presence::Stale) {
+            if state.presence_of(&id) == Some(scheduler::Presence::Stale) {
                 warn!(factory.id = %id, "Factory `{id}` is stale: no recent heartbeat");
             }
         }
@@ -271,7 +266,7 @@ impl Coordinator {
         let state = self.state.lock();
         let now = self.steady();
         let mut pause = Duration::from_secs(3_600);
-        if !state.leases.is_empty() {
+        if state.lease_count() > 0 {
             pause = pause.min(self.tick_every());
         }
         if let Some(due) = state.next_deadline() {
@@ -286,13 +281,9 @@ impl Coordinator {
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);
         }
-        let monotonic = self.ports.clock.monotonic();
-        for (id, pulse) in &state.liveness {
-            let is_heard = |presence| matches!(presence, scheduler::Presence::Live | scheduler::Presence::Disconnected);
-            if state.fleet.get(id).is_some_and(|factory_state| is_heard(factory_state.presence)) {
-                let silent_at = pulse.heard + self.settings.stale_after;
-                pause = pause.min(silent_at.saturating_sub(monotonic) + Duration::from_millis(1));
-            }
+        if let Some(heard) = state.oldest_report() {
+            let stale_at = heard + self.settings.stale_after;
+            pause = pause.min(stale_at.saturating_sub(self.ports.clock.monotonic()) + Duration::from_millis(1));
         }
         debug!(pause_ms = pause.as_millis(), "The timer sleeps");
         pause

@@ -9,7 +9,7 @@ use domain::{CommitSha, Factory, FactoryId, Job, JobId, PullRequest, RepoIdentit
 use foldhash::{HashMap, HashSet, HashSetExt as _};
 use parking_lot::Mutex;
 use protocol::{Directive, PollPullRequest};
-use scheduler::Presence;
+use scheduler::FactoryState;
 use tokio::sync::Notify;
 use tracing::debug;
 
@@ -108,13 +108,13 @@ impl Coordinator {
 
     fn ask_one(&self, state: &FleetState, job: &Job, turn: usize) -> Option<FactoryId> {
         let (repo, request, sha) = (job.spec().repo.as_ref()?, job.pull_request()?, job.promoted()?);
-        let can_look = |id: &&FactoryId| {
-            state.fleet.get(id).is_some_and(|factory_state| {
-                let covers = factory_state.products.is_empty() || factory_state.products.contains(job.product());
-                covers && factory_state.presence == Presence::Live && has_repository(&factory_state.factory, job, repo)
-            }) && self.inboxes.is_open(id)
+        let can_poll = |factory_state: &&FactoryState| {
+            let covers = factory_state.products.is_empty() || factory_state.products.contains(job.product());
+            let factory = &factory_state.factory;
+            covers && has_repository(factory, job, repo) && self.inboxes.is_open(&factory.id)
         };
-        let able: Vec<&FactoryId> = state.factories.keys().filter(can_look).collect();
+        let able = state.live_factories().filter(can_poll).map(|factory_state| &factory_state.factory.id);
+        let able: Vec<&FactoryId> = able.collect();
         let chosen = able.get(turn.checked_rem(able.len())?).copied()?;
         let order = PollPullRequest {
             job_id: job.id(),

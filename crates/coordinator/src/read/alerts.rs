@@ -121,7 +121,7 @@ impl Coordinator {
         let waited = |placement: &Placement| {
             let job = state.job(placement.job).filter(|job| who.sees(job.value.product()))?;
             let since = state.waiting_since(placement.job)?;
-            let patience = match state.modes.mode_of(job.value.product()) {
+            let patience = match state.mode_of(job.value.product()) {
                 Mode::Push => self.settings.accept_within,
                 Mode::Poll | Mode::Gate | Mode::Shadow | Mode::SelfSelect => self.settings.starving_after,
             };
@@ -144,7 +144,7 @@ impl Coordinator {
         let state = self.state.lock();
         let view = state.view(now, &self.settings.weights, 1);
         let mut alerts = Vec::new();
-        for id in state.errands.ready(LOOKED_AT_MAX) {
+        for id in state.ready_errands(LOOKED_AT_MAX) {
             let Some(job) = state.job(id).filter(|job| who.sees(job.value.product())) else { continue };
             let shape = job.value.shape();
             let (Some(errand), Some(repo)) = (job.value.errand(), &shape.repo) else { continue };
@@ -194,13 +194,10 @@ impl Coordinator {
 
     fn factory_alerts(&self) -> Vec<Alert> {
         let state = self.state.lock();
-        let is_stale = |id: &&domain::FactoryId| {
-            state.fleet.get(id).is_some_and(|factory_state| factory_state.presence == Presence::Stale)
-        };
-        let stale = state.factories.keys().filter(is_stale);
+        let stale = state.factory_ids().filter(|id| state.presence_of(id) == Some(Presence::Stale));
         stale
             .map(|id| {
-                let last = state.liveness.get(id).map(|pulse| pulse.last);
+                let last = state.liveness_of(id).map(|pulse| pulse.last);
                 let since = last.unwrap_or(self.started_at);
                 let contact = match last {
                     Some(last) => format!("is stale, last contact at {last}"),
@@ -218,10 +215,7 @@ impl Coordinator {
     /// Factories that are connected and accept no work.
     fn unresponsive_alerts(&self) -> Vec<Alert> {
         let state = self.state.lock();
-        let is_live = |id: &domain::FactoryId| {
-            state.fleet.get(id).is_some_and(|factory_state| factory_state.presence == Presence::Live)
-        };
-        let alarming = state.offer_answers.alarming().filter(|(id, _)| is_live(id));
+        let alarming = state.alarming_streaks().filter(|(id, _)| state.presence_of(id) == Some(Presence::Live));
         alarming
             .map(|(id, streak)| {
                 let message = format!(
@@ -238,8 +232,7 @@ impl Coordinator {
     /// Repositories that a live factory cannot use, each with its remote's error.
     fn remote_alerts(&self, who: &Principal) -> Vec<Alert> {
         let state = self.state.lock();
-        let live = state.fleet.iter().filter(|factory_state| factory_state.presence == Presence::Live);
-        let unavailable = live.flat_map(|factory_state| {
+        let unavailable = state.live_factories().flat_map(|factory_state| {
             let id = &factory_state.factory.id;
             let repos = factory_state.factory.unavailable_repos.iter().filter(|(repo, _)| state.shows_repo(who, repo));
             repos.map(move |(repo, found)| (id, repo, found))
@@ -254,13 +247,10 @@ impl Coordinator {
     /// Live factories whose state disk has too little free space for work.
     fn disk_alerts(&self) -> Vec<Alert> {
         let state = self.state.lock();
-        let full = state
-            .fleet
-            .iter()
-            .filter(|factory_state| factory_state.presence == Presence::Live && factory_state.disk_low);
+        let full = state.live_factories().filter(|factory_state| factory_state.disk_low);
         let told = full.take(LOOKED_AT_MAX).map(|factory_state| {
             let id = &factory_state.factory.id;
-            let pulse = state.liveness.get(id);
+            let pulse = state.liveness_of(id);
             let free = pulse.and_then(|pulse| pulse.disk_free_bytes).unwrap_or(0) / (1024 * 1024);
             let since = pulse.and_then(|pulse| pulse.disk_low_since).unwrap_or(self.started_at);
             let message = format!(
@@ -275,7 +265,7 @@ impl Coordinator {
     fn credit_alerts(&self, who: &Principal) -> Vec<Alert> {
         let at = self.clock_reading();
         let state = self.state.lock();
-        let exhausted = state.quota_windows.all_exhausted(at).filter(|(_, window)| window.exhausted);
+        let exhausted = state.exhausted_credentials(at).filter(|(_, window)| window.exhausted);
         let shown = exhausted.filter(|(credential, _)| self.shows_credential(who, &state, credential));
         let told = shown.take(LOOKED_AT_MAX).map(|(credential, window)| {
             let message = format!(

@@ -23,7 +23,7 @@ impl Coordinator {
         let then = self.last_dispatch(&job.value).await?;
         let summary = self.summary(&job.value, &now).await?;
         let holder = job.value.seat().map(|lease| &lease.factory);
-        let holder_presence = holder.map(|holder| shown(self.presence(self.state.lock().liveness.get(holder))));
+        let holder_presence = holder.map(|holder| shown(self.presence(self.state.lock().liveness_of(holder))));
         let view = self.view(who, &job.value, job.revision);
         Ok(JobExplanation { job: view, summary, now, then, holder_presence })
     }
@@ -62,7 +62,7 @@ impl Coordinator {
     pub(crate) fn reason_text(&self, who: &Principal, state: &FleetState, job: JobId, why: &Unplaced) -> String {
         match why {
             Unplaced::UsageWindow { window } if window.until.is_none() && who.require_admin().is_ok() => {
-                let mut suspended = state.quota_windows.all_exhausted(self.clock_reading());
+                let mut suspended = state.exhausted_credentials(self.clock_reading());
                 let is_it = |one: &QuotaWindow| one.engine == window.engine && one.until.is_none();
                 let credential = suspended.find(|(_, one)| is_it(one)).map(|(credential, _)| credential.as_str());
                 window.text_for(credential)
@@ -232,7 +232,7 @@ impl Coordinator {
 
     /// The connection problem of a job's holder; empty when there is none.
     fn connection_of(&self, factory: &FactoryId) -> String {
-        let pulse = self.state.lock().liveness.get(factory).cloned();
+        let pulse = self.state.lock().liveness_of(factory).cloned();
         let since = pulse.as_ref().and_then(|pulse| pulse.disconnected_since);
         match (self.presence(pulse.as_ref()), since) {
             (Presence::Disconnected, Some(since)) => {

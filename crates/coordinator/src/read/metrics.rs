@@ -145,19 +145,19 @@ impl Coordinator {
     async fn seat_metrics(&self, who: &Principal) -> SeatMetrics {
         let (metrics, factories) = {
             let state = self.state.lock();
-            let factories = state.factories.iter().filter(|(id, _)| self.shows_factory(who, &state, id));
+            let factories = state.factories().filter(|factory| self.shows_factory(who, &state, &factory.id));
             let (ids, seats): (Vec<FactoryId>, Vec<u64>) =
-                factories.map(|(id, known)| (id.clone(), u64::from(known.value.seat_limit))).unzip();
+                factories.map(|factory| (factory.id.clone(), u64::from(factory.seat_limit))).unzip();
             let all = seats.iter().sum();
             let products = who.products();
             if products.is_empty() {
-                let (waiting, used) = (state.queue.len() as u64, state.leases.len() as u64);
+                let (waiting, used) = (state.waiting_count(&products) as u64, state.lease_count() as u64);
                 (SeatMetrics { waiting, depth: 0, used, all }, ids)
             } else {
                 let waiting = products.iter().map(|product| state.queue_version(product).1).sum();
                 let own = || state.jobs().map(|job| &job.value).filter(|job| who.sees(job.product()));
                 let depth = own().filter(|job| job.dispatch().is_some()).count() as u64;
-                let used = own().filter(|job| state.leases.expiry(job.id()).is_some()).count() as u64;
+                let used = own().filter(|job| state.lease_expiry(job.id()).is_some()).count() as u64;
                 return SeatMetrics { waiting, depth, used, all };
             }
         };

@@ -161,7 +161,7 @@ impl Coordinator {
     }
 
     fn expires_at(&self, id: JobId) -> Option<domain::Timestamp> {
-        let expiry = self.state.lock().leases.expiry(id)?;
+        let expiry = self.state.lock().lease_expiry(id)?;
         Some(self.now().after(expiry.saturating_sub(self.ports.clock.monotonic())))
     }
 
@@ -220,7 +220,7 @@ impl Coordinator {
         who.require_fleet_view()?;
         let asked = self.limited_to(who, asked)?;
         let state = self.state.lock();
-        let products: Vec<_> = if asked.is_empty() { state.products.keys().cloned().collect() } else { asked };
+        let products: Vec<_> = if asked.is_empty() { state.product_ids().cloned().collect() } else { asked };
         let base = self.version_base();
         let queue = |product_id: ProductId| {
             let (changes, pending_count) = state.queue_version(&product_id);
@@ -243,7 +243,7 @@ impl Coordinator {
     /// All factories.
     pub fn factories(&self, who: &Principal) -> Result<FactoryList, Error> {
         who.require_fleet_view()?;
-        let ids: Vec<_> = self.state.lock().factories.keys().cloned().collect();
+        let ids: Vec<_> = self.state.lock().factory_ids().cloned().collect();
         Ok(FactoryList { items: ids.iter().filter_map(|id| self.factory_view(who, id).ok()).collect() })
     }
 
@@ -255,7 +255,7 @@ impl Coordinator {
         if !self.shows_factory(who, &state, id) {
             return Err(Error::NoSuchFactory(id.clone()));
         }
-        let pulse = state.liveness.get(id);
+        let pulse = state.liveness_of(id);
         let seats = state.seated(id).filter_map(|job| seat_in_use(who, &job.value, id)).collect();
         Ok(FactoryView {
             id: id.clone(),

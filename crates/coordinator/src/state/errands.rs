@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{Errand, ErrandKind, ErrandState, FactoryId, Job, JobId, RepoName};
 use foldhash::HashMap;
 
+use super::FleetState;
+
 /// Errands of one factory at a time. They are short, and share the machine with its runs.
 const PER_FACTORY_MAX: usize = 4;
 
@@ -90,6 +92,18 @@ impl Errands {
     /// Whether a factory can take one more errand, when `planned` are planned for it.
     pub(crate) fn has_capacity(&self, factory: &FactoryId, planned: usize) -> bool {
         self.load.get(factory).copied().unwrap_or(0) + planned < PER_FACTORY_MAX
+    }
+}
+
+impl FleetState {
+    /// The errands that can be offered now: one merge per repository, and promotions.
+    pub(crate) fn ready_errands(&self, limit: usize) -> Vec<JobId> {
+        self.errands.ready(limit)
+    }
+
+    /// Whether a factory can take one more errand, when `planned` are planned for it.
+    pub(crate) fn has_errand_capacity(&self, factory: &FactoryId, planned: usize) -> bool {
+        self.errands.has_capacity(factory, planned)
     }
 }
 

@@ -8,6 +8,7 @@ use foldhash::HashMap;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::state::FleetState;
 use crate::state::leases::Process;
 
 /// A process superseded this many times has ended.
@@ -82,10 +83,32 @@ impl Instances {
     }
 }
 
+impl FleetState {
+    /// Whether an instance belongs or belonged to another factory.
+    pub(crate) fn is_foreign_instance(&self, factory: &FactoryId, instance: InstanceId) -> bool {
+        self.instances.is_foreign(factory, instance)
+    }
+
+    /// Whether a process is a former one of the factory.
+    pub(crate) fn is_former_instance(&self, factory: &FactoryId, instance: InstanceId) -> bool {
+        self.instances.is_former(factory, instance)
+    }
+
+    /// The former processes of a factory after `next` replaces `current`.
+    pub(crate) fn former_instances(
+        &self,
+        factory: &FactoryId,
+        current: Option<InstanceId>,
+        next: InstanceId,
+    ) -> VecDeque<InstanceId> {
+        self.instances.former_after(factory, current, next)
+    }
+}
+
 impl Coordinator {
     /// The process that a request names, unless it is another factory's.
     pub(crate) fn process(&self, factory: &FactoryId, instance: InstanceId) -> Result<Process, Error> {
-        if self.state.lock().instances.is_foreign(factory, instance) {
+        if self.state.lock().is_foreign_instance(factory, instance) {
             return Err(Error::ForeignInstance);
         }
         Ok(Process { factory: factory.clone(), instance })

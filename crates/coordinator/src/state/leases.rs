@@ -6,6 +6,8 @@ use std::time::Duration;
 use domain::{Epoch, FactoryId, InstanceId, JobId};
 use foldhash::{HashMap, HashSet};
 
+use super::FleetState;
+
 /// A process that omits a job from this many renewals in a row no longer has it: one renewal may have crossed the
 /// grant.
 const MISSED_MAX: u8 = 2;
@@ -195,6 +197,75 @@ impl Leases {
     /// Whether there are no leases.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_job.is_empty()
+    }
+}
+
+impl FleetState {
+    /// When a job's lease expires, on the monotonic clock.
+    pub(crate) fn lease_expiry(&self, job: JobId) -> Option<Duration> {
+        self.leases.expiry(job)
+    }
+
+    /// The number of leases.
+    pub(crate) fn lease_count(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// The jobs that a process holds.
+    pub(crate) fn held_jobs(&self, process: &Process) -> Vec<JobId> {
+        self.leases.of_process(process)
+    }
+
+    /// The leases of a factory.
+    pub(crate) fn leases_of_factory(&self, factory: &FactoryId) -> Vec<(JobId, Epoch)> {
+        self.leases.of_factory(factory)
+    }
+
+    /// The leases of a factory's other processes.
+    pub(crate) fn superseded_leases(&self, current: &Process) -> Vec<(JobId, Epoch)> {
+        self.leases.of_others(current)
+    }
+
+    /// Renews one lease of a process, unless it is being revoked.
+    pub(crate) fn renew_lease(&mut self, job: JobId, epoch: Epoch, process: &Process, expires: Duration) -> Renewal {
+        self.leases.renew(job, epoch, process, expires)
+    }
+
+    /// Counts the leases that a process omitted from its renewal; returns those omitted too often.
+    pub(crate) fn count_omitted(&mut self, process: &Process, listed: &HashSet<(JobId, Epoch)>) -> Vec<(JobId, Epoch)> {
+        self.leases.count_missing(process, listed)
+    }
+
+    /// Marks a lease as being revoked: it can no longer be renewed.
+    pub(crate) fn doom_lease(&mut self, job: JobId, epoch: Epoch) {
+        self.leases.mark_expired(job, epoch);
+    }
+
+    /// [`FleetState::doom_lease`], unless the lease was renewed in the meantime; returns whether it is doomed.
+    pub(crate) fn doom_expired_lease(&mut self, job: JobId, epoch: Epoch, now: Duration) -> bool {
+        self.leases.mark_if_expired(job, epoch, now)
+    }
+
+    /// The leases that have expired at `now`, see [`Leases::expired`].
+    pub(crate) fn expired_leases(&mut self, now: Duration, gap_max: Duration, ttl: Duration) -> Vec<(JobId, Epoch)> {
+        self.leases.expired(now, gap_max, ttl)
+    }
+
+    /// Records that the reaper runs: a long pass is no pause, but a long gap within one is.
+    pub(crate) fn note_reaper(&mut self, now: Duration, gap_max: Duration) {
+        self.leases.still_running(now, gap_max);
+    }
+
+    /// Reserves a seat of a process for a job whose grant is being written, if its factory has a free one. The caller
+    /// releases it with [`FleetState::end_grant`], whatever the outcome of the grant.
+    pub(crate) fn begin_grant(&mut self, job: JobId, process: &Process) -> bool {
+        let seats = self.seat_limit(&process.factory);
+        self.leases.reserve(job, process, seats)
+    }
+
+    /// Releases a reservation: the grant was written or failed.
+    pub(crate) fn end_grant(&mut self, job: JobId, process: &Process) {
+        self.leases.unreserve(job, process);
     }
 }
 

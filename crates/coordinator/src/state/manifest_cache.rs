@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(bodies.take(id(0)), None, "it was taken");
 
         bodies.keep(id(5), large.clone(), KEPT_MAX);
-        assert_eq!(bodies.take(id(1)), None, "nobody took it in time");
+        assert_eq!(bodies.take(id(1)), None, "no accept took it in time");
         assert_eq!(bodies.take(id(5)), Some(large));
     }
 

@@ -105,6 +105,11 @@ impl FleetState {
         is_out
     }
 
+    /// Whether a job waits for a seat.
+    pub(crate) fn has_waiting_jobs(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Whether a job waits that the coordinator has to offer.
     pub(crate) fn has_something_to_push(&self) -> bool {
         self.queue.products().any(|product| self.modes.mode_of(product) == Mode::Push)

@@ -165,10 +165,10 @@ impl Coordinator {
             .or_else(|| own.first().cloned())
             .unwrap_or_else(ProductId::default_product);
         let state = self.state.lock();
-        if state.products.contains_key(&product) {
+        if state.has_product(&product) {
             return Ok(product);
         }
-        let known = state.products.keys().filter(|known| who.sees(known)).cloned().collect();
+        let known = state.product_ids().filter(|known| who.sees(known)).cloned().collect();
         Err(Error::UnknownProduct { given: product, known })
     }
 
@@ -176,12 +176,11 @@ impl Coordinator {
     /// that some factory uses is returned unchanged.
     fn name_of(&self, given: RepoName) -> RepoName {
         let state = self.state.lock();
-        let factories = || state.factories.values().map(|known| &known.value);
-        if factories().any(|factory| factory.repos.contains(&given)) {
+        if state.factories().any(|factory| factory.repos.contains(&given)) {
             return given;
         }
         let mut names: BTreeMap<&RepoName, usize> = BTreeMap::new();
-        for (name, identity) in factories().flat_map(|factory| &factory.repo_identities) {
+        for (name, identity) in state.factories().flat_map(|factory| &factory.repo_identities) {
             if identity.as_str() == given.as_str() {
                 *names.entry(name).or_default() += 1;
             }
@@ -193,8 +192,7 @@ impl Coordinator {
     fn check_repo(&self, product: &ProductId, spec: &Spec) -> Result<(), Error> {
         let Some(repo) = &spec.repo else { return Ok(()) };
         let state = self.state.lock();
-        let owner = state.products.values().map(|product| &product.value).find(|product| product.repos.contains(repo));
-        match owner {
+        match state.owner_of(repo) {
             Some(owner) if owner.id != *product => {
                 Err(Error::RepoOwned { repo: repo.clone(), owner: owner.id.clone() })
             }

@@ -14,13 +14,12 @@ impl Coordinator {
     /// Shows engines that are available again to the scheduler, and wakes the jobs that wait for one. Idempotent.
     pub(crate) fn wake_engines(&self) {
         let mut state = self.state.lock();
-        let rests =
-            |id: &&FactoryId| state.fleet.get(id).is_some_and(|factory_state| !factory_state.resting.is_empty());
-        let is_changed = |id: &&FactoryId| {
-            let now = state.factories.get(*id).map(|factory| self.unavailable_engines(&state, &factory.value));
-            state.fleet.get(id).map(|factory_state| &factory_state.resting) != now.as_ref()
+        let is_changed = |factory: &&Factory| {
+            let shown = state.factory_state(&factory.id).map(|factory_state| &factory_state.resting);
+            let shown = shown.filter(|shown| !shown.is_empty());
+            shown.is_some_and(|shown| *shown != self.unavailable_engines(&state, factory))
         };
-        let woken: Vec<FactoryId> = state.factories.keys().filter(rests).filter(is_changed).cloned().collect();
+        let woken: Vec<FactoryId> = state.factories().filter(is_changed).map(|factory| factory.id.clone()).collect();
         if woken.is_empty() {
             return;
         }
@@ -51,7 +50,7 @@ impl Coordinator {
         let is_unnamed = |engine: &EngineName| factory.engine_health.iter().all(|health| health.name != *engine);
         let unnamed = factory.engines().filter(is_unnamed).map(EngineHealth::named);
         let with_window = |health: EngineHealth| {
-            let window = state.quota_windows.exhausted(&health.credential_at(&factory.id), at);
+            let window = state.exhausted_window(&health.credential_at(&factory.id), at);
             let told = health.window_until.filter(|until| *until > at.now);
             // A window that only an operator can end has no end time.
             let suspended = window.filter(|window| window.until.is_none());
@@ -74,22 +73,22 @@ impl Coordinator {
     /// The time until the next engine is available again.
     pub(crate) fn until_engines_wake(&self, state: &FleetState) -> Option<Duration> {
         let at = self.clock_reading();
-        let told = state.fleet.iter().filter(|factory_state| !factory_state.resting.is_empty());
+        let told = state.factory_states().filter(|factory_state| !factory_state.resting.is_empty());
         let told = told
             .flat_map(|factory_state| &factory_state.factory.engine_health)
             .filter_map(|health| health.window_until);
         let told = told.filter(|until| *until > at.now).map(|until| until.since(at.now));
-        told.chain(state.quota_windows.next_end(at)).min()
+        told.chain(state.next_window_end(at)).min()
     }
 
     /// The credential that a report is about: one that the factory says this engine uses, otherwise the factory's own.
     pub(crate) fn credential_of(&self, factory: &FactoryId, engine: &EngineName, named: &str) -> String {
         let at = self.clock_reading();
         let state = self.state.lock();
-        let known = state.factories.get(factory).map(|known| known.value.engine_health.as_slice()).unwrap_or_default();
+        let known = state.factory(factory).map(|known| known.value.engine_health.as_slice()).unwrap_or_default();
         let own = || known.iter().filter(|health| health.name == *engine);
         let is_awake = |health: &&EngineHealth| {
-            health.is_usable() && state.quota_windows.exhausted(&health.credential_at(factory), at).is_none()
+            health.is_usable() && state.exhausted_window(&health.credential_at(factory), at).is_none()
         };
         // A report without one of these names is about the credential that was usable until now.
         let meant = own().find(|health| health.credential.as_deref() == Some(named));
@@ -109,7 +108,7 @@ fn engine_unavailability(
     engine: &EngineName,
     at: ClockReading,
 ) -> Option<EngineUnavailable> {
-    let window_of = |credential: &str| state.quota_windows.exhausted(credential, at).map(QuotaWindow::shown);
+    let window_of = |credential: &str| state.exhausted_window(credential, at).map(QuotaWindow::shown);
     let own: Vec<_> = factory.engine_health.iter().filter(|health| health.name == *engine).collect();
     if own.is_empty() {
         return window_of(&unnamed_credential(&factory.id, engine)).map(EngineUnavailable::Window);
@@ -149,5 +148,5 @@ pub(crate) fn users_of(state: &FleetState, credential: &str) -> Vec<FactoryId> {
         let is_named = factory.engine_health.iter().any(|health| health.credential_at(&factory.id) == credential);
         is_named || factory.engines().any(|engine| unnamed_credential(&factory.id, &engine) == credential)
     };
-    state.factories.values().filter(|known| uses(&known.value)).map(|known| known.value.id.clone()).collect()
+    state.factories().filter(|factory| uses(factory)).map(|factory| factory.id.clone()).collect()
 }

@@ -90,7 +90,7 @@ impl Coordinator {
             factories: self.visible_users(who, &state, credential),
             message: window.message.clone().filter(|_| sees_all),
         };
-        let resting = state.quota_windows.all_exhausted(at);
+        let resting = state.exhausted_credentials(at);
         let shown = resting.filter(|(credential, _)| self.shows_credential(who, &state, credential));
         Ok(CredentialList { items: shown.map(view).collect() })
     }
@@ -106,7 +106,7 @@ impl Coordinator {
         let credential = &request.credential;
         let (known, reported, users) = {
             let state = self.state.lock();
-            let known = state.quota_windows.get(credential).cloned();
+            let known = state.usage_window(credential).cloned();
             (known, reported_until(&state, credential, self.now()), users_of(&state, credential))
         };
         if known.is_none() && reported.is_none() {
@@ -150,8 +150,8 @@ impl Coordinator {
             let at = self.clock_reading();
             let (known, next) = {
                 let state = self.state.lock();
-                let next = self.settings.windows.after(state.quota_windows.former(credential, at), hit, at.now, jitter);
-                (state.quota_windows.get(credential).cloned(), next)
+                let next = self.settings.windows.after(state.prior_window(credential, at), hit, at.now, jitter);
+                (state.usage_window(credential).cloned(), next)
             };
             let window = match (next, known.as_ref()) {
                 (Some(window), _) => window,
@@ -165,7 +165,7 @@ impl Coordinator {
                     return Ok(window);
                 }
                 PutOutcome::Lost(Some(found)) => self.cache_window(credential.to_owned(), found),
-                PutOutcome::Lost(None) => self.state.lock().quota_windows.forget(credential),
+                PutOutcome::Lost(None) => self.state.lock().remove_window(credential),
             }
         }
         Err(is_conflict())
@@ -174,7 +174,7 @@ impl Coordinator {
     /// The fingerprint of the login that a factory uses for an engine now.
     fn login_of(&self, factory: &FactoryId, engine: &EngineName, credential: &str) -> Option<(FactoryId, String)> {
         let state = self.state.lock();
-        let known = &state.factories.get(factory)?.value;
+        let known = &state.factory(factory)?.value;
         let own = known
             .engine_health
             .iter()
@@ -186,11 +186,11 @@ impl Coordinator {
     pub(crate) async fn resume_changed_logins(&self, factory: &FactoryId) {
         let changed: Vec<(String, Versioned<QuotaWindow>)> = {
             let state = self.state.lock();
-            let Some(known) = state.factories.get(factory) else { return };
+            let Some(known) = state.factory(factory) else { return };
             let health = known.value.engine_health.iter();
             let window = |health: &EngineHealth| {
                 let credential = health.credential_at(factory);
-                let window = state.quota_windows.get(&credential)?;
+                let window = state.usage_window(&credential)?;
                 let is_changed = window.value.is_paid_by_another(factory, health.login.as_deref());
                 is_changed.then(|| (credential.clone(), window.clone()))
             };
@@ -210,7 +210,7 @@ impl Coordinator {
         let at = self.clock_reading();
         let mut state = self.state.lock();
         let users = users_of(&state, &credential);
-        state.quota_windows.know(credential, window, at);
+        state.put_window(credential, window, at);
         for factory in users {
             self.show_to_scheduler(&mut state, &factory);
         }
@@ -220,7 +220,7 @@ impl Coordinator {
 
     /// Removes windows that ended long ago, so that unused credentials leave nothing behind.
     pub(crate) async fn purge_windows(&self) {
-        let history = self.state.lock().quota_windows.history(self.now());
+        let history = self.state.lock().ended_windows(self.now());
         for (credential, window) in history {
             if let Err(error) = self.drop_window(&credential, &window).await {
                 warn!(%error, "Could not remove a usage window that has ended, the sweep retries");
@@ -231,7 +231,7 @@ impl Coordinator {
     async fn drop_window(&self, credential: &str, known: &Versioned<QuotaWindow>) -> Result<(), Error> {
         let expected = Expected::At(known.revision);
         match self.put_document::<QuotaWindow>(Collection::Credentials, credential, expected, None).await? {
-            PutOutcome::Written(_) | PutOutcome::Lost(None) => self.state.lock().quota_windows.forget(credential),
+            PutOutcome::Written(_) | PutOutcome::Lost(None) => self.state.lock().remove_window(credential),
             PutOutcome::Lost(Some(found)) => {
                 self.cache_window(credential.to_owned(), found);
                 return Err(is_conflict());
@@ -243,8 +243,8 @@ impl Coordinator {
 
 /// The latest reset of a credential's usage window that a factory reports.
 fn reported_until(state: &FleetState, credential: &str, now: Timestamp) -> Option<Timestamp> {
-    let factories = state.factories.values().map(|known| &known.value);
-    let reports = factories.flat_map(|factory| factory.engine_health.iter().map(|health| (&factory.id, health)));
+    let reports =
+        state.factories().flat_map(|factory| factory.engine_health.iter().map(|health| (&factory.id, health)));
     let own = reports.filter(|(id, health)| health.credential_at(id) == credential);
     own.filter_map(|(_, health)| health.window_until).filter(|until| *until > now).max()
 }

@@ -33,14 +33,14 @@ impl Coordinator {
         let (abandoned, is_current, draining) = {
             let mut state = self.state.lock();
             for HeldJobProgress { held, progress } in &request.held {
-                match state.leases.renew(held.job_id, held.lease_epoch, &process, expires) {
+                match state.renew_lease(held.job_id, held.lease_epoch, &process, expires) {
                     Renewal::Renewed => self.publish_progress(&state, *held, progress.as_ref()),
                     Renewal::TooLate => lost.push(*held),
                     Renewal::Unknown => unknown.push(*held),
                 }
             }
-            let abandoned = state.leases.count_missing(&process, &listed);
-            let known = state.factories.get(id).map(|factory| &factory.value);
+            let abandoned = state.count_omitted(&process, &listed);
+            let known = state.factory(id).map(|factory| &factory.value);
             let is_current = known.is_some_and(|factory| factory.instance == request.instance);
             (abandoned, is_current, known.is_some_and(|factory| factory.draining))
         };
@@ -63,7 +63,7 @@ impl Coordinator {
         let job = self.workable(who, held.job_id).await?;
         let process = self.process(who.factory()?, instance)?;
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        let renewal = self.state.lock().leases.renew(held.job_id, held.lease_epoch, &process, expires);
+        let renewal = self.state.lock().renew_lease(held.job_id, held.lease_epoch, &process, expires);
         if renewal != Renewal::Renewed {
             return Err(Refusal::StaleEpoch { shown: held.lease_epoch, held: job.value.epoch() }.into());
         }
@@ -103,7 +103,7 @@ impl Coordinator {
 
     /// Reaps one lease, if it is still the one that expired: one conditional write (rows 7, 8 and 30).
     pub(crate) async fn reap(&self, id: JobId, epoch: Epoch) {
-        self.state.lock().leases.mark_expired(id, epoch);
+        self.state.lock().doom_lease(id, epoch);
         fail_point!("reap::before_commit", |_| {});
         let reaped = self
             .try_amend(id, |job| {
@@ -137,7 +137,7 @@ impl Coordinator {
     pub(crate) async fn revoke_others(&self, factory: &Factory) {
         self.inboxes.close_others(&factory.id, factory.instance);
         let current = Process { factory: factory.id.clone(), instance: factory.instance };
-        let others = self.state.lock().leases.of_others(&current);
+        let others = self.state.lock().superseded_leases(&current);
         for (job, epoch) in others {
             self.reap(job, epoch).await;
         }

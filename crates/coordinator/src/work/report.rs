@@ -377,7 +377,7 @@ fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
 }
 
 fn ships_by_itself(state: &FleetState, job: &Job) -> bool {
-    state.products.get(job.product()).is_some_and(|product| product.value.auto_ship)
+    state.product(job.product()).is_some_and(|product| product.auto_ship)
 }
 
 /// Whether a job is done, its branch has the work, and its merge was not abandoned.

@@ -291,7 +291,7 @@ async fn a_failed_claim_moves_the_version_and_a_dry_run_does_not() {
 
     assert_eq!(after_a_dry_run, before);
     assert!(matches!(failed, Err(Error::Store(_))), "{failed:?}");
-    assert!(version() > before, "whoever asked meanwhile would not hear that it is back");
+    assert!(version() > before, "a client that asked meanwhile would not learn that it is back");
 }
 
 #[tokio::test]
@@ -485,6 +485,6 @@ async fn a_failed_job_is_claimed_after_its_backoff_with_a_new_version() {
     fleet.pass(Duration::from_secs(60), &[&mac]).await;
 
     assert_eq!((too_early, unmoved), (vec![], before));
-    assert!(version() > before, "nobody who waits for the version would hear of it");
+    assert!(version() > before, "a client that waits for the version would not learn of it");
     assert_eq!(mac.ask_for(&fleet, 1).await, [job]);
 }

@@ -314,9 +314,9 @@ async fn a_waiting_job_names_its_dependencies_and_their_stages() {
 async fn a_missing_dependency_is_rejected() {
     let fleet = Fleet::warm(quick()).await;
 
-    let refused = fleet.try_submit(&waiting_for(&["nobody"], ""), None).await.unwrap_err();
+    let refused = fleet.try_submit(&waiting_for(&["unknown"], ""), None).await.unwrap_err();
 
-    assert!(matches!(&refused, Error::NoSuchDep(dep) if dep == "key:nobody"), "{refused}");
+    assert!(matches!(&refused, Error::NoSuchDep(dep) if dep == "key:unknown"), "{refused}");
 }
 
 // [row 19]

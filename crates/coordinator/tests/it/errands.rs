@@ -147,14 +147,15 @@ async fn an_impossible_promotion_ends_with_its_reason() {
     fleet.ship_everything().await;
     let mac = Machine::join(&fleet, "mac").await;
     let (job, order) = completed(&fleet, &mac).await;
-    let impossible = ErrandOutcome::Impossible { message: "somebody else moved the branch".to_owned(), conflict: None };
+    let impossible =
+        ErrandOutcome::Impossible { message: "another writer moved the branch".to_owned(), conflict: None };
 
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, impossible).await.unwrap();
 
     assert_eq!(fleet.dispatch().await, 0);
     let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap();
     assert_eq!((explained.job.stage, explained.job.errand), (StageName::Testing, None));
-    assert!(explained.summary.contains("somebody else moved the branch"), "{}", explained.summary);
+    assert!(explained.summary.contains("another writer moved the branch"), "{}", explained.summary);
     let run = fleet.coordinator.runs(&fleet.admin, job, 0, 1_000).await.unwrap().items.remove(0);
     assert!(run.ended_at.is_some());
 }

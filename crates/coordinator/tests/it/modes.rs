@@ -133,11 +133,11 @@ async fn unavailable_modes_and_unknown_products_are_rejected() {
     };
 
     let shadow = put(DispatchModes { mode: Mode::Shadow, ..DispatchModes::default() }).await;
-    let nobody = put(DispatchModes { mode: Mode::Push, products: [(product("nobody"), Mode::Poll)].into() }).await;
+    let unknown = put(DispatchModes { mode: Mode::Push, products: [(product("unknown"), Mode::Poll)].into() }).await;
     let by_a_factory = fleet.coordinator.put_flags(&mac.who, DispatchModes::default(), None).await.unwrap_err();
 
     assert_eq!(shadow.to_string(), "mode `shadow` is not available yet: use `push`, `poll` or `gate`");
-    assert!(matches!(nobody, Error::UnknownProduct { .. }), "{nobody}");
+    assert!(matches!(unknown, Error::UnknownProduct { .. }), "{unknown}");
     assert!(matches!(by_a_factory, Error::Forbidden(_)), "{by_a_factory}");
     assert!(matches!(fleet.coordinator.flags(&mac.who), Err(Error::Forbidden(_))));
 }
@@ -162,5 +162,5 @@ async fn claimable_jobs_are_no_lag_and_unplaceable_ones_alert() {
 
     assert_eq!(soon, [AlertCode::Unplaceable]);
     assert_eq!(explained.summary, "waiting for a factory to poll (poll mode); best match: mac");
-    assert!(codes().await.contains(&AlertCode::DispatchLag), "nobody asks, and nobody says so");
+    assert!(codes().await.contains(&AlertCode::DispatchLag), "no factory claims the job, and no alert reports it");
 }

@@ -57,7 +57,7 @@ async fn an_agents_progress_is_shown_until_its_run_ends() {
 
     let late = held.into_iter().map(|held| HeldJobProgress { held, progress: Some(of_job("Edit")) }).collect();
     mac.renew_showing(&fleet, late).await;
-    assert_eq!(shown(&fleet, job).await, None, "whoever does not hold the job has nothing to show");
+    assert_eq!(shown(&fleet, job).await, None, "only the holder of the job has progress to show");
 }
 
 // [J7]

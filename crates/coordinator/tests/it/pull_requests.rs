@@ -250,7 +250,7 @@ async fn a_pull_request_merged_on_the_forge_ships_its_job() {
 
     assert_eq!(answer.stage, StageName::Shipped);
     assert_eq!(fixture.fleet.job(fixture.job).await.message.as_deref(), Some("merged on the forge by ann"));
-    assert_eq!(fixture.asked().await, Vec::new(), "nobody looks at it any more");
+    assert_eq!(fixture.asked().await, Vec::new(), "no factory polls it any more");
 }
 
 // [B5]

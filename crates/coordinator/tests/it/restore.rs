@@ -172,7 +172,7 @@ async fn row_28_a_requeued_job_moves_to_the_new_generation() {
     let fleet = scenario.restored().await;
     mac.beat(&fleet).await;
     assert_fenced(&fleet, &mac, lost).await;
-    assert_eq!(fleet.count(job, EventKind::Restored).await, 0, "nobody has changed it yet");
+    assert_eq!(fleet.count(job, EventKind::Restored).await, 0, "no request has changed it yet");
     fleet.act(job, Action::Requeue).await.unwrap();
     let regranted = mac.build(&fleet, job).await;
 
@@ -220,7 +220,7 @@ async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
     let order = mac.accept(&fleet, &claim).await.unwrap().assignment.errand.unwrap();
     // The branch may have moved after the backup: then the factory finds a commit that this store does not know.
     let moved = ErrandOutcome::Impossible {
-        message: "the branch was moved by somebody else: it shows 2".to_owned(),
+        message: "the branch was moved by another writer: it shows 2".to_owned(),
         conflict: None,
     };
     mac.promote(&fleet, Grip { job, epoch: order.lease_epoch }, moved).await.unwrap();
@@ -230,7 +230,7 @@ async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
     assert_eq!((order.sha, order.run_epoch), (sha(1), grip.epoch));
     let seen = fleet.job(job).await;
     assert_eq!((seen.stage, seen.errand), (StageName::Testing, None), "it rests, and says why");
-    assert_eq!(seen.message.as_deref(), Some("the branch was moved by somebody else: it shows 2"));
+    assert_eq!(seen.message.as_deref(), Some("the branch was moved by another writer: it shows 2"));
     assert_eq!(fleet.dispatch().await, 0);
 }
 

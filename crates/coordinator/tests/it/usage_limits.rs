@@ -188,7 +188,7 @@ async fn an_unnamed_credential_pauses_on_its_factory_only() {
     let mac = machine(&fleet, "mac", vec![EngineHealth::named(claude())]).await;
     let job = fleet.submit(PLAIN).await;
     // A factory cannot exhaust a credential that its heartbeats do not name.
-    runs_into_its_window(&fleet, &mac, job, "login-of-somebody-else").await;
+    runs_into_its_window(&fleet, &mac, job, "login-of-another-factory").await;
 
     assert_eq!(credentials(&fleet)[0].credential, "mac/claude");
     let linux = machine(&fleet, "linux", vec![EngineHealth::named(claude())]).await;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Capability, Clock, EngineHealth};
+use engines::{Engine, EngineError};
+use sandbox::Environment;
 use tracing::warn;
 
 use super::credentials::{CredentialTrial, FileMarks, PauseCause, marks};
 use super::run::chain;
 use super::{Worker, WorkerError};
 use crate::detect::{absent_among, local_repos};
-use crate::engine::{Engine, EngineError};
 use crate::watch::DirectoryWatch;
-use sandbox::Environment;
 
 /// An installation changes many files: it is complete when nothing has changed for this long.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);
@@ -196,7 +196,7 @@ impl Worker {
     /// A provider rejected an engine's credential. Reported before the job is released, so that neither this job nor
     /// another is placed here for it.
     pub(super) async fn rest_login(&self, engine: &dyn Engine, began: FileMarks, message: &str) {
-        warn!("Engine `{}` rests until somebody signs in: its login was refused", engine.name());
+        warn!("Engine `{}` is paused until an operator signs in: its credential was rejected", engine.name());
         self.rest(engine, began, PauseCause::Refused, &format!("its login was refused: {message}")).await;
     }
 

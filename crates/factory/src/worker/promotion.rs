@@ -8,13 +8,10 @@ use domain::{JobId, StageName};
 use fail::fail_point;
 use protocol::{ErrandOutcome, JobView, PromoteOrder};
 use tracing::warn;
+use workspace::{AcceptableBranch, BranchIntent, Error, Mirror, Promotion};
 
 use super::Worker;
 use super::errand::{ErrandResult, ErrandSubject, failed, is_restored};
-use crate::branch_intents::BranchIntent;
-use crate::error::Error;
-use crate::mirror::Mirror;
-use crate::promote::{AcceptableBranch, Promotion};
 
 /// When an unavailable coordinator is asked again whether a branch was made too late.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -53,8 +50,8 @@ impl Worker {
             },
             Ok(Promotion::Moved { found }) => {
                 let how = match found {
-                    Some(sha) => format!("moved by somebody else: it shows {sha}"),
-                    None => "deleted by somebody else: cancel the job and requeue it to have it made anew".to_owned(),
+                    Some(sha) => format!("moved by another writer: it shows {sha}"),
+                    None => "deleted by another writer: cancel the job and requeue it to have it made anew".to_owned(),
                 };
                 let perhaps = match is_restored(order) {
                     true => ", perhaps from before the fleet was put back from a backup",

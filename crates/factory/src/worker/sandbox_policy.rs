@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use engines::EngineKind;
 use sandbox::{EnvironmentConfig, PathAccess, Sandbox, SandboxMode, SandboxSummary, Scrubber, find_program, own_homes};
 use tracing::{info, warn};
+use workspace::StateDir;
 
 use self::surroundings::Programs;
 use super::{WorkerError, WorkerSettings};
-use crate::config::EngineKind;
-use crate::state::StateDir;
 
 /// Common places of credentials in a home directory, for homes that cannot be hidden as a whole.
 const CREDENTIALS: [&str; 14] = [
@@ -62,13 +62,13 @@ impl WorkerSettings {
                 Ok(None)
             }
             (SandboxSummary::None(why), Some(account)) => {
-                info!(factory.id = %name, "Agents of factory `{name}` are confined by {account} alone: {why}");
+                info!(factory.id = %name, "Agents of factory `{name}` are isolated by {account} alone: {why}");
                 Ok(None)
             }
             (SandboxSummary::Kernel(means), account) => {
                 let gap = means.gap.as_ref().filter(|_| account.is_none());
                 let by = account.map_or_else(|| means.to_string(), |account| format!("{means}, and {account}"));
-                info!(factory.id = %name, "Agents of factory `{name}` are confined by {by}");
+                info!(factory.id = %name, "Agents of factory `{name}` are sandboxed by {by}");
                 if let Some(gap) = gap {
                     warn!(factory.id = %name, "Agents of factory `{name}` are not kept from everything: {gap}");
                 }
@@ -162,7 +162,8 @@ impl WorkerSettings {
     fn named_programs(&self) -> Vec<PathBuf> {
         let path = std::env::var_os("PATH");
         let engines = self.engines.iter();
-        let programs = engines.clone().filter_map(|(name, config)| config.program(name)).chain(["claude", "codex"]);
+        let unconfigured: Vec<&str> = EngineKind::offered_unconfigured().filter_map(EngineKind::program).collect();
+        let programs = engines.clone().filter_map(|(name, config)| config.program(name)).chain(unconfigured);
         let programs = programs.filter_map(|program| find_program(program, path.as_deref()));
         let homes = self.homes();
         let programs = programs.flat_map(|program| {
@@ -190,8 +191,8 @@ impl WorkerSettings {
         if self.programs() == Programs::OfRoot {
             warn!(
                 factory.id = %name,
-                "Agents of factory `{name}` run as root, whom the kernel confines only in part: everything else on this \
-                 machine obeys root. Name another account with `run_as`, or run the factory under one"
+                "Agents of factory `{name}` run as root, which weakens the sandbox: set `run_as` to another \
+                 account, or run the factory under one"
             );
         }
         let is_open = self.run_as.is_none() && !Sandbox::keeps_from_sockets();
@@ -230,19 +231,19 @@ impl WorkerSettings {
         for folder in folders.iter().filter(|folder| enclosure.narrows(folder)) {
             warn!(
                 factory.id = %self.name,
-                "Agents can make no new files directly in {}, because something below it is kept from them or must not \
-                 change: keep the factory's `state`, the coordinator's `data` and programs elsewhere",
+                "Agents cannot create files directly in {}, because a protected directory is inside it: keep the \
+                 factory's `state`, the coordinator's `data` and programs elsewhere",
                 folder.display()
             );
         }
         for (setting, folder) in self.opened_but_missing() {
             warn!(
                 factory.id = %self.name,
-                "`{setting}` opens {}, which is not there: agents cannot make it, so make it, or take it out",
+                "`{setting}` names {}, which does not exist: create it, or remove it from the setting; agents cannot create it",
                 folder.display()
             );
         }
-        let commands = self.engines.iter().filter(|(name, config)| config.kind(name) == EngineKind::Command);
+        let commands = self.engines.iter().filter(|(name, config)| config.kind(name) == EngineKind::COMMAND);
         let environments = commands.map(|(_, config)| &config.environment).chain([&self.environment]);
         let set = environments.flat_map(|environment| &environment.set);
         let is_closed =

@@ -8,7 +8,7 @@ use store::StoreUrl;
 /// Arguments of `bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Keep the jobs in `sqlite`, in `postgres` (a server that is started for this), or in postgres://…
+    /// Store: `sqlite`, `postgres` (starts a temporary server), or postgres://…
     #[arg(long, global = true, value_name = "STORE", default_value = "sqlite")]
     pub(crate) store: BenchStore,
     #[command(subcommand)]
@@ -38,15 +38,15 @@ impl FromStr for BenchStore {
 /// What can be measured. Each starts a coordinator of its own, unless --api names one.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// From the submitter's answer to the factory's lease, at a steady rate
+    /// Time from the response to a submit until a factory has the lease, at a constant rate
     Latency(BenchLatencyArgs),
-    /// Whole lives of jobs per second
+    /// Jobs per second, from submit to shipped
     Throughput(BenchThroughputArgs),
-    /// What a million stored jobs add to the cost of an operation
+    /// Cost of an operation with a million stored jobs, compared with 1,000
     Depth(BenchDepthArgs),
-    /// What idle factories cost in each dispatch mode
+    /// Store operations, claims and CPU time of idle factories, by dispatch mode
     Idle(BenchIdleArgs),
-    /// One scheduling decision
+    /// Time of one scheduling decision
     Decide,
     /// Memory and start-up time with many jobs
     Memory(BenchMemoryArgs),
@@ -58,7 +58,7 @@ pub(crate) struct BenchLatencyArgs {
     /// Jobs per second
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=2_000))]
     pub(crate) rate: u32,
-    /// How long to measure
+    /// Duration of the measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
 }
@@ -66,16 +66,16 @@ pub(crate) struct BenchLatencyArgs {
 /// Arguments of `bench throughput`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchThroughputArgs {
-    /// Lives that count, in each manner
+    /// Jobs to measure, with single requests and again with batches
     #[arg(long, value_name = "N", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
-    pub(crate) lives: u64,
-    /// Factories that share the work
+    pub(crate) jobs: u64,
+    /// Number of factories
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) factories: u32,
     /// Seats of each factory
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) seats: u32,
-    /// Callers that submit one job per request
+    /// Clients that submit one job per request
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(crate) submitters: u64,
 }
@@ -91,10 +91,10 @@ pub(crate) struct BenchDepthArgs {
 /// Arguments of `bench idle`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchIdleArgs {
-    /// Idle factories; can be repeated
+    /// Number of idle factories; repeatable
     #[arg(long, value_name = "N", default_values_t = [0, 10, 100, 1_000], value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) factories: Vec<u32>,
-    /// How long to watch each row of the table
+    /// Duration of each measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..=600))]
     pub(crate) seconds: u32,
 }

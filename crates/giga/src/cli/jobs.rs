@@ -43,7 +43,7 @@ pub(crate) struct WaitArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<HumanDuration>,
     /// State to wait for
-    #[arg(long, value_enum, default_value_t = Until::Rest)]
+    #[arg(long, value_enum, default_value_t = Until::Finished)]
     pub(crate) until: Until,
     /// Keep waiting for a job that no factory can run or ship (default: fail after a minute)
     #[arg(long)]
@@ -58,7 +58,7 @@ pub(crate) enum Until {
     /// Merged
     Shipped,
     /// Finished, or waiting for an operator
-    Rest,
+    Finished,
 }
 
 /// Arguments of `jobs`.

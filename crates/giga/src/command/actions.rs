@@ -76,7 +76,7 @@ pub(super) async fn ship(context: &Context<'_>, args: ShipArgs) -> Result<(), Fa
     }
     // A failed merge leaves the job in `testing`: waiting for `shipped` alone might never end.
     let policy = wait::UnplaceablePolicy::of(args.patient);
-    let jobs = wait::watch(context, &client, &ids, Until::Rest, policy).await?;
+    let jobs = wait::watch(context, &client, &ids, Until::Finished, policy).await?;
     wait::report(context, &jobs)?;
     match jobs.iter().find(|job| job.stage != StageName::Shipped) {
         None => Ok(()),

@@ -24,7 +24,7 @@ pub(super) async fn alerts(context: &Context<'_>) -> Result<(), Failure> {
         ]);
     }
     if table.is_empty() {
-        context.out.note("no alerts: nothing needs you");
+        context.out.note("no alerts");
     }
     context.out.table(&table)
 }

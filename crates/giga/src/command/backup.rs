@@ -60,20 +60,18 @@ pub(super) async fn create(context: &Context<'_>, args: BackupCreateArgs) -> Res
         }
     };
     put_in_place(&part, &file).with_context(|| format!("cannot write {}", file.display()))?;
-    context.out.note("what engines printed is not in a backup: copy the folder `logs` too if you want it");
+    context.out.note("a backup does not contain the output of engines: copy the directory `logs` too if you need it");
     show(context, &file, &summary)
 }
 
 /// Verifies a backup of any size, on a blocking thread.
 pub(super) async fn inspect(file: &Path) -> Result<BackupSummary, Failure> {
     if !file.exists() {
-        return Err(
-            Failure::not_found(format!("there is no file {}", file.display())).hint("`giga backup create` writes one")
-        );
+        return Err(Failure::not_found(format!("no file {}", file.display())).hint("`giga backup create` writes one"));
     }
     let path = file.to_owned();
     let inspected = tokio::task::spawn_blocking(move || store::inspect_backup(&path)).await;
-    Ok(inspected.context("the check broke off")?.map_err(anyhow::Error::new)?)
+    Ok(inspected.context("the check was interrupted")?.map_err(anyhow::Error::new)?)
 }
 
 /// Copies a store without its coordinator; a database on a server even while it is in use: that changes nothing in it.
@@ -84,7 +82,7 @@ async fn copy(context: &Context<'_>, url: &StoreUrl, to: &Path) -> Result<Backup
     offline.close().await.map_err(anyhow::Error::new)?;
     match copied {
         Err(error @ store::BackupError::NoDatabase(_)) => Err(Failure::not_found(error.to_string())
-            .hint("name the coordinator with --api, or its data folder with --data")),
+            .hint("name the coordinator with --api, or its data directory with --data")),
         copied => Ok(copied.map_err(anyhow::Error::new)?),
     }
 }
@@ -98,7 +96,7 @@ async fn with_evidence(
     copied?;
     let (to, logs) = (to.to_owned(), logs(context));
     let packed = tokio::task::spawn_blocking(move || store::pack_evidence(&to, &logs)).await;
-    Ok(packed.context("the copy broke off")?.map_err(anyhow::Error::new)?)
+    Ok(packed.context("the copy was interrupted")?.map_err(anyhow::Error::new)?)
 }
 
 /// The logs in the data directory; this process writes nothing to them.
@@ -108,10 +106,10 @@ pub(super) fn logs(context: &Context<'_>) -> DirectoryLogs {
 
 /// Takes a backup over the network and makes sure that it is the one that was sent.
 async fn fetch(context: &Context<'_>, client: &Client, to: &Path) -> Result<BackupSummary, Failure> {
-    context.out.note(&format!("the coordinator at {} makes a copy", client.base()));
+    context.out.note(&format!("copying the store of the coordinator at {}", client.base()));
     let mut download = client.download("/backup", SUMMARY_HEADER).await?;
     let told: Option<BackupSummary> = download.told.as_deref().and_then(|told| serde_json::from_str(told).ok());
-    let told = told.context("the coordinator does not say what is in the backup")?;
+    let told = told.context("the coordinator did not describe the backup")?;
     let mut file = private_file(to).with_context(|| format!("cannot write {}", to.display()))?;
     let (mut hash, mut len, mut shown) = (Sha256::new(), 0_u64, 0_u64);
     while let Some(bytes) = download.bytes.next().await? {
@@ -126,8 +124,8 @@ async fn fetch(context: &Context<'_>, client: &Client, to: &Path) -> Result<Back
     file.sync_all()?;
     let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     if (len, &digest) != (told.bytes, &told.sha256) {
-        return Err(Failure::failed(format!("the backup broke off after {len} of {} bytes", told.bytes))
-            .hint("try again: nothing was kept of it"));
+        return Err(Failure::failed(format!("the backup was interrupted after {len} of {} bytes", told.bytes))
+            .hint("try again: the partial file was removed"));
     }
     // The same look that a restore will take, so that a surprise comes today.
     inspect(to).await

@@ -52,7 +52,7 @@ fn benchmark(command: BenchCommand) -> Benchmark {
             Benchmark::Latency(bench::LatencyOptions { rate: args.rate, seconds: args.seconds })
         }
         BenchCommand::Throughput(args) => Benchmark::Throughput(bench::ThroughputOptions {
-            lives: args.lives,
+            lives: args.jobs,
             factories: args.factories,
             seats: args.seats,
             submitters: args.submitters,

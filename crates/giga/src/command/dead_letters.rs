@@ -42,7 +42,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
     context.out.note(&match letters.items.first() {
         None => "no dead letters".to_owned(),
         Some(first) => format!(
-            "requeue one with `giga requeue {id}`, or take it off this list with `giga dead-letters dismiss {id}`",
+            "requeue one with `giga requeue {id}`, or dismiss it with `giga dead-letters dismiss {id}`",
             id = first.job.id.short()
         ),
     });

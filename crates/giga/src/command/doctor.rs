@@ -35,8 +35,7 @@ pub(crate) async fn doctor(config: Result<Config, Failure>, out: &Output) -> Res
     }
     match findings.checks.iter().filter(|check| check.verdict == Verdict::Fail).count() {
         0 => Ok(()),
-        1 => Err(Failure::failed("one check failed")),
-        several => Err(Failure::failed(format!("{several} checks failed"))),
+        failed => Err(Failure::failed(format!("{} failed", domain::counted(failed, "check")))),
     }
 }
 
@@ -45,11 +44,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     let config = match config {
         Ok(config) => config,
         Err(failure) => {
-            checks.push(Check::fail(
-                "configuration",
-                failure.message(),
-                failure.hint_text().unwrap_or("mend the file"),
-            ));
+            checks.push(Check::fail("configuration", failure.message(), failure.hint_text().unwrap_or("fix the file")));
             checks.push(tools::git());
             return Findings { checks, settings: Vec::new() };
         }
@@ -95,7 +90,7 @@ fn configuration(config: &Config) -> Vec<Check> {
             Some(meant) => format!("did you mean {meant}?"),
             None => "unset it".to_owned(),
         };
-        checks.push(Check::warn("configuration", format!("{} is set and means nothing", stranger.name), remedy));
+        checks.push(Check::warn("configuration", format!("unknown environment variable {}", stranger.name), remedy));
     }
     for name in &config.without_effect {
         let found = format!("{name} is set and has no effect yet");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::Client;
+use client::{Client, FeedItem};
 use domain::{EventCursor, EventKind, Generation, JobEvent, JobId, Position, StageName};
 use protocol::{EventList, ProgressEvent};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::cli::EventsArgs;
 use crate::failure::Failure;
 use crate::output::{Tint, clean};
 
-use super::follow::{EventFollower, StreamMessage};
+use super::follow::EventFollower;
 use super::query::Query;
 use super::titles::Titles;
 use super::{Context, activity, job_id};
@@ -50,9 +50,11 @@ async fn follow(context: &Context<'_>, client: &Client, path: String) -> Result<
     let mut titles = Titles::new(client);
     loop {
         match stream.next().await? {
-            StreamMessage::Happened { json, event } => show(context, &mut titles, &json, event.as_deref()).await?,
-            StreamMessage::Doing(news) => show_doing(context, &mut titles, &news).await?,
-            StreamMessage::Reset => context.out.note("reset: events may be missing here"),
+            FeedItem::Event { json, event } => show(context, &mut titles, &json, event.as_deref()).await?,
+            FeedItem::Progress(news) => show_doing(context, &mut titles, &news).await?,
+            FeedItem::Reset => context.out.note("events may be missing here: the coordinator dropped some"),
+            FeedItem::Reconnected => context.out.note("reconnected"),
+            FeedItem::Lost { .. } => {}
         }
     }
 }
@@ -67,21 +69,21 @@ async fn replay(context: &Context<'_>, client: &Client, path: String, limit: usi
     while place(stream.position()).position < end.position {
         let Ok(news) = tokio::time::timeout(REPLAY_SILENCE, stream.next()).await else { break };
         match news? {
-            StreamMessage::Happened { json, event } => {
+            FeedItem::Event { json, event } => {
                 is_empty = false;
                 show(context, &mut titles, &json, event.as_deref()).await?;
             }
-            StreamMessage::Doing(_) => {}
-            StreamMessage::Reset => break,
+            FeedItem::Progress(_) => {}
+            FeedItem::Reset | FeedItem::Reconnected | FeedItem::Lost { .. } => break,
         }
     }
     if is_empty {
-        context.out.note("nothing has happened yet");
+        context.out.note("no events yet");
     }
     Ok(())
 }
 
-/// The end of the log: a stream sends it when it opens.
+/// The end of the log: the first message of a stream contains it.
 async fn log_end(client: &Client, path: &str) -> Result<EventCursor, Failure> {
     let mut stream = client.events(path, None).await?;
     let hello = stream.next().await?;

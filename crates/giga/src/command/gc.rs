@@ -4,8 +4,8 @@ mod summary;
 
 use std::path::PathBuf;
 
-use factory::{GcItem, GcReport};
 use serde::Serialize;
+use workspace::{GcItem, GcReport};
 
 use crate::cli::GcArgs;
 use crate::compose;
@@ -37,7 +37,7 @@ pub(super) async fn gc(context: &Context<'_>, args: &GcArgs) -> Result<(), Failu
         return context.out.document(&cleaned);
     }
     if cleaned.is_empty() {
-        context.out.note("no factory has worked on this machine: there is nothing to clean up");
+        context.out.note("no factory has run on this machine: nothing to clean up");
     }
     cleaned.iter().try_for_each(|one| show(context, one))
 }

@@ -55,10 +55,12 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         true => format!("{sha}, on the job's branch"),
         false => sha.to_string(),
     });
-    let spent = spent(&job.spent);
+    let spent = spent(&job.spent, job.runs);
     let counts = format!(
-        "runs {}, failures counted for retry {}, lost leases {}{spent}",
-        job.runs, job.attempts, job.lost_leases
+        "{} · {} failed · {}{spent}",
+        domain::counted(job.runs, "run"),
+        job.attempts,
+        domain::counted(job.lost_leases, "lost lease")
     );
     let rows = [
         ("id", Some(format!("{} ({})", job.id.short(), job.id))),
@@ -99,12 +101,12 @@ fn some_list<T: ToString>(items: &[T]) -> Option<String> {
 }
 
 /// The known cost; an unknown cost is shown as such, and never as zero.
-fn spent(spent: &TotalSpend) -> String {
-    let known = spent.cost_usd.map_or_else(String::new, |usd| format!(", {} spent", domain::dollars(usd)));
+fn spent(spent: &TotalSpend, of: u32) -> String {
+    let known = spent.cost_usd.map_or_else(String::new, |usd| format!(" · {} spent", domain::dollars(usd)));
     match spent.runs_without_cost {
         0 => known,
-        1 => format!("{known}, the cost of 1 run is unknown"),
-        n => format!("{known}, the cost of {n} runs is unknown"),
+        runs if known.is_empty() && runs == of => " · cost unknown".to_owned(),
+        runs => format!("{known} · cost of {} unknown", domain::counted(runs, "run")),
     }
 }
 

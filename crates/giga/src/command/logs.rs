@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use client::{Client, ClientError, LogStream};
+use client::{Client, ClientError, FeedItem, LogStream};
 use domain::{Epoch, JobId, Run};
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::cli::LogsArgs;
 use crate::failure::Failure;
 use crate::output::Scrubber;
 
-use super::follow::{EventFollower, StreamMessage};
+use super::follow::EventFollower;
 use super::query::Query;
 use super::wait::{read, read_behind, rests};
 use super::{Context, job_id};
@@ -93,13 +93,13 @@ impl Reader<'_> {
                 return Ok(());
             } else {
                 job = match changes.next().await? {
-                    StreamMessage::Happened { event: Some(event), .. } => {
+                    FeedItem::Event { event: Some(event), .. } => {
                         read_behind(self.context, self.client, &event).await?
                     }
-                    StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => {
+                    FeedItem::Event { event: None, .. } | FeedItem::Reset | FeedItem::Reconnected => {
                         read(self.client, self.id).await?
                     }
-                    StreamMessage::Doing(_) => continue,
+                    FeedItem::Progress(_) | FeedItem::Lost { .. } => continue,
                 };
             }
         }

@@ -20,20 +20,20 @@ use super::Context;
 use super::backup::{describe, inspect, logs};
 use super::store_location::{StoreLocation, find};
 
-/// How often a coordinator that starts again is looked for.
+/// How often a restarting coordinator is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a coordinator may take to start again: it lifts every open job first.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Replaces everything that the coordinator knows with a backup.
+/// Replaces the coordinator's store with a backup.
 pub(super) async fn restore(context: &Context<'_>, args: BackupRestoreArgs) -> Result<(), Failure> {
     let summary = inspect(&args.file).await?;
-    let whereabouts = find(context).await?;
+    let location = find(context).await?;
     if !args.yes {
-        confirm(context, &whereabouts, &summary)?;
+        confirm(context, &location, &summary)?;
     }
-    let restored = match whereabouts {
+    let restored = match location {
         StoreLocation::Running(client) => send(context, &client, &args.file, summary.bytes).await?,
         StoreLocation::Offline(url) => put_into(context, &args.file, &url).await?,
     };
@@ -42,24 +42,24 @@ pub(super) async fn restore(context: &Context<'_>, args: BackupRestoreArgs) -> R
     }
     context.out.warning(&restored.notice);
     if let Some(kept) = &restored.kept {
-        context.out.note(&format!("what was there is kept beside it as {kept}"));
+        context.out.note(&format!("the previous store is kept beside it as {kept}"));
     }
     let jobs = if restored.backup.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", restored.backup.jobs) };
     context.out.line(&format!("restored {jobs}, generation {}", restored.generation))
 }
 
 /// Asks the user at the terminal; without a terminal, only the command line can confirm.
-fn confirm(context: &Context<'_>, whereabouts: &StoreLocation, summary: &BackupSummary) -> Result<(), Failure> {
+fn confirm(context: &Context<'_>, location: &StoreLocation, summary: &BackupSummary) -> Result<(), Failure> {
     let (stdin, mut stderr) = (std::io::stdin(), std::io::stderr());
-    let what = match whereabouts {
-        StoreLocation::Running(client) => format!("everything that the coordinator at {} knows", client.base()),
+    let what = match location {
+        StoreLocation::Running(client) => format!("the store of the coordinator at {}", client.base()),
         StoreLocation::Offline(url) => match url.file(&context.config.data.database()) {
             Some(file) => format!("{}", file.display()),
-            None => format!("everything that the fleet keeps at {url}"),
+            None => format!("the store at {url}"),
         },
     };
     if !stdin.is_terminal() || !stderr.is_terminal() {
-        return Err(Failure::usage(format!("this replaces {what}")).hint("say that you mean it with --yes"));
+        return Err(Failure::usage(format!("this replaces {what}")).hint("confirm with --yes"));
     }
     write!(stderr, "replace {what} with a backup {}? Type yes: ", describe(summary))?;
     stderr.flush()?;
@@ -77,14 +77,14 @@ async fn with_evidence(
 ) -> Result<RestoreSummary, Failure> {
     let (backup, logs) = (file.to_owned(), logs(context));
     let unpacking = tokio::task::spawn_blocking(move || store::unpack_evidence(&backup, &logs)).await;
-    let unpacked = unpacking.context("the restore broke off")?.map_err(anyhow::Error::new)?;
+    let unpacked = unpacking.context("the restore was interrupted")?.map_err(anyhow::Error::new)?;
     let restored = restoring.await;
     // A store that is in its place after all, or will be at the next start, needs it.
     if let Err(error) = &restored
         && !matches!(error, BackupError::Unknown(_) | BackupError::Open(_))
     {
         let taking_back = tokio::task::spawn_blocking(move || unpacked.remove_imported()).await;
-        taking_back.context("the restore broke off")?;
+        taking_back.context("the restore was interrupted")?;
     }
     Ok(told(restored.map_err(anyhow::Error::new)?))
 }
@@ -111,7 +111,7 @@ async fn send(context: &Context<'_>, client: &Client, file: &Path, len: u64) -> 
     context.out.note(&format!("sending the backup to {}", client.base()));
     let path = format!("/restore?replace={REPLACE_EVERYTHING}");
     let restored: RestoreSummary = client.upload(&path, "application/vnd.sqlite3", open, len).await?;
-    context.out.note("the coordinator starts again");
+    context.out.note("the coordinator restarts");
     wait_for(context, client, restored.generation).await?;
     Ok(restored)
 }
@@ -124,9 +124,9 @@ async fn wait_for(context: &Context<'_>, client: &Client, generation: Generation
             _ if context.clock.monotonic() > deadline => {
                 return Err(Failure::new(
                     Exit::Unreachable,
-                    "the backup is put back, but the coordinator is not there",
+                    "the backup is restored, but the coordinator does not answer",
                 )
-                .hint("its log says why; a restart finishes what was begun"));
+                .hint("see its log; a restart completes the restore"));
             }
             _ => context.clock.sleep(LOOK_EVERY).await,
         }

@@ -142,7 +142,7 @@ fn diff(context: &Context<'_>, evidence: &RunEvidence) -> Result<(), Failure> {
         out.line(&out.palette().paint(&clean(line), tint))?;
     }
     if evidence.diff_cut {
-        out.note("the change goes on: it is too large to be kept whole");
+        out.note("diff truncated");
     }
     Ok(())
 }

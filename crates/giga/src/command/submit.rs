@@ -52,7 +52,7 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
     if !args.wait {
         return Ok(());
     }
-    let jobs = wait::watch(context, &client, &ids, Until::Rest, UnplaceablePolicy::of(args.patient)).await?;
+    let jobs = wait::watch(context, &client, &ids, Until::Finished, UnplaceablePolicy::of(args.patient)).await?;
     wait::report(context, &jobs)?;
     wait::next_step(context, &jobs);
     Ok(())
@@ -106,7 +106,7 @@ fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &S
     }
     if submitted.created && submitted.job.repo.is_none() {
         out.note(
-            "it has no repository: it runs in an empty directory, its files are deleted afterwards, and there is nothing to ship",
+            "it has no repository: it runs in an empty directory that is deleted afterwards, and cannot be shipped",
         );
     }
     Ok(())
@@ -132,7 +132,7 @@ async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: Checked
     if args.wait && !ids.is_empty() {
         wait::report(
             context,
-            &wait::watch(context, &client, &ids, Until::Rest, UnplaceablePolicy::of(args.patient)).await?,
+            &wait::watch(context, &client, &ids, Until::Finished, UnplaceablePolicy::of(args.patient)).await?,
         )?;
     }
     let not_taken = refused + checked.bad.len();
@@ -140,7 +140,7 @@ async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: Checked
         return Ok(());
     }
     let all = checked.good.len() + checked.bad.len();
-    Err(Failure::failed(format!("{not_taken} of {all} jobs were not taken")).problem("batch", checked.findings()))
+    Err(Failure::failed(format!("{not_taken} of {all} jobs were rejected")).problem("batch", checked.findings()))
 }
 
 fn show_outcome(context: &Context<'_>, source: &Source, outcome: &BatchOutcome) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::time::Duration;
 
-use client::Client;
+use client::{Client, FeedItem};
 use domain::{EventKind, JobEvent, JobId, StageName};
 use protocol::{JobDetail, JobView};
 
@@ -16,7 +16,7 @@ use crate::config::HumanDuration;
 use crate::failure::{Exit, Failure};
 use crate::output::clean;
 
-use super::follow::{EventFollower, StreamMessage};
+use super::follow::EventFollower;
 use super::{Context, job_id, status};
 
 use progress::Progress;
@@ -30,7 +30,8 @@ pub(super) async fn wait(context: &Context<'_>, args: WaitArgs) -> Result<(), Fa
     let client = context.client()?;
     let ids = job_id::find_all(&client, &args.ids).await?;
     let policy = UnplaceablePolicy::of(args.patient);
-    let watched = within(args.timeout, &ids, watch(context, &client, &ids, args.until, policy)).await?;
+    let watching = watch(context, &client, &ids, args.until, policy);
+    let watched = within(args.timeout, &client, &ids, watching).await?;
     report(context, &watched)?;
     next_step(context, &watched);
     Ok(())
@@ -79,7 +80,7 @@ pub(super) async fn watch(
             break;
         }
         match progress.until(client, &open, stream.next()).await? {
-            StreamMessage::Happened { event: Some(event), .. } => {
+            FeedItem::Event { event: Some(event), .. } => {
                 let Some(known) = jobs.get(&event.job_id) else { continue };
                 progress.happened(&event);
                 // A job that had stopped may have been answered or requeued.
@@ -88,9 +89,9 @@ pub(super) async fn watch(
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
-            StreamMessage::Doing(news) if jobs.contains_key(&news.job_id) => progress.is_doing(&news),
-            StreamMessage::Doing(_) => {}
-            StreamMessage::Happened { event: None, .. } | StreamMessage::Reset => {
+            FeedItem::Progress(news) if jobs.contains_key(&news.job_id) => progress.is_doing(&news),
+            FeedItem::Progress(_) | FeedItem::Lost { .. } => {}
+            FeedItem::Event { event: None, .. } | FeedItem::Reset | FeedItem::Reconnected => {
                 jobs = read_all(client, ids).await?;
                 jobs.values().for_each(|job| progress.found(job));
             }
@@ -102,6 +103,7 @@ pub(super) async fn watch(
 /// The outcome of a future, unless it takes too long.
 pub(super) async fn within<T>(
     limit: Option<HumanDuration>,
+    client: &Client,
     ids: &[JobId],
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
@@ -109,7 +111,12 @@ pub(super) async fn within<T>(
     match tokio::time::timeout(limit.0, work).await {
         Ok(outcome) => outcome,
         Err(_) => {
-            let failure = Failure::new(Exit::TimedOut, format!("not there after {limit}"));
+            let stage = match ids {
+                [id] => read(client, *id).await.ok(),
+                _ => None,
+            };
+            let still = stage.map_or_else(String::new, |job| format!(": still in {}", status::stage_word(&job)));
+            let failure = Failure::new(Exit::TimedOut, format!("timed out after {limit}{still}"));
             Err(match ids.first() {
                 Some(id) => failure.hint(format!("`giga explain {}` shows what it waits for", id.short())),
                 None => failure,
@@ -176,7 +183,7 @@ fn remedy(job: &JobView) -> String {
 
 /// How an operator answers a job's question.
 pub(super) fn answering(id: impl Display) -> String {
-    format!("`giga answer {id} -m \"…\"` answers it and lets it go on")
+    format!("`giga answer {id} -m \"…\"` answers it, and the job continues")
 }
 
 /// What an operator can do with a job that failed.
@@ -213,7 +220,7 @@ fn is_over(job: &JobView, until: Until) -> bool {
         return true;
     }
     match until {
-        Until::Rest => rests(job),
+        Until::Finished => rests(job),
         Until::Testing => job.stage == StageName::Testing,
         Until::Shipped => false,
     }

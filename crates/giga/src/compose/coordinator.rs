@@ -12,13 +12,13 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::{DirectoryLogs, OpenStore, StorePlace, create_private_directory};
+use store::{DirectoryLogs, OpenStore, StorePlace};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::backup_service::StoreBackupService;
 use super::space;
 use super::stores;
-use super::vault::StoreBackupService;
 use crate::config::Config;
 use crate::failure::Failure;
 
@@ -77,7 +77,8 @@ impl CoordinatorProcess {
         let data = config.data.path();
         // Before anything is created: an address, a certificate or a key that cannot be used leaves nothing behind.
         let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
-        create_private_directory(data).with_context(|| format!("cannot make the data folder {}", data.display()))?;
+        sandbox::make_private_folder(data)
+            .with_context(|| format!("cannot create the data directory {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let place = StorePlace {
             accept_data_loss: config.accept_data_loss.then(|| clock.now()),
@@ -100,10 +101,10 @@ impl CoordinatorProcess {
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         let restart = CancellationToken::new();
         let (database, generation) = (config.data.database(), coordinator.generation());
-        let vault =
+        let backups =
             StoreBackupService::open(Arc::clone(&store.lifecycle), logs, &database, generation, clock, restart.clone());
-        let vault = vault.with_context(|| format!("cannot use the data folder {}", data.display()))?;
-        let server = server.with_backup_service(Arc::new(vault));
+        let backups = backups.with_context(|| format!("cannot use the data directory {}", data.display()))?;
+        let server = server.with_backup_service(Arc::new(backups));
         let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
         Ok(Self { coordinator, api, certificate, store, server, endpoint: config.data.endpoint(), restart })
     }

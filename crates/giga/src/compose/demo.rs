@@ -108,8 +108,8 @@ struct DemoFiles {
 impl DemoFiles {
     fn set(args: &UpArgs) -> anyhow::Result<Self> {
         let root = std::env::temp_dir().join(format!("giga-demo-{}", std::process::id()));
-        store::create_private_directory(&root)
-            .with_context(|| format!("cannot make the demo's folder {}", root.display()))?;
+        sandbox::make_private_folder(&root)
+            .with_context(|| format!("cannot create the demo's directory {}", root.display()))?;
         let repo = root.join("house.git");
         make_repository(&root, &repo)?;
         let file = root.join("giga.toml");
@@ -193,7 +193,9 @@ impl DemoDisplay<'_> {
         let mut events = Vec::new();
         let watched = tokio::time::timeout(PATIENCE, async {
             while !board.is_at_rest() {
-                let Some(event) = stream.next().await? else { anyhow::bail!("the coordinator ended the stream") };
+                let Some(event) = stream.next().await? else {
+                    anyhow::bail!("the coordinator closed the event stream")
+                };
                 let Ok(event) = serde_json::from_str::<JobEvent>(&event.data) else { continue };
                 board.show(&event);
                 if let Some(word) = self.interfere(&mut kill, &event, &client).await? {
@@ -203,7 +205,7 @@ impl DemoDisplay<'_> {
             }
             Ok(())
         });
-        watched.await.context("the demo's jobs did not come to rest in time: see `giga alerts`")??;
+        watched.await.context("the demo's jobs did not finish in time: see `giga alerts`")??;
         board.finish();
         let tally = self.tally(&client, &jobs, &events, &kill).await?;
         self.out.note(&format!("\n{}", tally.text()));

@@ -31,8 +31,8 @@ pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Re
     let root = std::path::absolute(&args.dir)?;
     // With `--once` the folder has to exist.
     if args.once && !root.is_dir() {
-        return Err(Failure::usage(format!("there is no folder {}", shown(&args.dir)))
-            .hint("check the name; `giga local` without --once makes it"));
+        return Err(Failure::usage(format!("no directory {}", shown(&args.dir)))
+            .hint("check the name; `giga local` without --once creates it"));
     }
     let queue = Queue::open(&root)?;
     let coordination = open(config, &stop).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn local(config: &Config, args: &LocalArgs, out: &Output) -> Re
     worked
 }
 
-/// Opens the store. A program that a killed keeper was just starting has its files for a moment longer.
+/// Opens the store. A program that a killed process was just starting has its files for a moment longer.
 async fn open(config: &Config, stop: &CancellationToken) -> anyhow::Result<CoordinatorProcess> {
     let clock = SystemClock::new();
     let deadline = clock.monotonic() + IN_USE_MAX;
@@ -87,12 +87,12 @@ impl LocalFleet<'_> {
         let client = self.client()?;
         self.settle_product(&client).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let mut keeper = QueueSync::open(queue, self.terms(), client, clock, self.out)?;
+        let mut sync = QueueSync::open(queue, self.terms(), client, clock, self.out)?;
         // Files first: what the user did while the process was stopped is applied before anything runs.
         tokio::select! {
-            begun = keeper.begin() => begun?,
+            begun = sync.begin() => begun?,
             () = stop.cancelled() => {
-                return if self.args.once { keeper.verdict(SyncEnd::UntilStopped) } else { Ok(()) };
+                return if self.args.once { sync.verdict(SyncEnd::UntilStopped) } else { Ok(()) };
             }
         }
         self.greet();
@@ -103,15 +103,15 @@ impl LocalFleet<'_> {
             built
         };
         let keep = async {
-            let kept = keeper.keep(&over).await;
+            let kept = sync.keep(&over).await;
             over.cancel();
             kept
         };
         let (built, kept) = tokio::join!(build, keep);
-        keeper.settle().await;
+        sync.settle().await;
         built?;
         let kept = kept?;
-        if self.args.once { keeper.verdict(kept) } else { Ok(()) }
+        if self.args.once { sync.verdict(kept) } else { Ok(()) }
     }
 
     /// The factory, enrolled again if the store has forgotten it.

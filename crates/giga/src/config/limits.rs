@@ -134,8 +134,8 @@ impl Limit {
         if value > 0 || self.zero == Zero::Fine {
             return Ok(value);
         }
-        Err(Failure::usage(format!("{}: `{}` is nothing: no run would get anywhere", setting.origin, self.name()))
-            .hint("give it more, or leave it out for the default"))
+        Err(Failure::usage(format!("{}: `{}` must be greater than zero", setting.origin, self.name()))
+            .hint("set a larger value, or remove the key for the default"))
     }
 
     fn name(&self) -> &'static str {

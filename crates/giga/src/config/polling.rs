@@ -49,7 +49,8 @@ impl PollingConfig {
     pub(crate) fn reconciled(&self) -> (Polling, Vec<String>) {
         let mut warnings = Vec::new();
         if !self.fleet.value {
-            let why = "asks for the local folder queue: run `giga local DIR` for that; `giga factory run` works for a coordinator";
+            let why =
+                "selects the local folder queue: run `giga local DIR` for that; `giga factory run` needs a coordinator";
             warnings.push(format!("{} {why}", self.fleet.origin));
         }
         let asked = self.every.value.0;

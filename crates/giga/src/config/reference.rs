@@ -26,6 +26,11 @@ const MEANINGS: &[(&str, &str)] = &[
         "client.ca",
         "Certificate of the authority in PEM, or `sha256:` and the fingerprint of the coordinator's certificate.",
     ),
+    (
+        "client.dash",
+        "`true`: `giga dash` shows the coordinator; `false`: the folder queue of the working directory. \
+         When absent: the folder queue if the working directory is one.",
+    ),
     ("coordinator.store", "`sqlite`, or the URL of a PostgreSQL database. See [PostgreSQL](../how-to/postgresql.md)."),
     ("coordinator.listen", "Address to listen on: a numeric IP address and a port."),
     ("coordinator.tls_cert", "Certificate chain, in PEM."),
@@ -63,7 +68,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.capabilities", "Capabilities in addition to the detected ones."),
     ("factory.tools", "Tools to probe for, each with its command line. See [capabilities](../how-to/capabilities.md)."),
     ("factory.checkpoint_every", "How often work in progress is saved."),
-    ("factory.fleet", "`false` asks for the folder queue of older scripts; `giga local DIR` runs it."),
+    ("factory.fleet", "`false` selects the folder queue of older scripts; `giga local DIR` runs it."),
     ("factory.route", "`false`: poll for work whatever the dispatch mode is."),
     ("factory.gate", "Poll the queue version before claiming."),
     ("factory.poll_every", "Interval of claims or polls, from 1 s to 1 h."),

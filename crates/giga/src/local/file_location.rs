@@ -22,7 +22,7 @@ const MEANT: [Folder; 6] =
     [Folder::Inbox, Folder::Shipped, Folder::Failed, Folder::Testing, Folder::Review, Folder::Building];
 
 /// Finds the file of a record.
-pub(super) fn whereabouts(record: &Record, names: &Names) -> FileLocation {
+pub(super) fn locate(record: &Record, names: &Names) -> FileLocation {
     let old = record.was.as_ref().unwrap_or(&record.name);
     if names.has(record.folder, old) {
         return FileLocation::Here;
@@ -60,10 +60,10 @@ mod tests {
         let in_inbox = at(&[(Folder::Inbox, "a.md")]);
         let in_failed = at(&[(Folder::Failed, "a.md")]);
 
-        assert_eq!(whereabouts(&resting, &in_failed), FileLocation::Here);
-        assert_eq!(whereabouts(&resting, &in_inbox), FileLocation::Elsewhere(Folder::Inbox));
-        assert_eq!(whereabouts(&moving, &in_failed), FileLocation::Arrived(Folder::Failed));
-        assert_eq!(whereabouts(&moving, &at(&[])), FileLocation::Gone);
+        assert_eq!(locate(&resting, &in_failed), FileLocation::Here);
+        assert_eq!(locate(&resting, &in_inbox), FileLocation::Elsewhere(Folder::Inbox));
+        assert_eq!(locate(&moving, &in_failed), FileLocation::Arrived(Folder::Failed));
+        assert_eq!(locate(&moving, &at(&[])), FileLocation::Gone);
     }
 
     #[test]
@@ -73,8 +73,8 @@ mod tests {
         let before = at(&[(Folder::Building, "b.md"), (Folder::Failed, "b.md")]);
         let after = at(&[(Folder::Failed, "a.md"), (Folder::Failed, "b.md")]);
 
-        assert_eq!(whereabouts(&moving, &before), FileLocation::Here);
-        assert_eq!(whereabouts(&moving, &after), FileLocation::Arrived(Folder::Failed));
+        assert_eq!(locate(&moving, &before), FileLocation::Here);
+        assert_eq!(locate(&moving, &after), FileLocation::Arrived(Folder::Failed));
     }
 
     #[test]
@@ -83,6 +83,6 @@ mod tests {
 
         let both = at(&[(Folder::Inbox, "a.md"), (Folder::Failed, "a.md")]);
 
-        assert_eq!(whereabouts(&resting, &both), FileLocation::Here);
+        assert_eq!(locate(&resting, &both), FileLocation::Here);
     }
 }

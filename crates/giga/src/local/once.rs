@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// How long folders or jobs that cannot be read, and records that cannot be written, are retried: an editor, a backup or a full queue is done by then.
 const BLIND_MAX: Duration = Duration::from_secs(10);
 
-const LATER: &str = "nothing is lost: what waits goes on at the next start, once this is mended";
+const LATER: &str = "no job is lost: waiting jobs continue at the next start, once this is fixed";
 
 impl QueueSync<'_> {
     /// Whether all jobs of this process have ended, as far as they can without an operator.
@@ -65,7 +65,7 @@ impl QueueSync<'_> {
 
     /// Returns an error once the store has not answered for too long, in `--once` mode only.
     pub(super) fn bear_silence(&self) -> Result<(), Failure> {
-        match self.line().given_up().filter(|_| self.terms.until == Until::AllEnded) {
+        match self.client().given_up().filter(|_| self.terms.until == Until::AllEnded) {
             Some(why) => Err(Failure::failed(why).hint(LATER)),
             None => Ok(()),
         }
@@ -93,7 +93,7 @@ impl QueueSync<'_> {
         let path = format!("/jobs/{}", job.id);
         match job.stage {
             StageName::Blocked => {
-                let detail: JobDetail = self.line().get(&path).await.ok()?;
+                let detail: JobDetail = self.client().get(&path).await.ok()?;
                 let names =
                     detail.waits_for.iter().map(|id| self.name_of(*id).map_or_else(|| id.to_string(), str::to_owned));
                 let names: Vec<String> = names.collect();
@@ -101,7 +101,7 @@ impl QueueSync<'_> {
                 waits.then(|| format!("for {}", names.join(", ")))
             }
             _ => {
-                let explained: JobExplanation = self.line().get(&format!("{path}/explain")).await.ok()?;
+                let explained: JobExplanation = self.client().get(&format!("{path}/explain")).await.ok()?;
                 let is_stuck = explained.job.stage == StageName::Queued && is_stuck(&explained.now);
                 is_stuck.then(|| format!("no factory can run it: {}", explained.summary))
             }
@@ -114,7 +114,7 @@ impl QueueSync<'_> {
     }
 
     pub(super) async fn is_factory_here(&self) -> bool {
-        let fleet: Result<FactoryList, _> = self.line().get("/factories").await;
+        let fleet: Result<FactoryList, _> = self.client().get("/factories").await;
         fleet.is_ok_and(|fleet| fleet.items.iter().any(|factory| factory.connected))
     }
 
@@ -148,14 +148,14 @@ impl QueueSync<'_> {
         }
         let all = self.session.len() + self.refused.len();
         if bad.is_empty() && kept == SyncEnd::UntilStopped {
-            return Err(Failure::failed("stopped before everything had ended")
-                .hint("what waits goes on at the next start of giga local"));
+            return Err(Failure::failed("stopped before all jobs had ended")
+                .hint("waiting jobs continue at the next start of `giga local`"));
         }
         if bad.is_empty() {
-            self.teller().note(&match all {
-                0 => "there was nothing to do".to_owned(),
-                1 => "the one file got through".to_owned(),
-                _ => format!("all {all} files got through"),
+            self.console().note(&match all {
+                0 => "no jobs to run".to_owned(),
+                1 => "1 job succeeded".to_owned(),
+                _ => format!("all {all} jobs succeeded"),
             });
             return Ok(());
         }
@@ -172,11 +172,10 @@ impl QueueSync<'_> {
             format!("answer a question with `{answer}` while `giga local {root}` runs")
         });
         let is_waiting = |job: &&JobView| Folder::of(job.stage) == Folder::Inbox && !asks(job);
-        let waiting = jobs.iter().any(is_waiting).then(|| "what is in inbox/ goes on at the next start".to_owned());
+        let waiting = jobs.iter().any(is_waiting).then(|| "files in inbox/ continue at the next start".to_owned());
         let has_failed = jobs.iter().any(|job| Folder::of(job.stage) == Folder::Failed) || !self.refused.is_empty();
         let failed = (has_failed || (asking.is_none() && waiting.is_none())).then(|| {
-            "beside each file in failed/ is one that says why; move a file back to inbox/ to have it tried again"
-                .to_owned()
+            "a file beside each file in failed/ contains the reason; move a file back to inbox/ to retry it".to_owned()
         });
         [asking, waiting, failed].into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
@@ -203,7 +202,7 @@ mod tests {
     const JOB: &str = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 
     /// Keeps a queue until all has ended, with a coordinator at `base`.
-    fn keeper<'o>(root: &Path, base: String, clock: &ManualClock, out: &'o Output) -> QueueSync<'o> {
+    fn sync<'o>(root: &Path, base: String, clock: &ManualClock, out: &'o Output) -> QueueSync<'o> {
         let endpoint = Endpoint { base, token: String::new(), product: None, trust: Trust::Public };
         let terms = SyncOptions {
             records: root.join("files"),
@@ -266,15 +265,15 @@ mod tests {
     async fn a_job_that_cannot_be_read_is_never_taken_for_one_that_has_ended() {
         let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
         let out = Output::new(&GlobalArgs::default());
-        let mut keeper = keeper(root.path(), "http://127.0.0.1:9".to_owned(), &clock, &out);
-        keeper.is_taking = false;
-        keeper.session.insert(JOB.parse().unwrap());
+        let mut sync = sync(root.path(), "http://127.0.0.1:9".to_owned(), &clock, &out);
+        sync.is_taking = false;
+        sync.session.insert(JOB.parse().unwrap());
 
-        assert!(!keeper.is_over().await);
-        assert!(keeper.verdict(SyncEnd::UntilAllEnded).is_err());
-        assert!(keeper.bear_blindness().is_ok(), "at first it is tried again");
+        assert!(!sync.is_over().await);
+        assert!(sync.verdict(SyncEnd::UntilAllEnded).is_err());
+        assert!(sync.bear_blindness().is_ok(), "at first it is tried again");
         clock.advance(BLIND_MAX);
-        assert!(keeper.bear_blindness().is_err());
+        assert!(sync.bear_blindness().is_err());
     }
 
     // [F8]
@@ -283,9 +282,9 @@ mod tests {
         let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
         let out = Output::new(&GlobalArgs::default());
         let (base, _serving) = without_a_store().await;
-        let mut keeper = keeper(root.path(), base, &clock, &out);
+        let mut sync = sync(root.path(), base, &clock, &out);
 
-        let begun = in_time(&clock, keeper.begin()).await;
+        let begun = in_time(&clock, sync.begin()).await;
 
         let failure = begun.unwrap_err().to_string();
         assert!(failure.contains("does not answer") && failure.contains("the disk is full"), "{failure}");
@@ -297,14 +296,14 @@ mod tests {
         let (root, clock) = (tempfile::tempdir().unwrap(), ManualClock::at(Timestamp::from_millis(0)));
         let out = Output::new(&GlobalArgs::default());
         let (base, _serving) = without_a_store().await;
-        let mut keeper = keeper(root.path(), base, &clock, &out);
-        keeper.session.insert(JOB.parse().unwrap());
-        keeper.jobs.insert(JOB.parse().unwrap(), seen_at_work());
+        let mut sync = sync(root.path(), base, &clock, &out);
+        sync.session.insert(JOB.parse().unwrap());
+        sync.jobs.insert(JOB.parse().unwrap(), seen_at_work());
 
-        let kept = in_time(&clock, keeper.keep(&CancellationToken::new())).await;
+        let kept = in_time(&clock, sync.keep(&CancellationToken::new())).await;
 
         let failure = kept.unwrap_err().to_string();
         assert!(failure.contains("does not answer") && failure.contains("the disk is full"), "{failure}");
-        assert!(keeper.verdict(SyncEnd::UntilAllEnded).is_err());
+        assert!(sync.verdict(SyncEnd::UntilAllEnded).is_err());
     }
 }

@@ -3,7 +3,7 @@
 
 mod actions;
 mod feed;
-mod intake;
+mod new_files;
 mod placement;
 mod recovery;
 mod submission;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::console::{Console, FileEvent};
 use super::debounce::{QUIET, UnstableFiles};
-use super::file_location::{FileLocation, whereabouts};
+use super::file_location::{FileLocation, locate};
 use super::folder::Folder;
 use super::queue::{FileStamp, Names, Queue};
 use super::records::{Record, Records};
@@ -30,7 +30,7 @@ use super::tracked_client::TrackedClient;
 use crate::failure::Failure;
 use crate::output::Output;
 
-use feed::{Feed, FeedMessage, OpenAttempt};
+use feed::{Feed, FeedMessage};
 
 /// The pause before a job that is older than its news is read again, and how often it is.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
@@ -71,9 +71,9 @@ pub(crate) enum Until {
 pub(crate) struct QueueSync<'o> {
     queue: Queue,
     records: Records,
-    line: TrackedClient,
+    client: TrackedClient,
     clock: Arc<dyn Clock>,
-    teller: Console<'o>,
+    console: Console<'o>,
     pub(super) terms: SyncOptions,
     feed: Feed,
     /// The files that are jobs.
@@ -116,17 +116,17 @@ impl<'o> QueueSync<'o> {
         clock: Arc<dyn Clock>,
         out: &'o Output,
     ) -> Result<Self, Failure> {
-        let line = TrackedClient::new(client, Arc::clone(&clock));
+        let client = TrackedClient::new(client, Arc::clone(&clock));
         let records = Records::open(&terms.records)?;
         queue.clear_unfinished();
         let found = records.list()?;
         let files = found.whole.into_iter().map(|record| (record.job, record)).collect();
         Ok(Self {
-            feed: Feed::new(line.clone(), Arc::clone(&clock)),
-            teller: Console::new(out, Arc::clone(&clock)),
+            feed: Feed::new(client.clone()),
+            console: Console::new(out, Arc::clone(&clock)),
             queue,
             records,
-            line,
+            client,
             clock,
             terms,
             files,
@@ -150,7 +150,7 @@ impl<'o> QueueSync<'o> {
     /// Synchronises folders and store for the first time.
     pub(crate) async fn begin(&mut self) -> Result<(), Failure> {
         // The stream first: whatever happens after the jobs were read is in it.
-        while self.feed.open().await == OpenAttempt::NotYet {
+        while !matches!(self.feed.next().await, FeedMessage::Afresh) {
             self.bear_silence()?;
         }
         self.recover().await?;
@@ -183,7 +183,7 @@ impl<'o> QueueSync<'o> {
                 look_at = now + self.look().await;
                 self.look_at_the_store().await;
             }
-            let is_pressed = self.terms.until == Until::AllEnded && self.line.is_in_trouble();
+            let is_pressed = self.terms.until == Until::AllEnded && self.client.is_in_trouble();
             if is_pressed {
                 look_at = look_at.min(self.clock.monotonic() + QUIET);
             }
@@ -205,6 +205,7 @@ impl<'o> QueueSync<'o> {
                         self.refresh().await;
                         look_at = Duration::ZERO;
                     }
+                    FeedMessage::Unavailable => {}
                 },
             }
         }
@@ -241,7 +242,7 @@ impl<'o> QueueSync<'o> {
     fn go_blind(&mut self, error: &std::io::Error) -> Duration {
         let why = format!("cannot read the folders: {error}");
         if self.unreadable.as_ref() != Some(&why) {
-            self.teller.warn(&why);
+            self.console.warn(&why);
         }
         self.unreadable = Some(why);
         QUIET
@@ -250,7 +251,7 @@ impl<'o> QueueSync<'o> {
     /// Checks one file; returns when to check again at the latest.
     async fn look_for(&mut self, id: JobId, names: &Names) -> Duration {
         let Some(record) = self.files.get_mut(&id) else { return self.terms.sweep_every };
-        let found = whereabouts(record, names);
+        let found = locate(record, names);
         if found != FileLocation::Gone {
             self.missing.remove(&id);
         }
@@ -311,7 +312,7 @@ impl<'o> QueueSync<'o> {
         let Some(record) = self.files.get(&event.job_id) else { return };
         let message = event.sentence();
         let (file, stage) = (record.name.as_str(), Some(event.stage));
-        self.teller.tell(&FileEvent { file, folder: record.folder, job_id: Some(record.job), stage, message });
+        self.console.tell(&FileEvent { file, folder: record.folder, job_id: Some(record.job), stage, message });
     }
 
     /// Reads every job whose file may have to move.
@@ -326,7 +327,7 @@ impl<'o> QueueSync<'o> {
     }
 
     pub(super) async fn read(&mut self, id: JobId) {
-        let answer: Result<JobDetail, ClientError> = self.line.get(&format!("/jobs/{id}")).await;
+        let answer: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
         self.stale.remove(&id);
         match answer {
             Ok(detail) => drop(self.jobs.insert(id, detail.job)),
@@ -363,16 +364,16 @@ impl<'o> QueueSync<'o> {
     fn write_down(&self, id: JobId) {
         let Some(record) = self.files.get(&id) else { return };
         if let Err(error) = self.records.keep(record) {
-            self.teller.warn(&format!("cannot write down where {} is: {error}", record.name));
+            self.console.warn(&format!("cannot record where {} is: {error}", record.name));
         }
     }
 
-    pub(super) fn teller(&self) -> &Console<'o> {
-        &self.teller
+    pub(super) fn console(&self) -> &Console<'o> {
+        &self.console
     }
 
-    pub(super) fn line(&self) -> &TrackedClient {
-        &self.line
+    pub(super) fn client(&self) -> &TrackedClient {
+        &self.client
     }
 
     pub(super) fn now(&self) -> domain::Timestamp {

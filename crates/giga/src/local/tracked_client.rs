@@ -1,10 +1,10 @@
-//! The line to the queue's own coordinator, which remembers what it could not get an answer to.
+//! The client of the queue's own coordinator, which remembers what it could not get an answer to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Client, ClientError, EventStream};
+use client::{Client, ClientError, EventFeed};
 use domain::{Clock, JobId, Run};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -58,10 +58,9 @@ impl TrackedClient {
         self.noted(path, answer)
     }
 
-    /// Opens a stream of events.
-    pub(super) async fn events(&self, path: &str) -> Result<EventStream, ClientError> {
-        let stream = self.client.events(path, None).await;
-        self.noted(path, stream)
+    /// A feed of events, not connected yet.
+    pub(super) fn feed(&self, path: &str) -> EventFeed {
+        EventFeed::new(self.client.clone(), Arc::clone(&self.clock), path, None)
     }
 
     /// Part of a request failed, although the request as a whole succeeded.

@@ -22,7 +22,7 @@ pub(crate) enum UserAction {
 }
 
 /// What the move of a file to `to` means while its job is in `stage`. The whole table.
-pub(crate) fn wish(stage: StageName, to: Folder) -> UserAction {
+pub(crate) fn requested(stage: StageName, to: Folder) -> UserAction {
     use StageName as S;
     match (stage, to) {
         (S::Failed | S::DeadLetter | S::Review | S::Testing, Folder::Inbox) => UserAction::Retry,
@@ -51,19 +51,19 @@ mod tests {
 
     #[test]
     fn a_move_means_what_a_person_would_mean_by_it() {
-        assert_eq!(wish(StageName::Failed, Folder::Inbox), UserAction::Retry);
-        assert_eq!(wish(StageName::DeadLetter, Folder::Inbox), UserAction::Retry);
-        assert_eq!(wish(StageName::Testing, Folder::Shipped), UserAction::Ship);
-        assert_eq!(wish(StageName::Testing, Folder::Failed), UserAction::Reject);
-        assert_eq!(wish(StageName::Building, Folder::Failed), UserAction::Cancel);
-        assert_eq!(wish(StageName::Shipped, Folder::Inbox), UserAction::Anew);
+        assert_eq!(requested(StageName::Failed, Folder::Inbox), UserAction::Retry);
+        assert_eq!(requested(StageName::DeadLetter, Folder::Inbox), UserAction::Retry);
+        assert_eq!(requested(StageName::Testing, Folder::Shipped), UserAction::Ship);
+        assert_eq!(requested(StageName::Testing, Folder::Failed), UserAction::Reject);
+        assert_eq!(requested(StageName::Building, Folder::Failed), UserAction::Cancel);
+        assert_eq!(requested(StageName::Shipped, Folder::Inbox), UserAction::Anew);
     }
 
     #[test]
     fn nobody_finishes_a_job_by_moving_its_file() {
         for stage in [StageName::Queued, StageName::Building, StageName::Review, StageName::Failed] {
-            assert_eq!(wish(stage, Folder::Shipped), UserAction::Nothing, "{stage}");
-            assert_eq!(wish(stage, Folder::Testing), UserAction::Nothing, "{stage}");
+            assert_eq!(requested(stage, Folder::Shipped), UserAction::Nothing, "{stage}");
+            assert_eq!(requested(stage, Folder::Testing), UserAction::Nothing, "{stage}");
         }
     }
 }

@@ -137,8 +137,7 @@ mod tests {
         let (spool, terminal) = (Spool::default(), Terminal::default());
         spool.start(terminal.clone()).unwrap();
 
-        let lines: Vec<String> =
-            (0..20_000).map(|n| format!("line {n} of a very busy log that somebody reads\n")).collect();
+        let lines: Vec<String> = (0..20_000).map(|n| format!("line {n} of a very busy log with a reader\n")).collect();
         let mut writer = spool.make_writer();
         for line in &lines {
             writer.write_all(line.as_bytes()).unwrap();

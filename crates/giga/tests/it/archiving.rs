@@ -94,7 +94,7 @@ fn a_backup_is_checked_and_never_written_over_anything() {
     let mut fleet = Fleet::serve();
     submit(&fleet, "first");
     let taken = fleet.json(&["backup", "create", "b.db"]);
-    fleet.machine.write("notes", &"somebody's notes\n".repeat(100));
+    fleet.machine.write("notes", &"a text file\n".repeat(100));
 
     let good = fleet.json(&["backup", "verify", "b.db"]);
     let bad = fleet.machine.giga(&["backup", "verify", "notes"]);

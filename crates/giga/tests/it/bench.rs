@@ -38,7 +38,7 @@ fn latency_is_measured_at_a_steady_rate() {
 // [P2]
 #[test]
 fn throughput_is_measured_singly_and_in_batches() {
-    let found = measured(&["throughput", "--lives", "200"]);
+    let found = measured(&["throughput", "--jobs", "200"]);
 
     assert!(figure(&found, "single_lives_per_s") > 0.0 && figure(&found, "batched_lives_per_s") > 0.0, "{found}");
 }

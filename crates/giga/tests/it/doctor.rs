@@ -17,7 +17,7 @@ fn verdict(ran: &Ran, name: &str) -> Value {
 fn an_empty_machine_is_well_and_is_told_what_is_missing() {
     let ran = Machine::new().giga(&["doctor", "--json"]);
 
-    let verdicts = ["program", "configuration", "data folder", "disk", "database", "git", "engines"];
+    let verdicts = ["program", "configuration", "data directory", "disk", "database", "git", "engines"];
     let verdicts = verdicts.map(|name| verdict(&ran, name));
     assert_eq!(verdicts, ["ok", "ok", "ok", "ok", "ok", "ok", "warn"], "{}", ran.stdout);
     assert!(ran.stdout.contains("[factory.engines.NAME]"), "{}", ran.stdout);
@@ -48,7 +48,7 @@ fn a_broken_file_is_a_finding_and_not_the_end() {
 
     assert_eq!(ran.code, Some(1));
     assert!(ran.stdout.contains("giga.toml:2: unknown key `levle`: did you mean `level`?"), "{}", ran.stdout);
-    assert_eq!(ran.stderr, "error: one check failed\n");
+    assert_eq!(ran.stderr, "error: 1 check failed\n");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_cannot_work_fails_and_what_is_odd_warns() {
     for (name, expected) in [("listener", "fail"), ("engine", "fail"), ("database", "fail"), ("git", "ok")] {
         assert_eq!(verdict(&ran, name), expected, "{name}: {}", ran.stdout);
     }
-    assert!(ran.stdout.contains("GIGA_LISTN is set and means nothing"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("unknown environment variable GIGA_LISTN"), "{}", ran.stdout);
     assert!(ran.stdout.contains("renew_every"), "{}", ran.stdout);
 }
 
@@ -83,9 +83,9 @@ fn a_repository_or_an_opened_folder_that_is_not_there_is_pointed_out() {
 
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let told = |words: &str| ran.stdout.lines().any(|line| line.starts_with("warn") && line.contains(words));
-    assert!(told(&format!("`gone` is not offered: {top}/gone.git is not there")), "{}", ran.stdout);
-    assert!(told(&format!("`write` opens {top}/notthere, which is not there")), "{}", ran.stdout);
-    assert!(!ran.stdout.contains(&format!("{top}/here is not there")), "{}", ran.stdout);
+    assert!(told(&format!("`gone` is not offered: {top}/gone.git does not exist")), "{}", ran.stdout);
+    assert!(told(&format!("`write` names {top}/notthere, which does not exist")), "{}", ran.stdout);
+    assert!(!ran.stdout.contains(&format!("{top}/here does not exist")), "{}", ran.stdout);
 }
 
 // [T8] [attack: a prompt-injected agent steals secrets]
@@ -97,7 +97,7 @@ fn what_keeps_agents_from_secrets_is_told_and_so_is_what_does_not() {
     let (off, by_default, wrong) = (with("off"), machine.giga(&["doctor", "--json"]), with("sometimes"));
 
     assert_eq!(verdict(&off, "agents"), "warn", "{}", off.stdout);
-    assert!(off.stdout.contains("not confined") && off.stdout.contains("`confine` is off"), "{}", off.stdout);
+    assert!(off.stdout.contains("not sandboxed") && off.stdout.contains("`confine` is off"), "{}", off.stdout);
     let is_root = rustix::process::geteuid().is_root();
     let expected = match sandbox::SandboxMode::Auto.in_force() {
         sandbox::SandboxSummary::Kernel(means) if means.gap.is_none() && !is_root => "ok",
@@ -128,6 +128,7 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
         ("AQ_FLEET_ROUTE", "0"),
         ("POLL_SECONDS", "0"),
         ("AQ_FLEET_DASH", "1"),
+        ("AQ_FLEET_SHADOW", "1"),
         ("AQ_FLEET_TOKEN", "giga_op_not-for-show"),
     ];
 
@@ -141,7 +142,8 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     assert_eq!(row("factory.poll_every "), ["factory.poll_every", "0s", "POLL_SECONDS"]);
     assert_eq!(row("client.token "), ["client.token", "giga_op_…", "AQ_FLEET_TOKEN"]);
     assert!(!ran.stdout.contains("not-for-show"));
-    assert!(ran.stdout.contains("AQ_FLEET_DASH is set and has no effect yet"), "{}", ran.stdout);
+    assert_eq!(row("client.dash "), ["client.dash", "true", "AQ_FLEET_DASH"]);
+    assert!(ran.stdout.contains("AQ_FLEET_SHADOW is set and has no effect yet"), "{}", ran.stdout);
     assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
 }
 
@@ -168,10 +170,10 @@ fn doctor_tells_what_of_an_ordinary_folder_is_a_login() {
     let oauth = r#"{"claudeAiOauth":{"accessToken":"a","refreshToken":"r","expiresAt":1}}"#;
     let cases = [
         (".credentials.json", oauth, "ok", "`claude` has one"),
-        (".credentials.json", r#"{"mcpOAuth":{}}"#, "warn", "nobody is signed in: set CLAUDE_CODE_OAUTH_TOKEN"),
+        (".credentials.json", r#"{"mcpOAuth":{}}"#, "warn", "not signed in: set CLAUDE_CODE_OAUTH_TOKEN"),
         ("settings.json", r#"{"apiKeyHelper":"~/bin/key"}"#, "warn", "its `apiKeyHelper` is not run for agents"),
         ("settings.json", r#"{"env":{"ANTHROPIC_API_KEY":"sk-own"}}"#, "ok", "`claude` has one"),
-        ("CLAUDE.md", "be brief", "warn", "nobody is signed in: set CLAUDE_CODE_OAUTH_TOKEN"),
+        ("CLAUDE.md", "be brief", "warn", "not signed in: set CLAUDE_CODE_OAUTH_TOKEN"),
     ];
 
     for (file, text, expected, words) in cases {

@@ -207,7 +207,7 @@ fn a_job_that_nobody_can_run_is_named_and_can_be_stopped_and_sent_again() {
         let items = alerts[0]["items"].as_array().unwrap();
         items.iter().any(|alert| alert["code"] == "unplaceable" && alert["jobId"] == id)
     });
-    let cancelled = fleet.json(&["cancel", id, "-m", "nobody has one"]);
+    let cancelled = fleet.json(&["cancel", id, "-m", "no factory has one"]);
     let alerts = fleet.json(&["alerts"]);
     let requeued = fleet.json(&["requeue", id]);
 
@@ -277,7 +277,7 @@ fn a_second_coordinator_on_the_same_folder_is_refused() {
 fn a_file_that_is_no_database_is_refused_and_left_alone() {
     let fleet = Fleet::new();
     std::fs::create_dir(fleet.machine.path().join("data")).unwrap();
-    let garbage = "not a database, but somebody's notes\n".repeat(1_000);
+    let garbage = "not a database, but a text file\n".repeat(1_000);
     fleet.machine.write("data/fleet.db", &garbage);
 
     let ran = fleet.machine.giga(&["serve"]);

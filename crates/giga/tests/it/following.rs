@@ -315,7 +315,7 @@ fn a_promotion_under_way_is_not_rest_and_a_wait_has_an_end() {
     let ran = Machine::new().giga_with(&["wait", ID, "--timeout", "300ms", "--api", coordinator.api()], &TOKEN, "");
 
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(124), ""));
-    assert!(ran.stderr.contains("error: not there after 300ms"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: timed out after 300ms"), "{}", ran.stderr);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn what_ships_by_itself_ends_in_shipped_and_on_main_and_every_line_of_json_says_
     folder.drop_in("b.md", JOB);
     folder.once(&[]);
 
-    assert_eq!((folder.place_of("b.md"), folder.merged()), (vec!["testing"], 1), "nobody asked for another merge");
+    assert_eq!((folder.place_of("b.md"), folder.merged()), (vec!["testing"], 1), "no further merge was requested");
 }
 
 // [F8]

@@ -53,7 +53,7 @@ fn an_unknown_key_warns_unless_it_is_forbidden() {
 fn a_file_that_is_not_there_is_not_found() {
     let ran = Machine::new().giga(&["submit", "no.md"]);
 
-    let expected = "error: there is no file no.md\nhint: `giga init` writes a sample, job.md\n";
+    let expected = "error: no file no.md\nhint: `giga init` writes a sample, job.md\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(5), expected));
 }
 

@@ -66,7 +66,7 @@ fn a_claim_skips_jobs_that_avoid_the_factory() {
 
     let claimed = |factory: &str| claim(&world.view(), &name(factory), |_| true).map(|placement| placement.job);
 
-    assert_eq!((claimed("a"), claimed("b"), claimed("nobody")), (Some(id(2)), Some(id(1)), None));
+    assert_eq!((claimed("a"), claimed("b"), claimed("unknown")), (Some(id(2)), Some(id(1)), None));
 }
 
 #[test]

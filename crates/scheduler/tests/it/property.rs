@@ -106,7 +106,7 @@ proptest! {
     fn an_unplaceable_shape_blocks_no_other(scenario in scenarios(), burden in 1_u8..40) {
         let mut burdened = scenario.clone();
         for (number, product) in (100..100 + burden).zip(scenario.products.keys().cycle()) {
-            let hopeless = with_shape(job(number, &["has:nobody"]), |shape| shape.product = product.clone());
+            let hopeless = with_shape(job(number, &["has:unknown"]), |shape| shape.product = product.clone());
             burdened.jobs.push(WaitingJob { priority: domain::Priority::Critical, since: ago(1_000), ..hopeless });
         }
 

@@ -41,10 +41,10 @@ const SQLITE: &str = "application/vnd.sqlite3";
 )]
 pub(crate) async fn back_up(State(app): State<App>, Caller(who): Caller) -> Result<Response, Problem> {
     who.require_admin()?;
-    let vault = Arc::clone(app.backup_service()?);
+    let backups = Arc::clone(app.backup_service()?);
     let copying = async move {
-        let scratch = ScratchFile::in_backup_service(vault.as_ref());
-        vault.back_up(scratch.path()).await.map(|summary| (scratch, summary))
+        let scratch = ScratchFile::in_backup_service(backups.as_ref());
+        backups.back_up(scratch.path()).await.map(|summary| (scratch, summary))
     };
     // A backup in progress cannot be cancelled. If its client disconnects, it keeps its lock and its file, so that no
     // second one runs beside it.
@@ -86,13 +86,13 @@ pub(crate) async fn restore(
     request: Request,
 ) -> Result<(StatusCode, Json<RestoreSummary>), Problem> {
     who.require_admin()?;
-    let vault = app.backup_service()?;
+    let backups = app.backup_service()?;
     if asked.replace.as_deref() != Some(REPLACE_EVERYTHING) {
         return Err(Problem::unconfirmed_restore());
     }
-    let scratch = ScratchFile::in_backup_service(vault.as_ref());
+    let scratch = ScratchFile::in_backup_service(backups.as_ref());
     receive(request.into_body(), &scratch, app.limits.restore_len_max, app.limits.body_time_max).await?;
-    let restored = vault.restore(scratch.path()).await?;
+    let restored = backups.restore(scratch.path()).await?;
     warn!(store.generation = %restored.generation, "`{}` started a restore: {}", who.name, restored.notice);
     Ok((StatusCode::ACCEPTED, Json(restored)))
 }

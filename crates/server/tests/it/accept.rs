@@ -64,7 +64,7 @@ async fn only_the_target_accepts_a_dispatch() {
 async fn a_forged_message_has_no_authority() {
     let fleet = Fleet::start().await;
     let factory = fleet.factory("mac-1").await;
-    let id = fleet.submit("---\ncapabilities: [has:nothing]\n---\n# Nobody can run it\n").await;
+    let id = fleet.submit("---\ncapabilities: [has:nothing]\n---\n# No factory can run it\n").await;
     let forged = Message {
         job_id: id,
         dispatch_seq: DispatchSeq(1),

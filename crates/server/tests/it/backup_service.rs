@@ -29,7 +29,7 @@ impl FileBackupService {
 
 #[async_trait]
 impl BackupService for FileBackupService {
-    fn folder(&self) -> &Path {
+    fn directory(&self) -> &Path {
         &self.folder
     }
 

@@ -64,7 +64,7 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
         (Collection::Products, "odd"),
         (Collection::Products, "default"),
         (Collection::Flags, "modes"),
-        (Collection::Credentials, "somebody"),
+        (Collection::Credentials, "login"),
         (Collection::Meta, "lineage"),
     ];
     for (collection, key) in documents {

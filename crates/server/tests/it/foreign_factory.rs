@@ -235,7 +235,7 @@ async fn row_34_no_call_of_one_factory_touches_anothers_job() {
         .unwrap();
     assert_eq!(renewed["lost"], json!([]));
     victim.complete(held.job, held.epoch, None).await.unwrap();
-    assert_eq!(fleet.job(held.job).await.job.spent.cost_usd, None, "nobody else's figures are charged");
+    assert_eq!(fleet.job(held.job).await.job.spent.cost_usd, None, "another factory's figures are not charged");
 }
 
 // [I12] [T3] [row 34]

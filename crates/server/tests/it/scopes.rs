@@ -16,7 +16,7 @@ type Cells = [&'static str; 5];
 const OPEN: Cells = ["ok", "ok", "ok", "ok", "ok"];
 const ONLOOKERS: Cells = ["unauthenticated", "ok", "ok", "ok", "forbidden"];
 const ONLOOKERS_OF_ITS_PRODUCT: Cells = ["unauthenticated", "ok", "no_such_job", "ok", "forbidden"];
-const NOBODY: Cells = ["unauthenticated", "forbidden", "forbidden", "forbidden", "forbidden"];
+const REJECTED: Cells = ["unauthenticated", "forbidden", "forbidden", "forbidden", "forbidden"];
 const HOLDER: Cells = ["unauthenticated", "forbidden", "forbidden", "fenced", "forbidden"];
 const STEERERS: Cells = ["unauthenticated", "forbidden", "no_such_job", "forbidden", "no_such_job"];
 const SUBMITTERS: Cells = ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"];
@@ -53,8 +53,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("GET", "/openapi.json", OPEN),
         with("POST", "/webhooks/github", json!({}), ["no_such_route"; 5]),
         row("GET", "/api/fleet/schema/job.json", OPEN),
-        row("GET", "/api/fleet/backup", NOBODY),
-        asking("POST", "/api/fleet/restore", "?replace=everything".to_owned(), NOBODY),
+        row("GET", "/api/fleet/backup", REJECTED),
+        asking("POST", "/api/fleet/restore", "?replace=everything".to_owned(), REJECTED),
         row("GET", "/api/fleet/jobs", ONLOOKERS),
         with("POST", "/api/fleet/jobs", json!({ "bodyMd": "# x\n" }), SUBMITTERS),
         with("POST", "/api/fleet/jobs/batch", json!({ "jobs": [{ "bodyMd": "# x\n" }] }), SUBMITTERS),
@@ -114,30 +114,34 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             json!({ "nonce": "0123456789abcdef", "token": "x", "address": "http://127.0.0.1:7878" }),
             ["unauthenticated"; 5],
         ),
-        row("POST", "/api/fleet/factories/prune", NOBODY),
+        row("POST", "/api/fleet/factories/prune", REJECTED),
         row("GET", "/api/fleet/factories/{id}", ONLOOKERS),
-        row("DELETE", "/api/fleet/factories/{id}", NOBODY),
-        with("POST", "/api/fleet/factories/{id}/renew", json!({ "instance": other.instance, "held": [] }), NOBODY),
-        asking("GET", "/api/fleet/factories/{id}/inbox", format!("?instance={}", other.instance), NOBODY),
-        row("POST", "/api/fleet/factories/{id}/token/rotate", NOBODY),
-        row("POST", "/api/fleet/factories/{id}/token/revoke", NOBODY),
-        row("POST", "/api/fleet/factories/{id}/drain", NOBODY),
+        row("DELETE", "/api/fleet/factories/{id}", REJECTED),
+        with("POST", "/api/fleet/factories/{id}/renew", json!({ "instance": other.instance, "held": [] }), REJECTED),
+        asking("GET", "/api/fleet/factories/{id}/inbox", format!("?instance={}", other.instance), REJECTED),
+        row("POST", "/api/fleet/factories/{id}/token/rotate", REJECTED),
+        row("POST", "/api/fleet/factories/{id}/token/revoke", REJECTED),
+        row("POST", "/api/fleet/factories/{id}/drain", REJECTED),
         row("GET", "/api/fleet/credentials", ONLOOKERS),
-        with("POST", "/api/fleet/credentials/resume", json!({ "credential": "x" }), NOBODY),
+        with("POST", "/api/fleet/credentials/resume", json!({ "credential": "x" }), REJECTED),
         row("GET", "/api/fleet/metrics", ONLOOKERS),
         row("GET", "/api/fleet/queue-state", ONLOOKERS),
         row("GET", "/api/fleet/flags", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),
-        with("PUT", "/api/fleet/flags", json!({ "mode": "poll" }), NOBODY),
+        with("PUT", "/api/fleet/flags", json!({ "mode": "poll" }), REJECTED),
         row("GET", "/api/fleet/alerts", ONLOOKERS),
         row("GET", "/api/fleet/dead-letters", ONLOOKERS),
         row("POST", "/api/fleet/dead-letters/{id}/dismiss", STEERERS),
         row("POST", "/api/fleet/dead-letters/{id}/redrive", STEERERS),
-        row("GET", "/api/fleet/tokens", NOBODY),
-        with("POST", "/api/fleet/tokens", json!({ "name": "x", "grant": { "role": "admin" } }), NOBODY),
-        row("DELETE", "/api/fleet/tokens/{id}", NOBODY),
+        row("GET", "/api/fleet/tokens", REJECTED),
+        with("POST", "/api/fleet/tokens", json!({ "name": "x", "grant": { "role": "admin" } }), REJECTED),
+        row("DELETE", "/api/fleet/tokens/{id}", REJECTED),
+        row("GET", "/api/fleet/session", ["unauthenticated", "ok", "ok", "ok", "ok"]),
+        with("POST", "/api/fleet/session", json!({ "token": "giga_adm_wrong" }), ["unauthenticated"; 5]),
+        row("DELETE", "/api/fleet/session", REJECTED),
+        row("POST", "/api/fleet/session/codes", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),
         row("GET", "/api/fleet/products", ONLOOKERS),
         row("GET", "/api/fleet/products/{id}", ["unauthenticated", "ok", "unknown_product", "ok", "forbidden"]),
-        with("PUT", "/api/fleet/products/{id}", json!({ "paused": true }), NOBODY),
+        with("PUT", "/api/fleet/products/{id}", json!({ "paused": true }), REJECTED),
     ]
 }
 
@@ -172,7 +176,7 @@ async fn only_the_listed_cells_of_route_and_scope_succeed() {
     }
 
     let after = fleet.job(id).await;
-    assert_eq!(after.job, before.job, "nobody changed a job that is not theirs");
+    assert_eq!(after.job, before.job, "no caller changed a job outside of its scope");
     let listed: BTreeSet<_> = rows.iter().map(|row| format!("{} {}", row.method, row.path)).collect();
     assert_eq!(listed, described(&fleet).await, "the table has every route");
 }

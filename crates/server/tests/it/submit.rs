@@ -78,7 +78,7 @@ async fn a_batch_has_an_outcome_for_each_of_its_jobs() {
         keyed("# One\n", "k1"),
         keyed("---\nbudget: {usd: lots}\n---\n# Two\n", "k2"),
         keyed("---\ndeps: [\"key:k1\"]\n---\n# Three\n", "k3"),
-        keyed("---\nproduct: nobody\n---\n# Four\n", "k4"),
+        keyed("---\nproduct: unknown\n---\n# Four\n", "k4"),
     ];
 
     let answer: BatchResponse = fleet.admin.post("/jobs/batch", &BatchRequest { jobs }).await.unwrap();
@@ -135,13 +135,13 @@ async fn invalid_input_is_rejected_with_its_code() {
 
     let manifests = [
         ("---\nbudget: {usd: lots}\n---\n", "bad_manifest"),
-        ("---\nproduct: nobody\n---\n# x\n", "unknown_product"),
+        ("---\nproduct: unknown\n---\n# x\n", "unknown_product"),
         ("---\nrepo: ../../etc\n---\n# x\n", "bad_manifest"),
         ("---\nrepo: \"$(touch canary)\"\n---\n# x\n", "bad_manifest"),
         ("---\nbase: \"-rf\"\n---\n# x\n", "bad_manifest"),
         ("---\nbase: \"a\\u0007b\"\n---\n# x\n", "bad_manifest"),
         ("---\ncapabilities: [\"has:a;b\"]\n---\n# x\n", "bad_manifest"),
-        ("---\ndeps: [\"key:nobody\"]\n---\n# x\n", "no_such_dep"),
+        ("---\ndeps: [\"key:unknown\"]\n---\n# x\n", "no_such_dep"),
     ];
     for (manifest, expected) in manifests {
         let refused: Result<SubmitResponse, _> = fleet.admin.post("/jobs", &keyed(manifest, "k")).await;

@@ -33,7 +33,7 @@ pub async fn a_list_is_stable_while_jobs_are_added(bench: &mut dyn Harness) {
 pub async fn a_filter_returns_exactly_the_matching_jobs(bench: &mut dyn Harness) {
     let stores = bench.open().await;
     let all = varied(&stores).await;
-    let products = [vec![], vec!["notes"], vec!["notes", "tracker", "notes"], vec!["nobody"]];
+    let products = [vec![], vec!["notes"], vec!["notes", "tracker", "notes"], vec!["unknown"]];
     let stages = [vec![], vec![StageName::Queued], vec![StageName::Failed, StageName::Assigned, StageName::Failed]];
 
     for products in &products {

@@ -50,7 +50,7 @@ impl ClaimReservation<'_> {
     fn park(&mut self, id: JobId) {
         let until = self.coordinator.steady().after(self.coordinator.settings.sweep_every);
         let mut state = self.coordinator.state.lock();
-        state.leases.unreserve(id, &self.process);
+        state.end_grant(id, &self.process);
         state.park(id, until);
         self.seated.retain(|seated| *seated != id);
         self.jobs.retain(|held| *held != id);
@@ -65,7 +65,7 @@ impl Drop for ClaimReservation<'_> {
         {
             let mut state = self.coordinator.state.lock();
             for id in &self.seated {
-                state.leases.unreserve(*id, &self.process);
+                state.end_grant(*id, &self.process);
             }
             for id in &self.jobs {
                 is_back |= state.let_go(*id, now);
@@ -109,9 +109,8 @@ impl Coordinator {
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
         let pick = self.next_pick(&mut state, factory, is_asked)?;
         held.jobs.push(pick.placement.job);
-        let seats = state.factories.get(factory).map_or(0, |known| known.value.seat_limit);
         // The scheduler counts offers and leases; this also counts accepts that are being written.
-        if !state.leases.reserve(pick.placement.job, &held.process, seats as usize) {
+        if !state.begin_grant(pick.placement.job, &held.process) {
             return None;
         }
         held.seated.push(pick.placement.job);

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use domain::CommitSha;
-use factory::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
+use forge::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
 use http::Method;
+use testkit::host::{git, job};
 
 use super::fake_github::Fault;
 use super::{Scene, proposal};
-use crate::stage::{git, job};
 
 fn order(sha: &CommitSha) -> MergeOrder {
     MergeOrder {
@@ -61,7 +61,7 @@ async fn a_branch_that_was_moved_is_not_merged() {
 
     let merging = scene.forge.merge(&order(&sha)).await;
 
-    let message = format!("its branch was moved by somebody else: it shows {moved}");
+    let message = format!("its branch was moved by another writer: it shows {moved}");
     assert_eq!((merging, scene.main()), (Ok(MergeOutcome::Refused { message }), before));
 }
 

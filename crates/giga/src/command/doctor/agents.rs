@@ -16,7 +16,7 @@ enum RunAccount {
 }
 
 const ANOTHER_ACCOUNT: &str =
-    "name another account with `run_as` under [factory], or run the factory under one that is not root";
+    "set `run_as` under [factory] to another account, or run the factory under an account that is not root";
 
 /// What keeps agents from the factory's own files?
 pub(super) fn confinement(factory: &FactoryConfig) -> Check {
@@ -28,8 +28,9 @@ pub(super) fn confinement(factory: &FactoryConfig) -> Check {
 /// Checks that all paths exist that the configuration opens to them: they cannot create missing ones.
 pub(super) fn opened(factory: &FactoryConfig) -> Vec<Check> {
     let missing = |(setting, path): (&str, &PathBuf)| {
-        let found = format!("`{setting}` opens {}, which is not there", path.display());
-        (!path.exists()).then(|| Check::warn("agents", found, "make it, or take it out: agents cannot make it"))
+        let found = format!("`{setting}` names {}, which does not exist", path.display());
+        (!path.exists())
+            .then(|| Check::warn("agents", found, "create it, or remove it from the setting: agents cannot create it"))
     };
     let read = factory.read.value.iter().map(|path| ("read", path));
     read.chain(factory.write.value.iter().map(|path| ("write", path))).filter_map(missing).collect()
@@ -38,30 +39,30 @@ pub(super) fn opened(factory: &FactoryConfig) -> Vec<Check> {
 fn judged(confine: SandboxMode, found: SandboxSummary, account: Option<&str>, runner: RunAccount) -> Check {
     match (found, account, runner) {
         (SandboxSummary::None(why), ..) if confine == SandboxMode::Required => {
-            Check::fail("agents", "they must be confined and cannot be: no factory starts here", why)
+            Check::fail("agents", "the required sandbox is not available: no factory starts here", why)
         }
         (SandboxSummary::None(why), Some(account), _) => {
-            Check::ok("agents", format!("confined by account `{account}` alone: {why}"))
+            Check::ok("agents", format!("isolated by account `{account}` alone: {why}"))
         }
         (SandboxSummary::None(why), None, RunAccount::Root) => {
-            let found = "not confined, and root: they can read and change everything on this machine";
+            let found = "not sandboxed, and run as root: they can read and change everything on this machine";
             Check::warn("agents", found, format!("{why}; {ANOTHER_ACCOUNT}"))
         }
         (SandboxSummary::None(why), None, RunAccount::Anybody) => {
-            Check::warn("agents", "not confined: they can read what this account can, tokens among it", why)
+            Check::warn("agents", "not sandboxed: they can read what this account can, including tokens", why)
         }
         (SandboxSummary::Kernel(means), Some(account), _) => {
-            Check::ok("agents", format!("confined by {means}, and account `{account}`"))
+            Check::ok("agents", format!("sandboxed by {means} and account `{account}`"))
         }
         (SandboxSummary::Kernel(means), None, RunAccount::Root) => {
-            let found = format!("confined by {means}, but root, whom the kernel confines only in part");
+            let found = format!("sandboxed by {means}, but agents run as root, which weakens the sandbox");
             let gap = means.gap.map(|gap| format!("{gap}; ")).unwrap_or_default();
             Check::warn("agents", found, format!("{gap}{ANOTHER_ACCOUNT}"))
         }
         (SandboxSummary::Kernel(means), None, RunAccount::Anybody) => {
-            let found = format!("confined by {means}");
+            let found = format!("sandboxed by {means}");
             match means.gap {
-                Some(gap) => Check::warn("agents", format!("{found}, in part"), gap),
+                Some(gap) => Check::warn("agents", format!("{found}, partly"), gap),
                 None => Check::ok("agents", found),
             }
         }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     fn kernel(gap: Option<&str>) -> SandboxSummary {
-        SandboxSummary::Kernel(SandboxBackend { name: "landlock, ABI 2".to_owned(), gap: gap.map(str::to_owned) })
+        SandboxSummary::Kernel(SandboxBackend { name: "Landlock (ABI 2)".to_owned(), gap: gap.map(str::to_owned) })
     }
 
     // [T8]
@@ -88,7 +89,7 @@ mod tests {
         let (open, confined, account) = (judged(off(), None), judged(kernel(None), None), judged(off(), Some("agent")));
 
         assert_eq!([open.verdict, confined.verdict, account.verdict], [Verdict::Warn, Verdict::Warn, Verdict::Ok]);
-        assert_eq!(open.found, "not confined, and root: they can read and change everything on this machine");
+        assert_eq!(open.found, "not sandboxed, and run as root: they can read and change everything on this machine");
         assert_eq!(open.remedy, Some(format!("`confine` is off; {ANOTHER_ACCOUNT}")));
         assert_eq!(confined.remedy.as_deref(), Some(ANOTHER_ACCOUNT));
     }
@@ -100,7 +101,7 @@ mod tests {
 
         let (whole, in_part) = (judged(kernel(None)), judged(kernel(Some("they can empty files"))));
 
-        assert_eq!(whole, Check::ok("agents", "confined by landlock, ABI 2"));
-        assert_eq!(in_part, Check::warn("agents", "confined by landlock, ABI 2, in part", "they can empty files"));
+        assert_eq!(whole, Check::ok("agents", "sandboxed by Landlock (ABI 2)"));
+        assert_eq!(in_part, Check::warn("agents", "sandboxed by Landlock (ABI 2), partly", "they can empty files"));
     }
 }

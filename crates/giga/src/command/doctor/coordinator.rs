@@ -35,7 +35,7 @@ fn version(config: &Config, health: &Health) -> Check {
         return Check::fail("coordinator", text, remedy);
     }
     if health.status != "ok" {
-        return Check::fail("coordinator", text, "look at its log");
+        return Check::fail("coordinator", text, "read its log");
     }
     Check::ok("coordinator", text)
 }
@@ -46,7 +46,7 @@ async fn token(config: &Config) -> Check {
         Err(failure) => return Check::fail("token", failure.message(), failure.hint_text().unwrap_or_default()),
     };
     match client.get::<JobList>("/jobs?limit=1").await.map_err(Failure::from) {
-        Ok(_) => Check::ok("token", "the coordinator knows it"),
+        Ok(_) => Check::ok("token", "accepted by the coordinator"),
         Err(failure) => Check::fail("token", failure.message(), failure.hint_text().unwrap_or("get another")),
     }
 }
@@ -76,7 +76,7 @@ fn unreachable(config: &Config, failure: &Failure) -> Check {
         }
         Origin::Derived { .. } | Origin::Default => {
             let text = format!("none at {}", config.client.api.value);
-            Check::warn("coordinator", text, "start one with `giga up`, or say where it is in giga.toml")
+            Check::warn("coordinator", text, "start one with `giga up`, or set `client.api` in giga.toml")
         }
         _ => {
             let text = format!("{} (the address is from {})", failure.message(), config.client.api.origin);
@@ -94,7 +94,7 @@ fn listener(config: &Config) -> Option<Check> {
             && let Err(error) = std::fs::File::open(path)
         {
             let text = format!("cannot read {}: {error}", path.display());
-            return Some(Check::fail("listener", text, format!("set by {}: mend it there", setting.origin)));
+            return Some(Check::fail("listener", text, format!("fix it in {}", setting.origin)));
         }
     }
     if own.tls_cert.value.is_some() != own.tls_key.value.is_some() {

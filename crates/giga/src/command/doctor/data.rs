@@ -46,25 +46,25 @@ fn permissions(folder: &Path) -> Check {
     let shown = folder.display();
     match fs::metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Check::ok("data folder", format!("{shown} is not there yet: the first `giga up` makes it"))
+            Check::ok("data directory", format!("{shown} does not exist yet; `giga up` creates it"))
         }
-        Err(error) => Check::fail("data folder", format!("{shown}: {error}"), "choose another with --data"),
+        Err(error) => Check::fail("data directory", format!("{shown}: {error}"), "choose another with --data"),
         Ok(found) if !found.is_dir() => {
-            Check::fail("data folder", format!("{shown} is not a folder"), "choose another with --data")
+            Check::fail("data directory", format!("{shown} is not a directory"), "choose another with --data")
         }
         Ok(found) if found.permissions().mode() & 0o077 != 0 => {
-            Check::warn("data folder", format!("{shown} can be read by others"), format!("chmod 700 {shown}"))
+            Check::warn("data directory", format!("{shown} can be read by other users"), format!("chmod 700 {shown}"))
         }
-        Ok(_) => Check::ok("data folder", shown.to_string()),
+        Ok(_) => Check::ok("data directory", shown.to_string()),
     }
 }
 
 fn room(folder: &Path) -> Check {
     let Some(there) = folder.ancestors().find(|above| above.is_dir()) else {
-        return Check::warn("disk", "no part of the data folder's path is there", "choose another with --data");
+        return Check::warn("disk", "no part of the data directory's path exists", "choose another with --data");
     };
     match rustix::fs::statvfs(there) {
-        Err(error) => Check::warn("disk", format!("free space is not known: {error}"), "look at it with df"),
+        Err(error) => Check::warn("disk", format!("free space is unknown: {error}"), "check it with `df`"),
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let text = format!("{:.1} GiB free", free as f64 / GIB as f64);
@@ -96,7 +96,7 @@ fn database(path: &Path) -> Check {
             _ => Check::fail(
                 "database",
                 format!("{shown} belongs to another program"),
-                "choose another folder with --data",
+                "choose another directory with --data",
             ),
         },
     }
@@ -136,7 +136,7 @@ fn secret(path: &Path) -> Option<Check> {
     let shown = path.display();
     Some(match found.permissions().mode() & 0o077 {
         0 => Check::ok("admin token", format!("{shown}, readable by you alone")),
-        _ => Check::fail("admin token", format!("{shown} can be read by others"), format!("chmod 600 {shown}")),
+        _ => Check::fail("admin token", format!("{shown} can be read by other users"), format!("chmod 600 {shown}")),
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clock::SystemClock;
 use domain::{Clock, EngineName};
-use factory::{EngineContext, LoginState, Presence, Prices, presences};
+use engines::{EngineContext, LoginState, Presence, Prices, presences};
 use sandbox::Launcher;
 
 use crate::compose::station_settings;
@@ -35,10 +35,10 @@ fn check(name: &EngineName, presence: Presence, is_configured: bool) -> Option<C
     match presence {
         Presence::Ready { login: LoginState::SignedIn, .. } => Some(Check::ok("login", format!("`{name}` has one"))),
         Presence::Ready { login: LoginState::SignedOut { why }, .. } => {
-            Some(Check::warn("login", format!("nobody is signed in to `{name}` for agents: it gets no work"), why))
+            Some(Check::warn("login", format!("`{name}` is not signed in for agents: it gets no work"), why))
         }
         Presence::Ready { login: LoginState::Unreadable { why }, .. } => {
-            Some(Check::warn("login", format!("whether `{name}` has one cannot be told: it gets no work"), why))
+            Some(Check::warn("login", format!("cannot tell whether `{name}` is signed in: it gets no work"), why))
         }
         Presence::Ready { login: LoginState::Unknown, .. } => None,
         Presence::Missing { why } => {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use clock::SystemClock;
-use factory::{Remote, Repository};
+use workspace::{Remote, Repository};
 
 use crate::config::{Config, FactoryConfig};
 use crate::programs;
@@ -47,14 +47,14 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
         let none = || vec![Check::warn("engines", "there is none here", remedy)];
         return if found.is_empty() { none() } else { found };
     }
-    let check = |(name, engine): (&domain::EngineName, &factory::EngineConfig)| match engine.program(name) {
+    let check = |(name, engine): (&domain::EngineName, &engines::EngineConfig)| match engine.program(name) {
         None => {
             Check::fail("engine", format!("`{name}` has no command line"), format!("set factory.engines.{name}.argv"))
         }
         Some(program) => match programs::found(program) {
             Some(path) => Check::ok("engine", format!("`{name}` is {}", path.display())),
             None => {
-                let text = format!("`{name}`: there is no program `{}`", domain::escape_for_terminal(program));
+                let text = format!("`{name}`: program `{}` not found", domain::escape_for_terminal(program));
                 Check::fail("engine", text, format!("install it, or change factory.engines.{name}"))
             }
         },
@@ -64,13 +64,13 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
 
 /// Checks that the repositories on this machine exist. Remote ones are not contacted.
 pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
-    let missing = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
+    let missing = |(name, repo): (&domain::RepoName, &workspace::RepoConfig)| {
         let remote = Remote::parse(&repo.url).ok()?;
         let folder = remote.folder().filter(|folder| !folder.is_dir())?;
-        let found = format!("`{name}` is not offered: {} is not there", folder.display());
-        Some(Check::warn("repository", found, format!("mend factory.repos.{name}.url, or make the repository")))
+        let found = format!("`{name}` is not offered: {} does not exist", folder.display());
+        Some(Check::warn("repository", found, format!("fix factory.repos.{name}.url, or create the repository")))
     };
-    let alone = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
+    let alone = |(name, repo): (&domain::RepoName, &workspace::RepoConfig)| {
         let repository = Repository::of(repo).ok()?;
         let found = format!("`{name}` is {}, which has no remote", repository.checkout()?.display());
         let remedy = "add a remote `origin`, or merge finished jobs yourself where their base branch is checked out";
@@ -78,16 +78,16 @@ pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
     };
     let configured = factory.repos.value.iter();
     let found = configured.clone().filter_map(missing).chain(configured.filter_map(alone));
-    found.chain(folder_of_repositories(factory)).collect()
+    found.chain(repository_directory(factory)).collect()
 }
 
-fn folder_of_repositories(factory: &FactoryConfig) -> Option<Check> {
+fn repository_directory(factory: &FactoryConfig) -> Option<Check> {
     let base = factory.repo_base.value.as_ref()?;
     Some(match std::fs::read_dir(base) {
         Ok(_) => Check::ok("repositories", format!("those in {} are offered", base.display())),
         Err(error) => {
             let text = format!("cannot read {}: {error}", base.display());
-            Check::fail("repositories", text, format!("set by {}: mend it there", factory.repo_base.origin))
+            Check::fail("repositories", text, format!("fix it in {}", factory.repo_base.origin))
         }
     })
 }

@@ -81,10 +81,10 @@ fn read(file: &Path) -> Result<Source, Failure> {
     };
     let bytes = bytes.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
-            Failure::not_found(format!("there is no file {name}")).hint("`giga init` writes a sample, job.md")
+            Failure::not_found(format!("no file {name}")).hint("`giga init` writes a sample, job.md")
         }
-        std::io::ErrorKind::IsADirectory => Failure::failed(format!("{name} is a folder"))
-            .hint("name the manifests in it one by one; `giga local DIR` works through a folder"),
+        std::io::ErrorKind::IsADirectory => Failure::failed(format!("{name} is a directory"))
+            .hint("pass its manifests one by one; `giga local DIR` runs a folder queue"),
         _ => Failure::failed(format!("cannot read {name}: {error}")),
     })?;
     let text = String::from_utf8(bytes);

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use client::Client;
+use client::{Client, FeedItem};
 use domain::{EventKind, JobEvent, JobId, StageName};
 use protocol::{JobExplanation, JobView, Presence, ProgressEvent};
 
 use crate::command::backoff::Backoff;
-use crate::command::follow::StreamMessage;
 use crate::command::{Context, activity, forecast, status};
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
@@ -155,8 +154,8 @@ impl<'c> Progress<'c> {
         &mut self,
         client: &Client,
         open: &[JobId],
-        next: impl Future<Output = Result<StreamMessage, Failure>>,
-    ) -> Result<StreamMessage, Failure> {
+        next: impl Future<Output = Result<FeedItem, Failure>>,
+    ) -> Result<FeedItem, Failure> {
         let mut next = pin!(next);
         loop {
             let waiting = self.waiting(open);
@@ -278,10 +277,8 @@ fn unplaceable(stuck: &[(JobId, String)]) -> Failure {
         }
     };
     let ids: Vec<String> = stuck.iter().map(|(id, _)| id.short().to_string()).collect();
-    Failure::failed(message).hint(format!(
-        "nothing is lost, and no job has to be submitted again: `giga wait --patient {}` waits without a limit",
-        ids.join(" ")
-    ))
+    Failure::failed(message)
+        .hint(format!("the jobs stay submitted: `giga wait --patient {}` waits without a limit", ids.join(" ")))
 }
 
 fn waits(stage: StageName) -> bool {

@@ -7,11 +7,11 @@ use domain::{JobId, StageName};
 use protocol::{ActionRequest, JobView};
 
 use super::QueueSync;
-use super::intake::Draft;
+use super::new_files::Draft;
 use crate::local::console::FileEvent;
 use crate::local::folder::Folder;
 use crate::local::queue::{Content, FileStamp};
-use crate::local::user_action::{UserAction, wish};
+use crate::local::user_action::{UserAction, requested};
 
 /// What became of an action.
 enum ActionOutcome {
@@ -32,23 +32,29 @@ impl QueueSync<'_> {
         };
         let (name, stage) = (record.name.clone(), job.stage);
         let Some(stamp) = self.queue.stamp(to, &name) else { return self.terms.sweep_every };
-        let wish = wish(stage, to);
-        if let UserAction::Retry | UserAction::Anew = wish {
+        let action = requested(stage, to);
+        if let UserAction::Retry | UserAction::Anew = action {
             let wait = self.looks.wait_for(&name, stamp, self.clock.now(), self.clock.monotonic());
             if !wait.is_zero() {
                 self.is_taking = true;
                 return wait;
             }
         }
-        let acted = match wish {
+        let acted = match action {
             UserAction::Retry => self.retry(id, &name, stamp).await,
             UserAction::Anew => self.begin_anew(id, &name).await,
             UserAction::Ship => self.act(id, "ship", None).await,
             UserAction::Reject => self.act(id, "reject", Some("its file was moved to failed/")).await,
             UserAction::Cancel => self.act(id, "cancel", Some("its file was moved to failed/")).await,
             UserAction::Nothing => {
-                let message = format!("put back: its job is {stage}");
-                self.teller.tell(&FileEvent { file: &name, folder: to, job_id: Some(id), stage: Some(stage), message });
+                let message = format!("moved back: its job is {stage}");
+                self.console.tell(&FileEvent {
+                    file: &name,
+                    folder: to,
+                    job_id: Some(id),
+                    stage: Some(stage),
+                    message,
+                });
                 ActionOutcome::Done
             }
         };
@@ -58,7 +64,7 @@ impl QueueSync<'_> {
             // From here on it is where the user put it; if its job is in another stage, it is moved there as by any change.
             record.folder = to;
             self.write_down(id);
-            if let (UserAction::Reject | UserAction::Cancel, Some(job)) = (wish, self.jobs.get(&id).cloned()) {
+            if let (UserAction::Reject | UserAction::Cancel, Some(job)) = (action, self.jobs.get(&id).cloned()) {
                 self.describe(id, &job).await;
             }
         }
@@ -76,9 +82,9 @@ impl QueueSync<'_> {
         if let (ActionOutcome::Done, Some(record)) = (&acted, self.files.get_mut(&id)) {
             record.stamp = stamp;
             self.session.insert(id);
-            let message = "sent round again".to_owned();
+            let message = "requeued".to_owned();
             let (folder, stage) = (Folder::Inbox, self.jobs.get(&id).map(|job| job.stage));
-            self.teller.tell(&FileEvent { file: name, folder, job_id: Some(id), stage, message });
+            self.console.tell(&FileEvent { file: name, folder, job_id: Some(id), stage, message });
         }
         acted
     }
@@ -151,7 +157,7 @@ impl QueueSync<'_> {
         }
         if is_cancelled {
             let (stage, message) = (Some(StageName::Failed), "cancelled: its file was deleted".to_owned());
-            self.teller.tell(&FileEvent { file: &name, folder, job_id: Some(id), stage, message });
+            self.console.tell(&FileEvent { file: &name, folder, job_id: Some(id), stage, message });
         }
         self.forget(id);
     }
@@ -165,7 +171,7 @@ impl QueueSync<'_> {
     async fn act(&mut self, id: JobId, action: &str, why: Option<&str>) -> ActionOutcome {
         let request = ActionRequest { message: why.map(str::to_owned), ..ActionRequest::default() };
         let path = format!("/jobs/{id}/actions/{action}");
-        let answer: Result<JobView, ClientError> = self.line.post(&path, &request).await;
+        let answer: Result<JobView, ClientError> = self.client.post(&path, &request).await;
         match answer {
             Ok(job) => {
                 self.jobs.insert(id, job);
@@ -177,8 +183,8 @@ impl QueueSync<'_> {
                 ActionOutcome::Done
             }
             Err(error) => {
-                if self.line.is_news(&path) {
-                    self.teller.warn(&format!("{action}: {error}"));
+                if self.client.is_news(&path) {
+                    self.console.warn(&format!("{action}: {error}"));
                 }
                 ActionOutcome::Later
             }
@@ -190,7 +196,7 @@ impl QueueSync<'_> {
         if let Some(record) = self.files.remove(&id)
             && let Err(error) = self.records.forget(id)
         {
-            self.teller.warn(&format!("cannot forget {}: {error}", record.name));
+            self.console.warn(&format!("cannot remove the record of {}: {error}", record.name));
         }
         self.missing.remove(&id);
         self.session.remove(&id);

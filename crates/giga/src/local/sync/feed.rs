@@ -1,74 +1,58 @@
-//! What happens in the fleet, whatever happens to the connection.
+//! The events of the queue's coordinator, with their failures recorded.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use client::EventStream;
-use domain::{Clock, JobEvent};
+use client::{EventFeed, FeedItem};
+use domain::JobEvent;
 
 use crate::local::tracked_client::TrackedClient;
 
-/// The pause before a lost stream is opened again.
-const PAUSE: Duration = Duration::from_millis(500);
+/// The stream of all events.
+const STREAM: &str = "/events/stream";
 
 /// What a feed brings.
 pub(super) enum FeedMessage {
-    /// Something happened to a job.
+    /// A job changed.
     Happened(Box<JobEvent>),
-    /// Something may have been missed: read the jobs afresh.
+    /// Events may have been missed: read the jobs again.
     Afresh,
+    /// The stream is not connected; the next call tries again.
+    Unavailable,
 }
 
-/// The result of a try to open the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OpenAttempt {
-    Yes,
-    NotYet,
-}
-
-/// A stream of events that is opened again whenever it ends.
+/// The events of all jobs.
 pub(super) struct Feed {
-    line: TrackedClient,
-    clock: Arc<dyn Clock>,
-    stream: Option<EventStream>,
+    client: TrackedClient,
+    events: EventFeed,
 }
 
 impl Feed {
-    pub(super) fn new(line: TrackedClient, clock: Arc<dyn Clock>) -> Self {
-        Self { line, clock, stream: None }
+    /// A feed that connects with its first message.
+    pub(super) fn new(client: TrackedClient) -> Self {
+        let events = client.feed(STREAM);
+        Self { client, events }
     }
 
-    /// Opens the stream, or waits a little before the next try.
-    pub(super) async fn open(&mut self) -> OpenAttempt {
-        match self.line.events("/events/stream").await {
-            Ok(stream) => {
-                self.stream = Some(stream);
-                return OpenAttempt::Yes;
-            }
-            Err(error) => tracing::debug!(%error, "The stream of events cannot be opened"),
-        }
-        self.clock.sleep(PAUSE).await;
-        OpenAttempt::NotYet
-    }
-
-    /// The next news. Dropping the future loses nothing.
+    /// The next message. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> FeedMessage {
         loop {
-            let Some(stream) = &mut self.stream else {
-                match self.open().await {
-                    OpenAttempt::Yes => return FeedMessage::Afresh,
-                    OpenAttempt::NotYet => continue,
+            match self.events.next().await {
+                Ok(FeedItem::Event { event: Some(event), .. }) => return FeedMessage::Happened(event),
+                Ok(FeedItem::Event { event: None, json }) => tracing::debug!(%json, "Ignored an unknown event"),
+                Ok(FeedItem::Progress(_)) => {}
+                Ok(FeedItem::Reset) => return FeedMessage::Afresh,
+                Ok(FeedItem::Reconnected) => {
+                    self.client.succeed(STREAM);
+                    return FeedMessage::Afresh;
                 }
-            };
-            match stream.next().await {
-                Ok(Some(event)) if event.event == "hello" => {}
-                Ok(Some(event)) if event.event == "reset" => return FeedMessage::Afresh,
-                Ok(Some(event)) => match serde_json::from_str(&event.data) {
-                    Ok(event) => return FeedMessage::Happened(event),
-                    Err(error) => tracing::debug!(%error, "Something unknown happened"),
-                },
-                Ok(None) | Err(_) => self.stream = None,
+                Ok(FeedItem::Lost { attempts: 0, .. }) => {}
+                Ok(FeedItem::Lost { why, .. }) => return self.failed(why),
+                Err(error) => return self.failed(error.to_string()),
             }
         }
+    }
+
+    fn failed(&self, why: String) -> FeedMessage {
+        tracing::debug!(error = %why, "The stream of events cannot be opened");
+        self.client.fail(STREAM, why);
+        FeedMessage::Unavailable
     }
 }

@@ -29,7 +29,7 @@ impl QueueSync<'_> {
             Ok(MoveOutcome::Taken | MoveOutcome::Missing) => {}
             Err(error) => {
                 let name = self.name_of(id).unwrap_or_default().to_owned();
-                self.teller().warn(&format!("cannot move {name} to {to}/: {error}"));
+                self.console().warn(&format!("cannot move {name} to {to}/: {error}"));
             }
         }
     }
@@ -74,7 +74,7 @@ impl QueueSync<'_> {
         if let Folder::Inbox | Folder::Building = record.folder {
             return;
         }
-        let runs = match self.line.runs(id).await {
+        let runs = match self.client.runs(id).await {
             Ok(runs) => runs,
             Err(error) => {
                 tracing::debug!(%error, "The runs of job {} cannot be read now", id.short());
@@ -83,7 +83,7 @@ impl QueueSync<'_> {
         };
         let written = reports::write_result(&self.queue, record.folder, &record.name, job, &runs);
         if let Err(error) = written {
-            self.teller.warn(&format!("cannot write what became of {}: {error}", record.name));
+            self.console.warn(&format!("cannot write the result of {}: {error}", record.name));
         }
     }
 
@@ -98,6 +98,6 @@ impl QueueSync<'_> {
             |backoff| backoff.sentence("", now),
         );
         let (file, stage) = (record.name.as_str(), Some(job.stage));
-        self.teller.tell(&FileEvent { file, folder: record.folder, job_id: Some(id), stage, message });
+        self.console.tell(&FileEvent { file, folder: record.folder, job_id: Some(id), stage, message });
     }
 }

@@ -8,7 +8,7 @@ use domain::{JobId, Manifest, ProductId, Strictness};
 use protocol::JobDetail;
 
 use super::QueueSync;
-use super::intake::keys;
+use super::new_files::keys;
 use crate::failure::Failure;
 use crate::local::console::FileEvent;
 use crate::local::debounce::{Kind, kind};
@@ -59,7 +59,7 @@ impl QueueSync<'_> {
         self.jobs.insert(id, job);
         if self.accept(record) {
             let message = "found again in the store".to_owned();
-            self.teller.tell(&FileEvent { file: name, folder, job_id: Some(id), stage: Some(stage), message });
+            self.console.tell(&FileEvent { file: name, folder, job_id: Some(id), stage: Some(stage), message });
             self.look_for_changes(id).await;
         }
     }
@@ -71,7 +71,7 @@ impl QueueSync<'_> {
         match self.file_of(&job)? {
             Some((folder, name)) => self.adopt(job, folder, &name).await,
             None => {
-                self.teller.warn(&format!("job {}: its record cannot be read, and its file is not found", id.short()));
+                self.console.warn(&format!("job {}: its record cannot be read, and its file is not found", id.short()));
                 self.records.forget(id)?;
             }
         }
@@ -81,7 +81,7 @@ impl QueueSync<'_> {
     /// Reads a job from the store. Without `--once` it waits for the store without a limit.
     async fn known(&self, id: JobId) -> Result<Option<JobDetail>, Failure> {
         loop {
-            let found: Result<JobDetail, ClientError> = self.line.get(&format!("/jobs/{id}")).await;
+            let found: Result<JobDetail, ClientError> = self.client.get(&format!("/jobs/{id}")).await;
             match found {
                 Ok(job) => return Ok(Some(job)),
                 Err(error) if error.code() == Some("no_such_job") => return Ok(None),

@@ -4,7 +4,7 @@ use domain::JobId;
 use protocol::{BatchOutcome, BatchRequest, BatchResponse, JobExplanation, Problem, SubmitRequest};
 
 use super::QueueSync;
-use super::intake::Draft;
+use super::new_files::Draft;
 use crate::local::console::FileEvent;
 use crate::local::folder::Folder;
 
@@ -62,12 +62,12 @@ impl QueueSync<'_> {
             return;
         }
         let (ids, jobs): (Vec<JobId>, Vec<SubmitRequest>) = batch.into_iter().unzip();
-        let answer: Result<BatchResponse, _> = self.line.post(BATCH, &BatchRequest { jobs }).await;
+        let answer: Result<BatchResponse, _> = self.client.post(BATCH, &BatchRequest { jobs }).await;
         let outcomes = match answer {
             Ok(answer) => answer.outcomes,
             Err(error) => {
-                if self.line.is_news(BATCH) {
-                    self.teller.warn(&format!("cannot submit now: {error}"));
+                if self.client.is_news(BATCH) {
+                    self.console.warn(&format!("cannot submit now: {error}"));
                 }
                 self.is_taking = true;
                 return;
@@ -87,18 +87,18 @@ impl QueueSync<'_> {
     async fn submitted(&mut self, id: JobId, outcome: BatchOutcome) {
         match outcome.problem {
             None => {
-                self.line.succeed(SUBMITTING);
+                self.client.succeed(SUBMITTING);
                 let Some(record) = self.files.get_mut(&id) else { return };
                 record.is_submitted = true;
                 record.replaces = None;
                 if let Err(error) = self.records.keep(record) {
-                    self.teller.warn(&format!("cannot write down that {} was submitted: {error}", record.name));
+                    self.console.warn(&format!("cannot record that {} was submitted: {error}", record.name));
                 }
                 self.read(id).await;
                 self.tell_submitted(id);
             }
             Some(problem) if problem.status >= 500 || problem.status == 429 => {
-                self.line.fail(SUBMITTING, problem.to_string());
+                self.client.fail(SUBMITTING, problem.to_string());
                 self.is_taking = true;
             }
             Some(problem) if problem.code == "idempotency_conflict" => self.change_key(id).await,
@@ -136,7 +136,7 @@ impl QueueSync<'_> {
             _ => "submitted".to_owned(),
         };
         let (file, folder) = (record.name.as_str(), record.folder);
-        self.teller.tell(&FileEvent { file, folder, job_id: Some(id), stage: Some(job.stage), message });
+        self.console.tell(&FileEvent { file, folder, job_id: Some(id), stage: Some(job.stage), message });
     }
 
     /// Warns at once about a job that no factory can run [I9].
@@ -144,12 +144,12 @@ impl QueueSync<'_> {
         if !self.is_factory_here().await {
             return;
         }
-        if let Ok(explained) = self.line.get::<JobExplanation>(&format!("/jobs/{id}/explain")).await
+        if let Ok(explained) = self.client.get::<JobExplanation>(&format!("/jobs/{id}/explain")).await
             && explained.job.stage == domain::StageName::Queued
             && crate::command::is_stuck(&explained.now)
         {
             let name = self.name_of(id).unwrap_or_default().to_owned();
-            self.teller.warn(&format!("{name}: no factory can run it: {}", explained.summary));
+            self.console.warn(&format!("{name}: no factory can run it: {}", explained.summary));
         }
     }
 }

@@ -36,7 +36,7 @@ async fn many_jobs_on_eight_seats_share_no_worktree_and_leave_a_clean_host() {
     let repo = fleet.path("work.git");
     for job in &jobs {
         let progress = repository::text(&repo, &format!("main:progress-{job}"));
-        assert_eq!(progress.as_deref(), Some("1\n2\n3\n4\n"), "somebody else wrote into the worktree of {job}");
+        assert_eq!(progress.as_deref(), Some("1\n2\n3\n4\n"), "another run wrote into the worktree of {job}");
     }
     let left = |folder: &str| std::fs::read_dir(fleet.path("factory-0").join(folder)).unwrap().count();
     fleet.until("empty folders", || ["worktrees", "runs", "desks", "outbox"].map(left) == [0; 4]).await;

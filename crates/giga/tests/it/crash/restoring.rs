@@ -110,7 +110,7 @@ async fn restore_dies_at(step: &'static str, expected: usize) {
     let ended = fleet.run(&["backup", "restore", "--yes", &backup], Some(KillAt(step, 1)));
     let found = known(&mut fleet).await;
 
-    assert_eq!(ended.status.code(), None, "nobody died at {step}");
+    assert_eq!(ended.status.code(), None, "no process died at {step}");
     assert_eq!(found, jobs[..expected].iter().copied().collect(), "after a death at {step}");
     fleet.end();
 }

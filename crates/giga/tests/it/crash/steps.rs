@@ -95,14 +95,14 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
         jobs.insert(id);
     }
     if provoke == Provoke::SilentFactory {
-        fleet.until("somebody at work", || !fleet.journal().is_empty()).await;
+        fleet.until("a run to begin", || !fleet.journal().is_empty()).await;
         fleet.kill_factory(0);
         fleet.kill_factory(1);
     }
     if !has_died {
         has_died = revive(fleet, who, super::fleet::PATIENCE).await;
     }
-    assert!(has_died, "nobody died at the step\n{}", fleet.logs());
+    assert!(has_died, "no process died at the step\n{}", fleet.logs());
     match provoke {
         Provoke::SilentFactory => fleet.start_factory(0, None).await,
         Provoke::DeafFactories => fleet.thaw_factories(),

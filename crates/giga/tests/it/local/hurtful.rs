@@ -69,7 +69,7 @@ fn links_folders_pipes_scratch_files_and_unreadable_names_are_left_alone_and_nam
     assert_eq!(folder.runs(), 0);
     assert_eq!(std::fs::read_dir(&inbox).unwrap().count(), 10);
     for name in ["link.md", "folder.md", "pipe.md"] {
-        assert!(ran.stderr.contains(&format!("{name} is not taken")), "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("{name} is ignored")), "{name}: {}", ran.stderr);
     }
     assert!(!ran.stderr.contains("hidden") && !ran.stderr.contains("4913"), "{}", ran.stderr);
 }

@@ -98,7 +98,7 @@ impl SandboxBackend {
              (`truncate`): use Linux 6.2 or newer, or `run_as` for another account"
                 .to_owned()
         });
-        Self { name: format!("landlock, ABI {abi}{signals}"), gap }
+        Self { name: format!("Landlock (ABI {abi}){signals}"), gap }
     }
 }
 
@@ -249,6 +249,6 @@ mod tests {
         for abi in [ABI::V2, ABI::V3, ABI::V5] {
             assert!(words(abi).is_ok_and(|means| means.name.contains("signal")), "{abi}");
         }
-        assert_eq!(words(ABI::V6), Ok(SandboxBackend { name: "landlock, ABI 6".to_owned(), gap: None }));
+        assert_eq!(words(ABI::V6), Ok(SandboxBackend { name: "Landlock (ABI 6)".to_owned(), gap: None }));
     }
 }

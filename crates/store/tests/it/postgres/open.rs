@@ -132,7 +132,7 @@ async fn a_tls_connection_verifies_the_server() {
 #[tokio::test]
 async fn a_silent_server_times_out() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = PostgresUrl::parse(&format!("postgres://nobody@{}/none", silent.local_addr().unwrap())).unwrap();
+    let url = PostgresUrl::parse(&format!("postgres://user@{}/none", silent.local_addr().unwrap())).unwrap();
 
     let opening = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new()));
     let opened = tokio::time::timeout(Duration::from_secs(15), opening).await;
