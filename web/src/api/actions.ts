@@ -49,7 +49,7 @@ export function removeFactory(id: string) {
 }
 
 export function resumeCredential(credential: string) {
-  return unwrap(client.POST("/api/fleet/credentials/reopen", { body: { credential } }));
+  return unwrap(client.POST("/api/fleet/credentials/resume", { body: { credential } }));
 }
 
 export function saveProduct(id: string, settings: ProductSettings) {

@@ -62,12 +62,6 @@ export type MetricsHistory = { stepSeconds: number; points: HistoryPoint[] };
 
 export type JobCounts = { stages: Partial<Record<StageName, number>>; waiting?: { unplaceable?: number } };
 
-export type SessionView = {
-  principal: { name: string; role: string; products?: string[] };
-  coordinator: { name: string; version: string };
-  expiresAt?: string | null;
-};
-
 export async function getJson<T>(path: string, signal?: AbortSignal): Promise<T> {
   const response = await fetch(`/api/fleet${path}`, { headers: sessionHeaders(), signal }).catch((error) => {
     if (signal?.aborted === true) throw error;

@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { interimNeeds } from "../shell/interim";
 import { client, unwrap } from "./client";
-import { getJson, type JobCounts, type MetricsHistory, type NeedList, type SessionView } from "./contract";
+import { getJson, type JobCounts, type MetricsHistory, type NeedList } from "./contract";
 import { asApiError } from "./problem";
 import type { StageName } from "./types";
 
@@ -25,7 +25,7 @@ export const historyQuery = queryOptions({
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
-  queryFn: ({ signal }) => getJson<SessionView>("/session", signal),
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/session", { signal })),
   staleTime: Number.POSITIVE_INFINITY,
 });
 

@@ -32,6 +32,7 @@ export type ProgressEvent = Schemas["ProgressEvent"];
 export type Run = Schemas["Run"];
 export type RunEvidence = Schemas["RunEvidence"];
 export type RunOutcome = Schemas["RunOutcome"];
+export type SessionView = Schemas["SessionView"];
 export type StageName = Schemas["StageName"];
 export type SubmitResponse = Schemas["SubmitResponse"];
 export type TokenScope = Schemas["TokenScope"];

@@ -7,8 +7,8 @@ import { useJob, useProgress } from "../../live/jobs";
 import { Age } from "../../ui/Age";
 import { Glyph, type GlyphName } from "../../ui/Glyph";
 import { Cost } from "../../ui/Money";
-import { StageGlyph } from "../../ui/Stage";
 import { PanelError } from "../../ui/PanelError";
+import { StageGlyph } from "../../ui/Stage";
 import { Words } from "../../ui/Words";
 import { parseStages } from "./search";
 import { type JobFilter, useJobList } from "./useJobList";
@@ -86,7 +86,11 @@ function Card({ id }: { id: string }) {
   const why = whyOf(job, progress);
   const isRunning = job.stage === "building" || job.stage === "assigned";
   const hasEnded = job.stage === "shipped" || job.stage === "failed" || job.stage === "dead_letter";
-  const since = isRunning ? (job.run?.startedAt ?? job.run?.grantedAt ?? job.updatedAt) : hasEnded ? job.updatedAt : job.createdAt;
+  const since = isRunning
+    ? (job.run?.startedAt ?? job.run?.grantedAt ?? job.updatedAt)
+    : hasEnded
+      ? job.updatedAt
+      : job.createdAt;
   const cost = progress?.costUsd ?? job.spent?.costUsd;
   return (
     <article className="jc">

@@ -82,8 +82,8 @@ export function BulkBar({ selected, clear, total, matching, select }: Props) {
           <b>{count(selected.size)} selected</b>
           {more > selected.size && (
             <button type="button" className="linkish" onClick={() => void selectAll()}>
-              select {(total?.count ?? 0) > SELECT_MAX ? `the newest ${count(SELECT_MAX)}` : `all ${count(more)}`} that match
-              now
+              select {(total?.count ?? 0) > SELECT_MAX ? `the newest ${count(SELECT_MAX)}` : `all ${count(more)}`} that
+              match now
             </button>
           )}
           <div className="btns push">

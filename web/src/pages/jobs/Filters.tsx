@@ -1,9 +1,9 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
+import { PRIORITIES, STAGES } from "../../api/types";
 import { useKeys } from "../../shell/keys";
 import { useProduct } from "../../shell/ProductSwitcher";
 import { Icon } from "../../ui/Icon";
-import { PRIORITIES, STAGES } from "../../api/types";
 import { type JobsSearch, parseTyped } from "./search";
 import { Views } from "./Views";
 
@@ -66,7 +66,11 @@ export function Filters({ search }: { search: JobsSearch }) {
           <input
             ref={input}
             aria-label="Filter jobs"
-            placeholder={chips.some((chip) => chip.value !== undefined) ? "" : "Words of the title, an id, or stage: repo: factory: tag: priority:"}
+            placeholder={
+              chips.some((chip) => chip.value !== undefined)
+                ? ""
+                : "Words of the title, an id, or stage: repo: factory: tag: priority:"
+            }
             value={text}
             onChange={(event) => setText(event.target.value)}
             onKeyDown={(event) => {

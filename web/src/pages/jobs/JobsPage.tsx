@@ -1,8 +1,8 @@
 import { Link, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { count, plural } from "../../lib/format";
-import { rememberList } from "../../live/lastList";
 import { useIsCurrent } from "../../live";
+import { rememberList } from "../../live/lastList";
 import { PageHead } from "../../shell/Bar";
 import { useKeys } from "../../shell/keys";
 import { useProduct } from "../../shell/ProductSwitcher";

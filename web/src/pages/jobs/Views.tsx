@@ -102,5 +102,13 @@ export function Views({ search }: { search: JobsSearch }) {
 }
 
 function blank<T extends object>(old: T): T {
-  return { ...old, stage: undefined, repo: undefined, priority: undefined, factory: undefined, tag: undefined, q: undefined };
+  return {
+    ...old,
+    stage: undefined,
+    repo: undefined,
+    priority: undefined,
+    factory: undefined,
+    tag: undefined,
+    q: undefined,
+  };
 }

@@ -16,6 +16,10 @@ describe("the search of the Jobs page", () => {
     expect(parseTyped("stage:open").search.stage).toBe("queued,blocked,assigned,building,review,testing");
   });
   it("reports a known key with an impossible value", () => {
-    expect(parseTyped("stage:nonsense priority:urgent repo:").unknown).toEqual(["stage:nonsense", "priority:urgent", "repo:"]);
+    expect(parseTyped("stage:nonsense priority:urgent repo:").unknown).toEqual([
+      "stage:nonsense",
+      "priority:urgent",
+      "repo:",
+    ]);
   });
 });

@@ -17,7 +17,14 @@ export type JobsSearch = {
   q?: string;
 };
 
-export const FILTER_KEYS = ["stage", "repo", "priority", "factory", "tag", "q"] as const satisfies readonly (keyof JobsSearch)[];
+export const FILTER_KEYS = [
+  "stage",
+  "repo",
+  "priority",
+  "factory",
+  "tag",
+  "q",
+] as const satisfies readonly (keyof JobsSearch)[];
 
 const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : typeof value === "number" ? String(value) : undefined;

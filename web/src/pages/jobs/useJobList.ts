@@ -58,7 +58,18 @@ export function useJobList(filter: JobFilter, { kind, limit = PAGE, hold = false
       const mine = cursor === undefined ? ++generation.current : generation.current;
       setState((old) => ({ ...old, isLoading: true }));
       try {
-        const query = { product, stage, repo, priority, factory, tag, text, cursor, limit: cursor === undefined ? limit : NEXT_PAGE, total: cursor === undefined };
+        const query = {
+          product,
+          stage,
+          repo,
+          priority,
+          factory,
+          tag,
+          text,
+          cursor,
+          limit: cursor === undefined ? limit : NEXT_PAGE,
+          total: cursor === undefined,
+        };
         const page = await unwrap(client.GET("/api/fleet/jobs", { params: { query } }));
         if (mine !== generation.current) return;
         upsertJobs(page.items);
@@ -66,7 +77,7 @@ export function useJobList(filter: JobFilter, { kind, limit = PAGE, hold = false
         setState((old) => ({
           ids: cursor === undefined ? ids : joined(old.ids, ids),
           next: page.next ?? null,
-          total: cursor === undefined ? (page.total ?? null) : old.total,
+          total: cursor === undefined ? ((page as { total?: Total | null }).total ?? null) : old.total,
           isLoading: false,
           hasAnswer: true,
           error: null,

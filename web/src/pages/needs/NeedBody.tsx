@@ -10,6 +10,7 @@ import { Glyph } from "../../ui/Glyph";
 import { Skeleton } from "../../ui/Panel";
 import { PanelError } from "../../ui/PanelError";
 import { Words } from "../../ui/Words";
+import { Heartbeat } from "../fleet/FactoryCard";
 import { AnswerBox } from "../job/Answer";
 import { CheckRow } from "../job/Evidence";
 import { FitTable } from "../job/FitTable";
@@ -207,8 +208,8 @@ function FactoryFacts({ id }: { id: string }) {
       </Fact>
       {factory !== undefined && <Fact name="State">{factoryState(factory).word}</Fact>}
       {factory?.lastHeartbeatAt != null && (
-        <Fact name="Heartbeat">
-          <Age at={factory.lastHeartbeatAt} suffix=" ago" />
+        <Fact name="Presence">
+          <Heartbeat factory={factory} />
         </Fact>
       )}
     </>
