@@ -1,4 +1,4 @@
-// [T9] Text from agents, people and machines is shown as text, wherever it appears.
+// [U1] Text from agents, people and machines is shown as text, wherever it appears.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,4 +1,4 @@
-// [T1] Browser sessions: both halves are needed, and a session ends with its token.
+// [T4] Browser sessions: both halves are needed, and a session ends with its token.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";

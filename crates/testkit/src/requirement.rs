@@ -21,6 +21,8 @@ pub enum Requirement {
     Lfs,
     /// schemathesis and the generator of TypeScript clients.
     ApiTools,
+    /// Chromium, and the built web UI.
+    Chromium,
     /// rustup, with a toolchain.
     Rustup,
     /// A home directory of the account that runs the tests, with a readable file.
@@ -38,6 +40,7 @@ impl Requirement {
             Self::Engines => "engines",
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
+            Self::Chromium => "chromium",
             Self::Rustup => "rustup",
             Self::Home => "home",
         }

@@ -32,3 +32,4 @@ mod repository;
 mod secrets;
 mod settings;
 mod submit;
+mod web;
