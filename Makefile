@@ -8,13 +8,32 @@ TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- rea
 # Tests that need no server, no repository and no process: rules, golden files, in-memory adapters. Half a minute.
 QUICK_TESTS := '(kind(lib) | kind(bin) | package(domain) | package(scheduler) | package(broker)) - test(/^postgres::/)'
 
-.PHONY: up build test test-web screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
+# What the web UI is built from.
+WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/e2e/*')
 
-up: tools
+.DELETE_ON_ERROR:
+
+.PHONY: up build web web-if-possible test test-web screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
+
+up: tools web-if-possible
 	@$(CARGO) run --profile quick --locked -p giga -- up --demo
 
-build: tools
+build: tools web-if-possible
 	$(CARGO) build --release --locked -p giga
+
+# The web UI, for the next build of giga: only if its sources are newer.
+web: web/dist/index.html
+
+web/dist/index.html: $(WEB_SOURCES) scripts/build-web
+	@scripts/build-web
+
+# Everything else works without it.
+web-if-possible:
+	@if ! command -v npm >/dev/null; then \
+	  echo "npm is not installed, so giga is built without its web UI (install Node.js 20.19 or newer for it)" >&2; \
+	elif ! $(MAKE) --no-print-directory web; then \
+	  echo "the web UI cannot be built, so giga is built without it (see above; make web tries again)" >&2; \
+	fi
 
 test: tools fmt lint rows unit
 

@@ -179,6 +179,8 @@ Columns:
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// Print a link that signs a browser in to the web UI
+    SignIn,
     /// Show events of the fleet or of one job
     Events(EventsArgs),
     /// Remove worktrees and branches of finished jobs

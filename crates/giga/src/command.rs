@@ -27,6 +27,7 @@ mod product;
 mod query;
 mod restore;
 mod runs;
+mod sign_in;
 mod status;
 mod store_location;
 mod submit;
@@ -109,6 +110,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Credential { command } => credential::credential(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
+        Command::SignIn => sign_in::sign_in(context).await,
         Command::Events(args) => events::events(context, args).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Bench(args) => bench::bench(context, args).await,

@@ -10,7 +10,7 @@ use super::Cli;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Common commands", &["up", "submit", "wait", "dash", "jobs", "ship"]),
     ("Jobs", &["job", "logs", "runs", "explain", "answer", "requeue", "cancel", "events", "alerts", "dead-letters"]),
-    ("Fleet", &["serve", "factory", "local", "product", "token", "credential", "mode"]),
+    ("Fleet", &["serve", "factory", "local", "product", "token", "sign-in", "credential", "mode"]),
     ("Setup and maintenance", &["init", "doctor", "backup", "gc", "bench"]),
     ("Tools", &["completions", "schema"]),
 ];

@@ -31,5 +31,6 @@ mod refusals;
 mod repository;
 mod secrets;
 mod settings;
+mod sign_in;
 mod submit;
 mod web;
