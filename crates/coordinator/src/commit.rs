@@ -159,11 +159,12 @@ impl Coordinator {
     /// Absorbs committed jobs into memory and wakes the dispatcher and the timer.
     pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
         let moment = self.state_time();
-        let mut has_work = false;
+        let (mut has_work, mut is_empty) = (false, true);
         let (is_sooner, ended_offers) = {
             let mut state = self.state.lock();
             let before = state.timing();
             for job in written {
+                is_empty = false;
                 has_work |= state.absorb(job.clone(), moment);
                 self.progress.settle(&job.value);
                 // A run may have begun or ended with it.
@@ -173,6 +174,9 @@ impl Coordinator {
         };
         for (factory, message) in ended_offers {
             self.inboxes.settle(&factory, message);
+        }
+        if !is_empty {
+            self.live.note();
         }
         if has_work {
             self.work.notify_one();

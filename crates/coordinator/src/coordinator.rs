@@ -21,6 +21,7 @@ use crate::fleet::tokens::TokenBook;
 use crate::maintenance::health::StoreHealth;
 use crate::pull_requests::poller::PullRequestPoller;
 use crate::read::event_stream::EventTail;
+use crate::read::live::LiveBoard;
 use crate::read::metrics::Counters;
 use crate::state::manifest_cache::ManifestCache;
 use crate::state::progress::ProgressBoard;
@@ -56,6 +57,7 @@ pub struct Coordinator {
     pub(crate) tokens: TokenBook,
     pub(crate) sessions: SessionBook,
     pub(crate) tail: EventTail,
+    pub(crate) live: LiveBoard,
     pub(crate) manifests: ManifestCache,
     pub(crate) log_notifier: LogNotifier,
     pub(crate) progress: ProgressBoard,

@@ -3,5 +3,7 @@
 pub(crate) mod alerts;
 pub(crate) mod event_stream;
 pub(crate) mod explain;
+pub(crate) mod live;
 pub(crate) mod metrics;
+pub(crate) mod needs;
 pub(crate) mod queries;

@@ -159,7 +159,7 @@ pub struct JobView {
     /// The failed dependency that the job stays blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_dependency: Option<JobId>,
-    /// Whether an operator dismissed the dead letter.
+    /// Whether an operator dismissed the failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dismissed: bool,
     /// The commit that the pull request's branch points at.

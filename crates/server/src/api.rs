@@ -11,6 +11,7 @@ pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod logs;
 pub(crate) mod modes;
+pub(crate) mod needs;
 pub(crate) mod operations;
 pub(crate) mod products;
 pub(crate) mod root;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
-    root, sessions, tokens, webhooks, work,
+    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
+    products, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -47,6 +47,8 @@ struct Description;
         jobs::batch,
         jobs::job,
         jobs::act,
+        needs::answer,
+        needs::dismiss,
         history::runs,
         history::evidence,
         history::events,
@@ -90,6 +92,7 @@ struct Description;
         modes::flags,
         modes::put_flags,
         operations::alerts,
+        needs::needs_me,
         operations::dead_letters,
         operations::dismiss,
         operations::redrive,

@@ -36,6 +36,7 @@ impl Coordinator {
             tokens: Default::default(),
             sessions: Default::default(),
             tail: Default::default(),
+            live: Default::default(),
             manifests: Default::default(),
             log_notifier: Default::default(),
             progress: Default::default(),

@@ -18,6 +18,7 @@ mod listening;
 mod mode_switch;
 mod modes;
 mod mount;
+mod needs;
 mod openapi;
 mod raw;
 mod schema;
