@@ -31,9 +31,13 @@ export function redriveDeadLetter(id: string, fresh: boolean, message?: string) 
 }
 
 export function dismissJob(id: string, message?: string) {
-  return unwrap(
-    client.POST("/api/fleet/dead-letters/{id}/dismiss", { params: { path: { id } }, body: { message, fresh: false } }),
-  );
+  return unwrap(client.POST("/api/fleet/jobs/{id}/dismiss", { params: { path: { id } }, body: { message } }));
+}
+
+/** An empty answer lets the agent decide by itself. */
+export function answerJob(job: Pick<JobView, "id" | "rev">, text: string) {
+  const params = { path: { id: job.id }, header: { "If-Match": `"${job.rev}"` } };
+  return unwrap(client.POST("/api/fleet/jobs/{id}/answer", { params, body: { text } }));
 }
 
 export function setModes(modes: DispatchModes) {

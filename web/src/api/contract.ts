@@ -4,49 +4,6 @@ import { toApiError, unreachable } from "./problem";
 import { sessionHeaders } from "./session";
 import type { StageName } from "./types";
 
-export type NeedKind =
-  | "question"
-  | "review"
-  | "merge_failed"
-  | "unplaceable"
-  | "dead_letter"
-  | "failed"
-  | "ready_to_ship"
-  | "pull_request_abandoned"
-  | "stale_factory"
-  | "credential_exhausted"
-  | "alert";
-
-export type NeedAction =
-  | "answer"
-  | "requeue"
-  | "ship"
-  | "cancel"
-  | "dismiss"
-  | "redrive"
-  | "reject"
-  | "request_changes"
-  | "drain"
-  | "prune"
-  | "resume_credential";
-
-export type NeedItem = {
-  key: string;
-  kind: NeedKind;
-  title: string;
-  text: string;
-  remedy: string;
-  at: string;
-  jobId?: string | null;
-  factoryId?: string | null;
-  productId?: string | null;
-  credential?: string | null;
-  costUsd?: number | null;
-  actions: NeedAction[];
-};
-
-export type NeedList = { items: NeedItem[]; total: number; next?: string | null };
-
 export type HistoryPoint = {
   at: string;
   queued: number;

@@ -207,6 +207,9 @@ export interface paths {
          *     now: it has no cursor, and only the latest of each job is sent. `hello` confirms that the stream is open; its `id` is
          *     the cursor where it starts. `reset` means that events were missed, or that the store was restored from a backup and some
          *     were undone: read the state again, the stream continues from its `id`.
+         *
+         *     `factory`, `alert`, `flags`, `metrics` and `needs` tell what changed in the fleet since the stream opened, once a second
+         *     at most. They have no cursor: a client that reconnects reads the state again.
          */
         get: operations["getEventsStream"];
         put?: never;
@@ -521,6 +524,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/jobs/{id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answers the question of a job's agent. The job is requeued with the answer. */
+        post: operations["postJobsIdAnswer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/jobs/{id}/ask": {
         parameters: {
             query?: never;
@@ -566,6 +586,23 @@ export interface paths {
         get: operations["getJobsIdDag"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/jobs/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Dismisses a failed or dead-lettered job: it needs nobody any more. It keeps its stage and can still be requeued. */
+        post: operations["postJobsIdDismiss"];
         delete?: never;
         options?: never;
         head?: never;
@@ -820,6 +857,26 @@ export interface paths {
         };
         /** The metrics of the fleet. */
         get: operations["getMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/needs-me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What needs the caller: questions, reviews, merges, failures, and alerts.
+         * @description Blocked people and money come first, then the oldest. `actions` lists what the caller's role may do about an item.
+         */
+        get: operations["getNeedsMe"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1192,14 +1249,36 @@ export interface components {
             since: components["schemas"]["Timestamp"];
         };
         /**
+         * @description How an alert changed.
+         * @enum {string}
+         */
+        AlertChange: "raised" | "cleared";
+        /**
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
         AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        /** @description The event `alert`: an alert was raised, or ended. */
+        AlertEvent: {
+            /** @description Whether it was raised or ended. */
+            change: components["schemas"]["AlertChange"];
+            /** @description The kind of alert. */
+            code: components["schemas"]["AlertCode"];
+            factoryId?: components["schemas"]["FactoryId"] | null;
+            jobId?: components["schemas"]["JobId"] | null;
+        };
         /** @description The open alerts. */
         AlertList: {
             /** @description Ordered by kind, then oldest first. */
             items: components["schemas"]["Alert"][];
+        };
+        /** @description An answer to the question of a job's agent. */
+        AnswerRequest: {
+            /**
+             * @description The answer. Empty: the agent decides by itself.
+             * @example Use the red brick.
+             */
+            text: string;
         };
         /** @description The answer to a log chunk. */
         AppendLogResponse: {
@@ -1638,6 +1717,11 @@ export interface components {
              */
             op: "resume";
         };
+        /** @description Why a failure is dismissed. */
+        DismissRequest: {
+            /** @description The reason, recorded in the event. */
+            message?: string | null;
+        };
         /** @description The dispatch modes of the fleet: a default, and overrides by product. */
         DispatchModes: {
             /** @description The default mode. */
@@ -1875,6 +1959,18 @@ export interface components {
             text: string;
             /** @description The weights of the score. */
             weights: components["schemas"]["Weights"];
+        };
+        /**
+         * @description How a factory changed.
+         * @enum {string}
+         */
+        FactoryChange: "online" | "offline" | "draining" | "resumed" | "removed" | "updated";
+        /** @description The event `factory`: a factory changed. Its seats in use follow from the events of jobs. */
+        FactoryEvent: {
+            /** @description The latest change. */
+            change: components["schemas"]["FactoryChange"];
+            /** @description The factory. */
+            factoryId: components["schemas"]["FactoryId"];
         };
         /** @description Eligibility and score of one factory. */
         FactoryFit: {
@@ -2164,6 +2260,20 @@ export interface components {
             /** @description The epoch of the lease. */
             leaseEpoch: components["schemas"]["Epoch"];
             progress?: components["schemas"]["Progress"] | null;
+        };
+        /** @description The event `hello`: the first of a stream. */
+        HelloEvent: {
+            /** @description Identifies the coordinator's build: after an upgrade an open page is outdated. */
+            build: string;
+            /**
+             * Format: int64
+             * @description The keep-alive interval: a stream that is silent for much longer is broken.
+             */
+            keepAliveSeconds: number;
+            /** @description The coordinator's name. */
+            name: string;
+            /** @description The coordinator's version. */
+            version: string;
         };
         /** @description Asks a coordinator to prove that it issued a token. */
         IdentityChallenge: {
@@ -2461,7 +2571,7 @@ export interface components {
             createdBy: string;
             /** @description The dependencies. */
             deps?: components["schemas"]["JobId"][];
-            /** @description Whether an operator dismissed the dead letter. */
+            /** @description Whether an operator dismissed the failure. */
             dismissed?: boolean;
             /** @description Number of the latest dispatch. */
             dispatchSeq: components["schemas"]["DispatchSeq"];
@@ -2596,7 +2706,7 @@ export interface components {
             createdBy: string;
             /** @description The dependencies. */
             deps?: components["schemas"]["JobId"][];
-            /** @description Whether an operator dismissed the dead letter. */
+            /** @description Whether an operator dismissed the failure. */
             dismissed?: boolean;
             /** @description Number of the latest dispatch. */
             dispatchSeq: components["schemas"]["DispatchSeq"];
@@ -2789,6 +2899,63 @@ export interface components {
          * @enum {string}
          */
         Mode: "push" | "poll" | "gate" | "shadow" | "self-select";
+        /** @description One thing that needs a person. */
+        Need: {
+            /** @description What the caller may do about it. */
+            actions: components["schemas"]["NeedAction"][];
+            /** @description Since when. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: double
+             * @description What the job has cost so far, in US dollars.
+             */
+            costUsd?: number | null;
+            /** @description The credential. */
+            credential?: string | null;
+            factoryId?: components["schemas"]["FactoryId"] | null;
+            jobId?: components["schemas"]["JobId"] | null;
+            /** @description Identifies the item for as long as it lasts. */
+            key: string;
+            /** @description The kind. */
+            kind: components["schemas"]["NeedKind"];
+            productId?: components["schemas"]["ProductId"] | null;
+            /** @description What to do. */
+            remedy: string;
+            /** @description What is asked, in one sentence. */
+            text: string;
+            /** @description The title of the job, or the name of the factory or the credential. */
+            title: string;
+        };
+        /**
+         * @description What a person can do about an item.
+         * @enum {string}
+         */
+        NeedAction: "answer" | "requeue" | "ship" | "cancel" | "dismiss" | "redrive" | "reject" | "request_changes" | "drain" | "prune" | "resume_credential";
+        /**
+         * @description The kinds of things that need a person.
+         * @enum {string}
+         */
+        NeedKind: "question" | "review" | "merge_failed" | "unplaceable" | "dead_letter" | "failed" | "ready_to_ship" | "pull_request_abandoned" | "stale_factory" | "credential_exhausted" | "alert";
+        /** @description What needs the caller. */
+        NeedList: {
+            /** @description Blocked people and money first, then by age. */
+            items: components["schemas"]["Need"][];
+            /** @description The `cursor` of the next page. */
+            next?: string | null;
+            /**
+             * Format: int64
+             * @description The number of items on all pages.
+             */
+            total: number;
+        };
+        /** @description The event `needs`: the number of items of `GET /needs-me` changed. */
+        NeedsEvent: {
+            /**
+             * Format: int64
+             * @description The number of items.
+             */
+            count: number;
+        };
         /** @description A job that a claim would not get. */
         NotGranted: {
             jobId?: components["schemas"]["JobId"] | null;
@@ -3752,11 +3919,41 @@ export interface components {
             leaseEpoch: components["schemas"]["Epoch"];
         };
         /** @description An event in the stream of the fleet or of one job: the event's name, and its data as JSON. */
-        StreamEvent: components["schemas"]["StreamEventHello"] | components["schemas"]["StreamEventJob"] | components["schemas"]["StreamEventProgress"] | components["schemas"]["StreamEventReset"];
+        StreamEvent: components["schemas"]["StreamEventHello"] | components["schemas"]["StreamEventJob"] | components["schemas"]["StreamEventProgress"] | components["schemas"]["StreamEventFactory"] | components["schemas"]["StreamEventAlert"] | components["schemas"]["StreamEventFlags"] | components["schemas"]["StreamEventMetrics"] | components["schemas"]["StreamEventNeeds"] | components["schemas"]["StreamEventReset"];
+        /** @description An alert was raised or ended; without an `id`. */
+        StreamEventAlert: {
+            /** @description An alert was raised or ended; without an `id`. */
+            data: components["schemas"]["AlertEvent"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "alert";
+        };
+        /** @description A factory changed; without an `id`. */
+        StreamEventFactory: {
+            /** @description A factory changed; without an `id`. */
+            data: components["schemas"]["FactoryEvent"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "factory";
+        };
+        /** @description The dispatch modes changed, as in `GET /flags`; without an `id`. */
+        StreamEventFlags: {
+            /** @description The dispatch modes changed, as in `GET /flags`; without an `id`. */
+            data: components["schemas"]["DispatchModes"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "flags";
+        };
         /** @description The stream is open. The event's `id` is its start, unless the client resumes. */
         StreamEventHello: {
             /** @description The stream is open. The event's `id` is its start, unless the client resumes. */
-            data: Record<string, never>;
+            data: components["schemas"]["HelloEvent"];
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -3772,6 +3969,26 @@ export interface components {
              * @enum {string}
              */
             event: "job";
+        };
+        /** @description The metrics changed, as in `GET /metrics`; without an `id`, once a second at most. */
+        StreamEventMetrics: {
+            /** @description The metrics changed, as in `GET /metrics`; without an `id`, once a second at most. */
+            data: components["schemas"]["Metrics"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "metrics";
+        };
+        /** @description The number of items of `GET /needs-me` changed; without an `id`. */
+        StreamEventNeeds: {
+            /** @description The number of items of `GET /needs-me` changed; without an `id`. */
+            data: components["schemas"]["NeedsEvent"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "needs";
         };
         /** @description Progress of a job's agent; without an `id`. */
         StreamEventProgress: {
@@ -5786,6 +6003,48 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    postJobsIdAnswer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Only if the job is still at this `ETag` */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AnswerRequest"];
+            };
+        };
+        responses: {
+            /** @description The job after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
     postJobsIdAsk: {
         parameters: {
             query?: never;
@@ -5886,6 +6145,48 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdDismiss: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Only if the job is still at this `ETag` */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["DismissRequest"];
+            };
+        };
+        responses: {
+            /** @description The job after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];
@@ -6446,6 +6747,44 @@ export interface operations {
                     "application/json": components["schemas"]["Metrics"];
                 };
             };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getNeedsMe: {
+        parameters: {
+            query?: {
+                /** @description Only jobs of these products, separated by commas. */
+                product?: string;
+                /** @description Only these kinds, separated by commas. */
+                kind?: string;
+                /** @description The `next` of the previous page. */
+                cursor?: string;
+                /** @description The page size. */
+                limit?: number;
+            };
+            header?: {
+                /** @description Only this product, if `product` names none */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NeedList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];

@@ -1,8 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { NeedItem } from "../../api/contract";
 import { factoriesQuery, jobExplainQuery, jobQuery, runEvidenceQuery } from "../../api/queries";
-import type { JobDetail } from "../../api/types";
+import type { JobDetail, NeedItem } from "../../api/types";
 import { factoryState } from "../../lib/factories";
 import { capital, money, plural, shortSha } from "../../lib/format";
 import { Age } from "../../ui/Age";
