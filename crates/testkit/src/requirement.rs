@@ -23,6 +23,8 @@ pub enum Requirement {
     ApiTools,
     /// The official Python SDK of MCP.
     McpClient,
+    /// Chromium, and the built web UI.
+    Chromium,
     /// rustup, with a toolchain.
     Rustup,
     /// tmux.
@@ -43,6 +45,7 @@ impl Requirement {
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
             Self::McpClient => "mcp-client",
+            Self::Chromium => "chromium",
             Self::Rustup => "rustup",
             Self::Tmux => "tmux",
             Self::Home => "home",

@@ -36,3 +36,4 @@ mod settings;
 mod sign_in;
 mod steering;
 mod submit;
+mod web;
