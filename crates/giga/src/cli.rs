@@ -2,6 +2,7 @@
 
 mod aliases;
 mod bench;
+mod dash;
 mod fleet;
 mod help;
 mod jobs;
@@ -19,6 +20,7 @@ use crate::config::Overrides;
 
 pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
+pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
     CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs, RoleName, TokenCommand,
     TokenCreateArgs,
@@ -29,7 +31,7 @@ pub(crate) use jobs::{
     SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
-pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs};
+pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -118,6 +120,8 @@ pub(crate) enum Command {
     Submit(SubmitArgs),
     /// Wait until jobs finish or need attention
     Wait(WaitArgs),
+    /// Watch and steer the fleet in the terminal
+    Dash(DashArgs),
     /// List jobs, newest first
     Jobs(JobsArgs),
     /// Show one job
@@ -239,6 +243,7 @@ impl Command {
     pub(crate) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
         match self {
             Self::Local(args) => args.global(given),
+            Self::Dash(args) => args.global(given),
             _ => given.clone(),
         }
     }
