@@ -21,6 +21,10 @@ pub enum Requirement {
     Lfs,
     /// schemathesis and the generator of TypeScript clients.
     ApiTools,
+    /// The official Python SDK of MCP.
+    McpClient,
+    /// Chromium, and the built web UI.
+    Chromium,
     /// rustup, with a toolchain.
     Rustup,
     /// tmux.
@@ -40,6 +44,8 @@ impl Requirement {
             Self::Engines => "engines",
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
+            Self::McpClient => "mcp-client",
+            Self::Chromium => "chromium",
             Self::Rustup => "rustup",
             Self::Tmux => "tmux",
             Self::Home => "home",
