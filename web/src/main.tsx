@@ -3,10 +3,13 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { rememberSignInError, signIn, takeCodeFromFragment } from "./api/session";
 import { queries, startLive } from "./live";
 import { router } from "./router";
 import { Toasts } from "./ui/Toasts";
 
+const code = takeCodeFromFragment();
+if (code !== null) await signIn({ code }).catch(rememberSignInError);
 startLive();
 
 const root = document.getElementById("root");

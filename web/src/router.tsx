@@ -9,6 +9,7 @@ import {
 } from "@tanstack/react-router";
 import { JOB_TABS, type JobTab } from "./pages/job/tabs";
 import { parseJobsSearch } from "./pages/jobs/search";
+import { NEED_GROUPS, type NeedGroup } from "./pages/needs/look";
 import { NotFound, PageFailed } from "./shell/Fallbacks";
 import { Shell } from "./shell/Shell";
 
@@ -47,6 +48,9 @@ const factoryRoute = createRoute({
 const needsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/needs-me",
+  validateSearch: (search: Raw): { kind?: NeedGroup } => ({
+    kind: (Object.keys(NEED_GROUPS) as NeedGroup[]).find((kind) => kind === search.kind),
+  }),
   component: lazyRouteComponent(() => import("./pages/needs/NeedsPage"), "NeedsPage"),
 });
 

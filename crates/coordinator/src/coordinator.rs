@@ -16,6 +16,7 @@ use crate::coordinator::settings::Settings;
 use crate::dispatch::claim::ClaimLocks;
 use crate::dispatch::inbox::Inboxes;
 use crate::dispatch::modes::Modes;
+use crate::fleet::sessions::SessionBook;
 use crate::fleet::tokens::TokenBook;
 use crate::maintenance::health::StoreHealth;
 use crate::pull_requests::poller::PullRequestPoller;
@@ -55,6 +56,7 @@ pub struct Coordinator {
     pub(crate) state: Mutex<FleetState>,
     pub(crate) inboxes: Inboxes,
     pub(crate) tokens: TokenBook,
+    pub(crate) sessions: SessionBook,
     pub(crate) tail: EventTail,
     pub(crate) live: LiveBoard,
     pub(crate) manifests: ManifestCache,

@@ -3,5 +3,6 @@
 pub(crate) mod principal;
 pub(crate) mod products;
 pub(crate) mod registry;
+pub(crate) mod sessions;
 pub(crate) mod tokens;
 pub(crate) mod visibility;

@@ -20,6 +20,7 @@ pub use coordinator::{Coordinator, Ports};
 pub use dispatch::inbox::Inbox;
 pub use error::Error;
 pub use fleet::principal::Principal;
+pub use fleet::sessions::{NewSession, SignIn};
 pub use fleet::tokens::Secret;
 pub use maintenance::health::{Disk, NotReady};
 pub use pull_requests::poller::ForgeHint;

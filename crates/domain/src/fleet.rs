@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::engine_health::EngineHealth;
-use crate::ids::{InstanceId, TokenId};
+use crate::ids::{InstanceId, SessionId, TokenId};
 use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName};
 use crate::time::Timestamp;
 
@@ -139,6 +139,22 @@ pub struct Token {
     /// The factory that enrolled with this join token. A used token is kept for a while to report that it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<FactoryId>,
+}
+
+/// A stored browser session. Its secrets are not stored: the document's key is the hash of its cookie.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    /// Its public name.
+    pub id: SessionId,
+    /// The hash of the half that the page keeps.
+    pub page_hash: String,
+    /// The hash of the token's secret, which is the key of the token's document. The session ends with the token.
+    pub token_hash: String,
+    /// When the session began.
+    pub created_at: Timestamp,
+    /// When the session ends.
+    pub expires_at: Timestamp,
 }
 
 /// The scope of a token.

@@ -106,6 +106,10 @@ uuid_id! {
     /// Public id of a stored token, not its secret.
     TokenId
 }
+uuid_id! {
+    /// Public id of a browser session, not its secrets.
+    SessionId
+}
 
 impl JobId {
     /// The id derived from an idempotency key. The same product and key give the same id, so that "create if absent"

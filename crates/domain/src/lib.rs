@@ -1,5 +1,8 @@
 //! Types and rules of the domain. No tokio, no clock, no I/O: all functions work on values.
 
+mod agent_files;
+mod branch_template;
+mod commit_author;
 mod engine_health;
 mod error_chain;
 mod event;
@@ -29,16 +32,21 @@ mod run_key;
 mod shape;
 mod spec;
 mod stage;
+mod terminal_text;
 mod time;
 mod usage_window;
 
+pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
+pub use branch_template::{BranchTemplate, BranchTemplateError};
+pub use commit_author::{CommitAuthor, CommitAuthorError};
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};
-pub use fleet::{Factory, Product, Token, TokenScope, UnavailableRepo};
+pub use fleet::{Factory, Product, Session, Token, TokenScope, UnavailableRepo};
 pub use generation::{EventCursor, EventCursorError, StoreGeneration};
 pub use ids::{
-    ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, TokenId,
+    ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, SessionId,
+    TokenId,
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use job_columns::JobColumns;
@@ -52,7 +60,7 @@ pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_safe,
+    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_chars, terminal_safe,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
@@ -74,5 +82,6 @@ pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Revie
 pub use stage::{
     BlockedOn, Completion, FailureDetails, Holder, KeepCheckpoint, OfferEnd, Stage, StageEvent, StageName, UnknownStage,
 };
+pub use terminal_text::{TerminalScrubber, clean_line, clean_lines};
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
 pub use usage_window::UsageWindow;

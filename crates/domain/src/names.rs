@@ -235,6 +235,11 @@ pub fn escape_for_terminal(text: &str) -> String {
     shown
 }
 
+/// The characters of a text that are safe on a terminal. Line breaks and tabs are not among them.
+pub fn terminal_chars(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| is_terminal_safe(*c))
+}
+
 /// The character, or `�` if it is not safe on a terminal.
 pub fn terminal_safe(c: char) -> char {
     if is_terminal_safe(c) { c } else { '\u{fffd}' }

@@ -9,22 +9,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::{Capability, EngineHealth, RepoIdentity, RepoName};
+use engines::{Engine, LoginState, Presence};
 use parking_lot::Mutex;
-use sandbox::{Bounds, End, Environment, Launcher, Line, Program, find_program};
-use tokio::sync::mpsc;
+use sandbox::{End, Environment, Launcher, find_program};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
-use crate::config::{RepoConfig, default_base};
-use crate::engine::{Engine, LoginState, Presence};
-use crate::remote::{Remote, RemoteError};
-use crate::repository::Repository;
 pub(crate) use memory::ProbeCache;
 use memory::{ProbeResult, ToolState};
 use tools::{TOOLS, Tool, VersionPattern};
+use workspace::{Remote, RemoteError, RepoConfig, Repository, default_base};
 
 /// The configured part of capabilities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,10 +66,6 @@ pub struct BrokenTool {
     /// The remedy.
     pub remedy: String,
 }
-
-/// The same timeout as for engines: on a busy machine a program starts slowly.
-const PROBE_MAX: Duration = Duration::from_secs(20);
-const PROBE_OUTPUT_BYTES_MAX: u64 = 4 * 1024;
 
 /// Detects the machine as a program with `environment` would see it. Runs all programs concurrently.
 pub async fn detect(
@@ -296,25 +287,10 @@ enum ProbeOutput {
 async fn ask(command_line: &[&str], environment: &Environment, launcher: &Launcher) -> ProbeOutput {
     let Some((name, args)) = command_line.split_first() else { return ProbeOutput::Nothing };
     let Some(file) = find_program(name, environment.variable("PATH")) else { return ProbeOutput::Nothing };
-    let argv = std::iter::once(file.clone().into_os_string()).chain(args.iter().map(Into::into)).collect();
-    let program = Program { argv, dir: PathBuf::from("/"), environment: environment.clone(), stdin: Vec::new() };
-    let (grace, output_bytes_max) = (Duration::ZERO, PROBE_OUTPUT_BYTES_MAX);
-    let bounds = Bounds { wall: PROBE_MAX, idle: None, tool_idle: None, grace, output_bytes_max };
-    let running = match launcher.start(program, bounds) {
-        Ok(running) => running,
+    let (finished, output) = match launcher.ask(file.clone(), args, environment).await {
+        Ok(answer) => answer,
         Err(error) => return ProbeOutput::Failed(broken(file, &domain::error_chain(&error), launcher)),
     };
-    let (sender, mut lines) = mpsc::channel::<Line>(8);
-    let collect = async {
-        let mut output = String::new();
-        while let Some(line) = lines.recv().await {
-            output.push_str(&line.text);
-            output.push('\n');
-        }
-        output
-    };
-    let never = CancellationToken::new();
-    let (finished, output) = tokio::join!(running.wait(sender, &never), collect);
     match finished.end {
         End::Exited(0) => ProbeOutput::Said(output),
         End::TimedOut => ProbeOutput::TooLate,

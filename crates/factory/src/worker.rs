@@ -4,6 +4,7 @@ mod capability_watch;
 mod connection;
 mod credentials;
 mod errand;
+mod gc;
 mod held_leases;
 mod inbox;
 mod log_buffer;
@@ -36,28 +37,22 @@ use domain::{
     Capability, Checkpoint, Clock, DispatchModes, DispatchSeq, EngineHealth, Entropy, InstanceId, JobId, RepoIdentity,
     RepoName, Timestamp, UnavailableRepo,
 };
+use engines::{Engine, EngineContext, Prices, TemplateError};
+use forge::{Forges, ForgesError};
 use protocol::{Heartbeat, HeartbeatResponse};
 use sandbox::{AccountError, Environment, Launcher, Scrubber};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
+use workspace::{
+    BranchIntents, CacheError, Error, Host, Mirror, Outbox, RepoConfig, Repository, Runs, StateDir, StateHold,
+};
 
 pub use poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
 pub use settings::{Housekeeping, PollWhen, Polling, WorkerSettings};
 
-use crate::branch_intents::BranchIntents;
-use crate::config::{CacheError, RepoConfig};
 use crate::detect::{Capabilities, DetectConfig, ProbeCache, detect_again, is_repo};
-use crate::engine::{self, Engine, EngineContext, Prices, TemplateError};
-use crate::error::Error;
-use crate::forge::{Forges, ForgesError};
-use crate::host::Host;
-use crate::mirror::Mirror;
-use crate::outbox::Outbox;
-use crate::repository::Repository;
-use crate::runs::Runs;
-use crate::state::{StateDir, StateHold};
 use capability_watch::Declared;
 use connection::Connection;
 use credentials::CredentialStates;
@@ -169,7 +164,7 @@ impl Worker {
             config.check()?;
         }
         let host = settings.host(&state, Arc::clone(&clock))?;
-        let account = host.account.clone();
+        let account = host.account().cloned();
         let scrubber = Scrubber::new(settings.known_secrets());
         let launcher = match &settings.guard {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
@@ -188,7 +183,7 @@ impl Worker {
             empty_home: home,
             open: settings.open_to_agents(),
         };
-        let engines = engine::make_all(&settings.engines, &std::env::vars_os().collect::<Vec<_>>(), &bench)?;
+        let engines = engines::make_all(&settings.engines, &std::env::vars_os().collect::<Vec<_>>(), &bench)?;
         let instance = InstanceId::new(clock.now(), entropy.bytes());
         Ok(Arc::new(Self {
             client,

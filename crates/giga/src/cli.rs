@@ -2,6 +2,7 @@
 
 mod aliases;
 mod bench;
+mod dash;
 mod fleet;
 mod help;
 mod jobs;
@@ -20,6 +21,7 @@ use crate::config::Overrides;
 
 pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
+pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
     CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs, RoleName, TokenCommand,
     TokenCreateArgs,
@@ -30,8 +32,8 @@ pub(crate) use jobs::{
     SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
+pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
 pub(crate) use steering::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
-pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -120,6 +122,8 @@ pub(crate) enum Command {
     Submit(SubmitArgs),
     /// Wait until jobs finish or need attention
     Wait(WaitArgs),
+    /// Watch and steer the fleet in the terminal
+    Dash(DashArgs),
     /// List jobs, newest first
     Jobs(JobsArgs),
     /// Show one job
@@ -253,6 +257,7 @@ impl Command {
     pub(crate) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
         match self {
             Self::Local(args) => args.global(given),
+            Self::Dash(args) => args.global(given),
             _ => given.clone(),
         }
     }

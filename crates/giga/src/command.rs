@@ -8,6 +8,7 @@ mod backup;
 mod bench;
 mod completions;
 mod credential;
+mod dash;
 mod dead_letters;
 mod doctor;
 mod events;
@@ -93,6 +94,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Local(args) => compose::local(&context.config, &args, context.out).await,
         Command::Submit(args) => submit::submit(context, args).await,
         Command::Wait(args) => wait::wait(context, args).await,
+        Command::Dash(args) => dash::dash(context, &args).await,
         Command::Jobs(args) => jobs::jobs(context, args).await,
         Command::Job { id } => job::job(context, &id).await,
         Command::Runs(args) => runs::runs(context, args).await,

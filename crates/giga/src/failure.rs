@@ -135,6 +135,11 @@ impl Failure {
         self
     }
 
+    /// The exit code, for those who treat failures differently.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
     /// The same with its message and hint made into others.
     pub(crate) fn with_texts(&self, change: impl Fn(&str) -> String) -> Self {
         let (exit, problem) = (self.exit, self.problem.clone());

@@ -7,6 +7,7 @@ mod console;
 mod debounce;
 mod file_location;
 mod folder;
+mod listing;
 mod once;
 mod queue;
 mod records;
@@ -15,5 +16,6 @@ mod sync;
 mod tracked_client;
 mod user_action;
 
+pub(crate) use listing::QueueListing;
 pub(crate) use queue::Queue;
 pub(crate) use sync::{QueueSync, SyncEnd, SyncOptions, Until};

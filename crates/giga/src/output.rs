@@ -1,6 +1,5 @@
 //! Output: data on standard output, everything else on standard error.
 
-mod clean;
 mod hints;
 mod json;
 mod palette;
@@ -13,7 +12,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-pub(crate) use clean::{Scrubber, clean, clean_lines};
+pub(crate) use domain::{TerminalScrubber as Scrubber, clean_line as clean, clean_lines};
 pub(crate) use palette::{Palette, Tint};
 pub(crate) use size::size;
 pub(crate) use table::{Cell, Table};

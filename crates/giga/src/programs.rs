@@ -1,26 +1,20 @@
 //! Programs on this machine.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use factory::EngineKind;
+use engines::EngineKind;
+use sandbox::find_program;
 
 use crate::config::FactoryConfig;
 
 /// Where a program is, as a shell would look for it.
 pub(crate) fn found(program: &str) -> Option<PathBuf> {
-    let is_program =
-        |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
-    if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| is_program(path));
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
+    find_program(program, std::env::var_os("PATH").as_deref())
 }
 
 /// The engines that a factory finds without configuration, each with its path.
 pub(crate) fn engines_by_themselves() -> Vec<(&'static str, PathBuf)> {
-    let kinds = [EngineKind::Claude, EngineKind::Codex].into_iter().filter_map(EngineKind::program);
+    let kinds = EngineKind::offered_unconfigured().filter_map(EngineKind::program);
     kinds.filter_map(|name| found(name).map(|path| (name, path))).collect()
 }
 

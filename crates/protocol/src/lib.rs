@@ -15,6 +15,7 @@ mod operations;
 mod problem;
 mod progress;
 mod quota;
+mod session;
 mod sse;
 mod work;
 
@@ -44,6 +45,10 @@ pub use operations::{
 pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
+pub use session::{
+    CoordinatorView, CreateCodeRequest, PrincipalView, Role, SESSION_HEADER, SessionView, SignInCode, SignInRequest,
+    SignInResponse,
+};
 pub use sse::{SseEvent, SseParser};
 pub use work::{
     AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,

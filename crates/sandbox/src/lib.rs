@@ -3,6 +3,7 @@
 
 mod dirfd;
 mod disk;
+mod file_lock;
 mod find_program;
 mod guard;
 mod limits;
@@ -15,6 +16,7 @@ pub use disk::{
     UNFINISHED_SUFFIX, folder_bytes, free_bytes, make_private_folder, remove_file, remove_folder, replace_file,
     replace_shared_file,
 };
+pub use file_lock::{FileLock, LockError};
 pub use find_program::find_program;
 pub use guard::{GUARD_FAILED, PROGRAM_NOT_FOUND, run_guard};
 pub use limits::Limits;

@@ -1,6 +1,7 @@
 //! Runs untrusted programs: in a process group of their own, within limits, and never left behind.
 
 mod account;
+mod ask;
 mod environment;
 mod group;
 mod lease_deadline;

@@ -14,11 +14,14 @@ use crate::auth_rate_limit::AuthRateLimit;
 use crate::backup_service::BackupService;
 use crate::body_budget::BodyBudget;
 use crate::host_check::AllowedHosts;
+use crate::mount::Mount;
 use crate::openapi;
 use crate::options::{Limits, Options};
 use crate::problem::Problem;
 use crate::request_schema::RequestSchemas;
+use crate::session_cookie::SessionCookie;
 use crate::streams::Streams;
+use crate::web::WebFiles;
 use crate::webhook_body::WebhookBodies;
 use crate::webhook_secret::WebhookSecret;
 
@@ -51,6 +54,11 @@ pub(crate) struct Shared {
     pub(crate) openapi: Bytes,
     /// The OpenAPI document compiled for request validation.
     pub(crate) request_schemas: RequestSchemas,
+    pub(crate) mounts: Vec<Mount>,
+    /// The name of the coordinator's host.
+    pub(crate) name: String,
+    pub(crate) session_cookie: SessionCookie,
+    pub(crate) web: WebFiles,
     backups: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
 }
@@ -117,6 +125,10 @@ impl App {
             reach: if is_local { Exposure::Local } else { Exposure::Network },
             openapi: serde_json::to_vec_pretty(&document).unwrap_or_default().into(),
             request_schemas: RequestSchemas::of(&document),
+            mounts: options.mounts.clone(),
+            name: options.name.clone(),
+            session_cookie: SessionCookie::new(options.tls.is_some() || options.behind_proxy, bound.port()),
+            web: WebFiles::new(options.web_dir.clone()),
             coordinator,
             clock,
             limits,

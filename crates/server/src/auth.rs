@@ -1,4 +1,4 @@
-//! Authentication: the principal of the bearer token, and the client's address.
+//! Authentication: the principal of the bearer token or of the browser session, and the client's address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,9 +8,12 @@ use coordinator::{Error, Principal};
 use domain::{TokenId, TokenScope};
 use http::request::Parts;
 use http::{HeaderMap, header};
+use protocol::SESSION_HEADER;
 
 use crate::app::{App, Exposure, Proxy};
 use crate::auth_rate_limit::network;
+use crate::host_check;
+use crate::mount::Authenticated;
 use crate::problem::Problem;
 
 /// Both addresses of a connection.
@@ -22,20 +25,44 @@ pub(crate) struct ConnectionAddresses {
     pub(crate) local: IpAddr,
 }
 
-/// The principal of the request's bearer token.
+/// The principal of the request's bearer token or browser session.
 pub(crate) struct Caller(pub(crate) Principal);
 
 impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Some(secret) = bearer(&parts.headers) else { return Err(Error::Unauthenticated.into()) };
-        let known = app.coordinator.authenticate(secret);
-        let who = RequestOrigin::of(parts, app).checked_token(app, known)?;
+        let who = authenticate(parts, app)?;
         // Only authenticated callers learn which parameters exist.
         check_query(parts, app)?;
         Ok(Self(who))
     }
+}
+
+/// The principal of a request.
+pub(crate) fn authenticate(parts: &Parts, app: &App) -> Result<Principal, Problem> {
+    if let Some(caller) = parts.extensions.get::<Authenticated>() {
+        return Ok(caller.principal().clone());
+    }
+    let origin = RequestOrigin::of(parts, app);
+    match bearer(&parts.headers) {
+        Some(secret) => origin.checked_token(app, app.coordinator.authenticate(secret)),
+        None => {
+            let who = origin.checked_token(app, browser(parts, app)?)?;
+            host_check::check_same_origin(parts)?;
+            Ok(who)
+        }
+    }
+}
+
+/// The principal of a browser session. A request with only one half is rejected here and not counted as a guess: pages
+/// of other ports send our cookie too.
+fn browser(parts: &Parts, app: &App) -> Result<Result<Principal, Error>, Problem> {
+    let page = parts.headers.get(SESSION_HEADER).and_then(|value| value.to_str().ok());
+    let mut cookies = app.session_cookie.values(&parts.headers).peekable();
+    let (Some(page), Some(_)) = (page, cookies.peek()) else { return Err(Error::Unauthenticated.into()) };
+    let found = cookies.find_map(|cookie| app.coordinator.authenticate_session(cookie, page).ok());
+    Ok(found.ok_or(Error::Unauthenticated))
 }
 
 fn check_query(parts: &Parts, app: &App) -> Result<(), Problem> {
@@ -120,7 +147,7 @@ impl FromRequestParts<App> for MetricsReader {
 /// A principal with read access to everything.
 pub(crate) fn reader() -> Principal {
     let grant = TokenScope::Viewer { products: std::collections::BTreeSet::new() };
-    Principal { token: TokenId::from_bytes([0; 16]), name: "this machine".to_owned(), grant }
+    Principal { token: TokenId::from_bytes([0; 16]), name: "this machine".to_owned(), grant, session: None }
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

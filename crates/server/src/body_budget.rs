@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use http::header;
 use parking_lot::Mutex;
+use protocol::SESSION_HEADER;
 
 use crate::auth::ConnectionAddresses;
 use crate::problem::Problem;
@@ -46,9 +47,9 @@ impl Default for BodyBudget {
 }
 
 impl BodyBudget {
-    /// An empty reservation for the sender of a request: the owner of its token, or its address without one.
+    /// An empty reservation for the sender of a request: the owner of its token or session, or its address without one.
     pub(crate) fn reserve(&self, request: &Request) -> Reservation {
-        let sender = match request.headers().get(header::AUTHORIZATION) {
+        let sender = match request.headers().get(header::AUTHORIZATION).or(request.headers().get(SESSION_HEADER)) {
             Some(token) => self.hasher.hash_one(token.as_bytes()),
             None => self.hasher.hash_one(request.extensions().get::<ConnectionAddresses>().map(|ends| ends.peer)),
         };

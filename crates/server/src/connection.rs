@@ -7,9 +7,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -19,11 +19,18 @@ use tracing::debug;
 
 use crate::app::App;
 use crate::auth::ConnectionAddresses;
-use crate::connections::{ConnectionSlot, GuardedBody};
+use crate::connections::{ConnectionSlot, GuardedBody, ReadWatch};
+use crate::tls;
 use crate::write_timeout::WriteTimeout;
 
 /// The longest head of a request; the write buffer has about the same size.
 const BUFFER_LEN_MAX: usize = 64 * 1024;
+
+/// Concurrent requests of one HTTP/2 connection: the tabs of one browser, each with its streams.
+const REQUESTS_MAX: u32 = 128;
+
+/// Unsent bytes of one HTTP/2 answer.
+const SEND_BUFFER_LEN_MAX: usize = 64 * 1024;
 
 /// The state shared by all connections.
 #[derive(Clone)]
@@ -82,7 +89,7 @@ impl ConnectionContext {
         let _ = stream.set_nodelay(true);
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
         let ends = ConnectionAddresses { peer: peer.ip(), local: local.ip() };
-        let Some(tls) = self.tls.clone() else { return self.answer(stream, ends, seat).await };
+        let Some(tls) = self.tls.clone() else { return self.answer(stream, ends, seat, Protocol::Http1).await };
         if is_plain_http(&stream, self.app.limits.header_time_max).await {
             return refuse_plain_http(stream).await;
         }
@@ -92,7 +99,10 @@ impl ConnectionContext {
             () = seat.closed() => return,
         };
         match stream {
-            Ok(Ok(stream)) => self.answer(stream, ends, seat).await,
+            Ok(Ok(stream)) => {
+                let protocol = Protocol::agreed(stream.get_ref().1.alpn_protocol());
+                self.answer(stream, ends, seat, protocol).await;
+            }
             Ok(Err(error)) => debug!(%peer, %error, "A TLS handshake failed"),
             Err(_) => debug!(%peer, "A TLS handshake took too long"),
         }
@@ -103,38 +113,85 @@ impl ConnectionContext {
         stream: S,
         ends: ConnectionAddresses,
         seat: Arc<ConnectionSlot>,
+        protocol: Protocol,
     ) {
         let limits = &self.app.limits;
-        let stream = WriteTimeout::new(stream, self.app.clock.clone(), limits.write_stall_max);
-        let router = self.router;
+        let io = TokioIo::new(WriteTimeout::new(stream, self.app.clock.clone(), limits.write_stall_max));
+        let (router, watch) = (self.router, protocol.read_watch());
         let service = service_fn({
             let seat = Arc::clone(&seat);
             move |mut request: Request<Incoming>| {
                 let in_progress = seat.begin();
                 request.extensions_mut().insert(ends);
                 let answer = router.clone().oneshot(request);
-                async move { answer.await.map(|answer| answer.map(|body| GuardedBody::new(body, in_progress))) }
+                async move { answer.await.map(|answer| answer.map(|body| GuardedBody::new(body, in_progress, watch))) }
             }
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_time_max)
-            .max_buf_size(BUFFER_LEN_MAX)
-            .serve_connection(TokioIo::new(stream), service);
-        let mut connection = pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = self.closing.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+        let over = async {
+            tokio::select! {
+                () = self.closing.cancelled() => {}
+                () = seat.closed() => {}
             }
-            () = seat.closed() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+        };
+        let ended = match protocol {
+            Protocol::Http1 => {
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(limits.header_time_max)
+                    .max_buf_size(BUFFER_LEN_MAX)
+                    .serve_connection(io, service);
+                let mut connection = pin!(connection);
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = over => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                }
+            }
+            Protocol::Http2 => {
+                let connection = http2::Builder::new(TokioExecutor::new())
+                    .timer(TokioTimer::new())
+                    .max_concurrent_streams(REQUESTS_MAX)
+                    .max_header_list_size(BUFFER_LEN_MAX as u32)
+                    .max_send_buf_size(SEND_BUFFER_LEN_MAX)
+                    .keep_alive_interval(Some(limits.header_time_max))
+                    .keep_alive_timeout(limits.header_time_max)
+                    .serve_connection(io, service);
+                let mut connection = pin!(connection);
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = over => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.await
+                    }
+                    // Nothing is in progress, or the client does not read: there is nothing to finish.
+                    () = seat.unused(limits.header_time_max, limits.write_stall_max) => Ok(()),
+                }
             }
         };
         if let Err(error) = ended {
             debug!(peer = %ends.peer, %error, "A connection was lost");
+        }
+    }
+}
+
+/// The protocol of a connection: HTTP/2 only where TLS has agreed on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+impl Protocol {
+    fn agreed(alpn: Option<&[u8]>) -> Self {
+        if alpn == Some(tls::HTTP_2) { Self::Http2 } else { Self::Http1 }
+    }
+
+    fn read_watch(self) -> ReadWatch {
+        match self {
+            Self::Http1 => ReadWatch::Connection,
+            Self::Http2 => ReadWatch::Answer,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The open connections. When there are too many, an idle one is closed for a new one, so that idle clients cannot lock
 //! others out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -36,12 +36,26 @@ struct Idle {
 pub(crate) struct ConnectionSlot {
     connections: Arc<Connections>,
     close: CancellationToken,
-    idle_since: Mutex<Option<u64>>,
+    activity: Mutex<Activity>,
     _permit: OwnedSemaphorePermit,
 }
 
+/// What a connection does. With HTTP/2 it has several requests at once.
+#[derive(Default)]
+struct Activity {
+    idle_since: Option<u64>,
+    in_progress: usize,
+    /// Requests so far.
+    begun: u64,
+    /// When the first unread answer was last polled, by the number of its request.
+    unread_since: HashMap<u64, Duration>,
+}
+
 /// A request in progress on a connection, until its answer is sent.
-pub(crate) struct RequestGuard(Arc<ConnectionSlot>);
+pub(crate) struct RequestGuard {
+    slot: Arc<ConnectionSlot>,
+    number: u64,
+}
 
 impl Connections {
     /// No connections yet, and at most `max`.
@@ -69,7 +83,7 @@ impl Connections {
         let seat = ConnectionSlot {
             connections: Arc::clone(self),
             close: CancellationToken::new(),
-            idle_since: Mutex::new(None),
+            activity: Mutex::default(),
             _permit: permit,
         };
         seat.rest();
@@ -89,52 +103,107 @@ impl ConnectionSlot {
         self.close.cancelled().await;
     }
 
+    /// Resolves when the connection has had no request for a time between `max` and twice that, or when its client has
+    /// left an answer unread for `unread_max`. HTTP/1 has timers of its own for both.
+    pub(crate) async fn unused(&self, max: Duration, unread_max: Duration) {
+        let clock = &self.connections.clock;
+        loop {
+            let begun = self.activity.lock().begun;
+            clock.sleep(max).await;
+            let activity = self.activity.lock();
+            let is_idle = activity.in_progress == 0 && activity.begun == begun;
+            let now = clock.monotonic();
+            if is_idle || activity.unread_since.values().any(|since| now.saturating_sub(*since) > unread_max) {
+                return;
+            }
+        }
+    }
+
     /// A request begins.
     pub(crate) fn begin(self: &Arc<Self>) -> RequestGuard {
-        self.leave_idle();
-        RequestGuard(Arc::clone(self))
+        let mut idle = self.connections.idle.lock();
+        let mut activity = self.activity.lock();
+        activity.in_progress += 1;
+        activity.begun += 1;
+        if let Some(since) = activity.idle_since.take() {
+            idle.by_age.remove(&since);
+        }
+        RequestGuard { slot: Arc::clone(self), number: activity.begun }
+    }
+
+    fn end(&self, number: u64) {
+        let mut activity = self.activity.lock();
+        activity.unread_since.remove(&number);
+        activity.in_progress -= 1;
+        let is_idle = activity.in_progress == 0;
+        drop(activity);
+        if is_idle {
+            self.rest();
+        }
     }
 
     fn rest(&self) {
         let mut idle = self.connections.idle.lock();
+        let mut activity = self.activity.lock();
+        if activity.in_progress > 0 || activity.idle_since.is_some() {
+            return;
+        }
         let since = idle.next;
         idle.next += 1;
         idle.by_age.insert(since, self.close.clone());
-        *self.idle_since.lock() = Some(since);
-        drop(idle);
+        activity.idle_since = Some(since);
+        drop((idle, activity));
         self.connections.became_idle.notify_one();
     }
+}
 
-    fn leave_idle(&self) {
-        let mut idle = self.connections.idle.lock();
-        if let Some(since) = self.idle_since.lock().take() {
-            idle.by_age.remove(&since);
+impl RequestGuard {
+    /// Notes whether the client has yet to read what it was given.
+    fn mark(&self, is_unread: bool) {
+        let mut activity = self.slot.activity.lock();
+        if is_unread {
+            activity.unread_since.insert(self.number, self.slot.connections.clock.monotonic());
+        } else {
+            activity.unread_since.remove(&self.number);
         }
     }
 }
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.leave_idle();
+        let idle_since = self.activity.lock().idle_since.take();
+        if let Some(since) = idle_since {
+            self.connections.idle.lock().by_age.remove(&since);
+        }
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.rest();
+        self.slot.end(self.number);
     }
 }
 
 /// The body of an answer; the request is in progress until it is sent.
 pub(crate) struct GuardedBody {
     body: axum::body::Body,
-    _request: RequestGuard,
+    request: RequestGuard,
+    watch: ReadWatch,
+}
+
+/// Whether the server notes how fast a client reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadWatch {
+    /// The connection's own write time-out is enough: HTTP/1.
+    Connection,
+    /// Each answer has a window of its own, which its client may leave closed: HTTP/2.
+    Answer,
 }
 
 impl GuardedBody {
     /// `body`, with `request` in progress until its end.
-    pub(crate) fn new(body: axum::body::Body, request: RequestGuard) -> Self {
-        Self { body, _request: request }
+    pub(crate) fn new(body: axum::body::Body, request: RequestGuard, watch: ReadWatch) -> Self {
+        Self { body, request, watch }
     }
 }
 
@@ -146,7 +215,12 @@ impl Body for GuardedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if self.watch == ReadWatch::Answer {
+            // The next poll comes when the client has read this piece, or most of it.
+            self.request.mark(matches!(polled, Poll::Ready(Some(_))));
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -181,6 +255,47 @@ mod tests {
         assert!(second.close.is_cancelled() && !first.close.is_cancelled());
         drop(second);
         third.await;
+    }
+
+    // [attack: slow or greedy clients]
+    #[tokio::test]
+    async fn a_connection_is_idle_when_its_last_request_has_ended() {
+        let connections = two();
+        let (first, second) = (connections.admit().await, connections.admit().await);
+        let requests = (first.begin(), first.begin());
+        let (_other, (one, two)) = (second.begin(), requests);
+
+        drop(one);
+        let mut third = Box::pin(connections.admit());
+        assert!(futures_util::poll!(&mut third).is_pending());
+        assert!(!first.close.is_cancelled());
+        drop(two);
+        assert!(futures_util::poll!(&mut third).is_pending());
+
+        assert!(first.close.is_cancelled());
+    }
+
+    // [attack: slow or greedy clients]
+    #[tokio::test]
+    async fn an_answer_that_stays_unread_ends_its_connection() {
+        let clock = ManualClock::default();
+        let connections = Arc::new(Connections::new(2, Arc::new(clock.clone())));
+        let slot = connections.admit().await;
+        let request = slot.begin();
+        let minute = Duration::from_mins(1);
+        let mut unused = Box::pin(slot.unused(minute, minute));
+
+        request.mark(true);
+        assert!(futures_util::poll!(&mut unused).is_pending());
+        clock.advance(minute);
+        assert!(futures_util::poll!(&mut unused).is_pending(), "not for longer than a minute yet");
+        request.mark(false);
+        clock.advance(minute);
+        assert!(futures_util::poll!(&mut unused).is_pending(), "it was read");
+        request.mark(true);
+        clock.advance(2 * minute);
+
+        assert!(futures_util::poll!(&mut unused).is_ready());
     }
 
     // [attack: slow or greedy clients]

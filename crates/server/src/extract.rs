@@ -186,14 +186,23 @@ async fn path_part<S: Send + Sync>(parts: &mut Parts, state: &S, name: &str) -> 
 }
 
 /// A received body, with its part of the budget until it is parsed.
-struct BufferedBody {
-    bytes: Bytes,
+pub(crate) struct BufferedBody {
+    pub(crate) bytes: Bytes,
     _reserved: Reservation,
 }
 
 async fn read(request: Request, app: &App, len_max: usize) -> Result<BufferedBody, Problem> {
-    let mut reserved = app.body_budget.reserve(&request);
-    let mut body = request.into_body();
+    let reserved = app.body_budget.reserve(&request);
+    receive(request.into_body(), reserved, app, len_max).await
+}
+
+/// Receives a body of at most `len_max` bytes, in time and within the budget.
+pub(crate) async fn receive(
+    mut body: Body,
+    mut reserved: Reservation,
+    app: &App,
+    len_max: usize,
+) -> Result<BufferedBody, Problem> {
     let time_max = app.limits.body_time_max;
     match tokio::time::timeout(time_max, read_all(&mut body, len_max, &mut reserved)).await {
         Ok(read) => read.map(|bytes| BufferedBody { bytes, _reserved: reserved }),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 use http::uri::Authority;
-use http::{Method, header};
+use http::{HeaderMap, Method, header};
 
 use crate::problem::Problem;
 
@@ -29,7 +29,7 @@ impl AllowedHosts {
         if !self.knows(called.host(), local) {
             return Err(Problem::foreign_host(called.host()));
         }
-        let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let changes = !is_read(&request.method);
         match request.headers.get(header::ORIGIN) {
             Some(origin) if changes && !is_same_site(origin.as_bytes(), &called) => {
                 Err(Problem::foreign_origin(&String::from_utf8_lossy(origin.as_bytes())))
@@ -54,8 +54,39 @@ impl AllowedHosts {
     }
 }
 
+/// Requires that a change comes from a page of this server itself. A browser sends the cookie of a session with the
+/// requests of other pages too, so that silence is no proof.
+pub(crate) fn check_same_origin(request: &Parts) -> Result<(), Problem> {
+    if is_read(&request.method) {
+        return Ok(());
+    }
+    let origin = request.headers.get(header::ORIGIN).map(|origin| origin.as_bytes());
+    let is_own = match request.headers.get(FETCH_SITE) {
+        Some(site) => site == SAME_ORIGIN,
+        None => origin.zip(authority(request)).is_some_and(|(origin, called)| is_same_site(origin, &called)),
+    };
+    let shown = || origin.map_or("an unknown origin".into(), String::from_utf8_lossy);
+    if is_own { Ok(()) } else { Err(Problem::foreign_origin(&shown())) }
+}
+
+/// Rejects a sign-in by a page of another origin; programs send none.
+pub(crate) fn check_sign_in(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get(FETCH_SITE) {
+        Some(site) if site != SAME_ORIGIN => Err(Problem::foreign_origin("another origin")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Tells the relation of a page to the server that it calls. Pages cannot set it.
+const FETCH_SITE: &str = "sec-fetch-site";
+const SAME_ORIGIN: &str = "same-origin";
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
 /// The host of the request: the request line takes precedence over the header.
-fn authority(request: &Parts) -> Option<Authority> {
+pub(crate) fn authority(request: &Parts) -> Option<Authority> {
     if let Some(authority) = request.uri.authority() {
         return Some(authority.clone());
     }
@@ -98,6 +129,29 @@ mod tests {
             assert_eq!(called(host), Err(403), "{host}");
         }
         assert_eq!(asked(Method::GET, &[]), Err(403));
+    }
+
+    // [T4] [attack: CSRF, DNS rebinding]
+    #[test]
+    fn a_session_writes_only_from_its_own_page() {
+        let from = |method: Method, headers: &[(&str, &str)]| {
+            let mut request = http::Request::builder().method(method).uri("/").header("host", "localhost:7878");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            check_same_origin(&parts).is_ok()
+        };
+        let (own, other) = (("origin", "http://localhost:7878"), ("origin", "http://localhost:3000"));
+
+        assert!(from(Method::POST, &[("sec-fetch-site", "same-origin")]));
+        assert!(from(Method::DELETE, &[own]));
+        for site in ["same-site", "cross-site", "none", ""] {
+            assert!(!from(Method::POST, &[("sec-fetch-site", site)]), "{site}");
+            assert!(!from(Method::POST, &[own, ("sec-fetch-site", site)]), "{site}");
+        }
+        assert!(!from(Method::POST, &[other]) && !from(Method::POST, &[]));
+        assert!(from(Method::GET, &[other, ("sec-fetch-site", "cross-site")]));
     }
 
     #[test]

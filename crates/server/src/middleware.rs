@@ -27,11 +27,13 @@ pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -
         Some(path) => Cow::Borrowed(path.as_str()),
         None => Cow::Owned(domain::escape_for_terminal(request.uri().path())),
     };
+    let is_mounted = app.mounts.iter().any(|mount| mount.has(request.uri().path()));
+    let limits = if is_mounted { AnswerLimits::mounted(&app) } else { AnswerLimits::of(&app, &method, &path) };
     let started = app.clock.monotonic();
     let span = debug_span!("request", http.method = %method, http.path = %path);
     let mut response = async {
         match checked(&app, request) {
-            Ok(request) => answer(&app, request, next, time_max(&app, &path)).await,
+            Ok(request) => answer(&app, request, next, limits).await,
             Err(problem) => problem.into_response(),
         }
     }
@@ -55,28 +57,42 @@ fn checked(app: &App, request: Request) -> Result<Request, Problem> {
     Ok(Request::from_parts(parts, body))
 }
 
-/// A change is finished even if its client disconnects or times out: a committed change must also be announced.
-async fn answer(app: &App, request: Request, next: Next, time_max: Duration) -> Response {
-    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+/// How an answer is awaited.
+#[derive(Debug, Clone, Copy)]
+struct AnswerLimits {
+    time_max: Duration,
+    /// A change is finished even if its client disconnects or times out: a committed change must also be announced.
+    is_finished: bool,
+}
+
+impl AnswerLimits {
+    /// Backups and restores take as long as their size needs; all other requests have a short limit.
+    fn of(app: &App, method: &Method, path: &str) -> Self {
+        let time_max = match path.strip_prefix(API_PREFIX) {
+            Some("/backup" | "/restore") => app.limits.transfer_time_max,
+            _ => app.limits.request_time_max,
+        };
+        Self { time_max, is_finished: !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) }
+    }
+
+    /// A mounted service may wait for a job; the changes that it makes by the API are finished there.
+    fn mounted(app: &App) -> Self {
+        Self { time_max: app.limits.mounted_time_max, is_finished: false }
+    }
+}
+
+async fn answer(app: &App, request: Request, next: Next, limits: AnswerLimits) -> Response {
     let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let answered = if is_change {
+    let answered = if limits.is_finished {
         let change = RunToCompletion::new(answering.in_current_span(), app.changes.clone());
-        tokio::time::timeout(time_max, change).await
+        tokio::time::timeout(limits.time_max, change).await
     } else {
-        tokio::time::timeout(time_max, answering).await
+        tokio::time::timeout(limits.time_max, answering).await
     };
     match answered {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => Problem::panicked(&message(&*panic)).into_response(),
         Err(_) => Problem::timed_out().into_response(),
-    }
-}
-
-/// Backups and restores take as long as their size needs; all other requests have a short limit.
-fn time_max(app: &App, path: &str) -> Duration {
-    match path.strip_prefix(API_PREFIX) {
-        Some("/backup" | "/restore") => app.limits.transfer_time_max,
-        _ => app.limits.request_time_max,
     }
 }
 

@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
-    products, root, tokens, webhooks, work,
+    products, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -103,6 +103,10 @@ struct Description;
         tokens::list,
         tokens::create,
         tokens::delete,
+        sessions::show,
+        sessions::sign_in,
+        sessions::sign_out,
+        sessions::create_code,
         products::list,
         products::product,
         products::put,

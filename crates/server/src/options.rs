@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::mount::Mount;
 use crate::webhook_secret::WebhookSecret;
 
 /// The default port.
@@ -22,6 +23,12 @@ pub struct Options {
     pub allowed_hosts: Vec<String>,
     /// The secret that GitHub signs its webhooks with; without it none are accepted.
     pub webhook_secret: Option<WebhookSecret>,
+    /// The name of the coordinator's host, for pages.
+    pub name: String,
+    /// The web UI is read from this directory instead of the binary: for development.
+    pub web_dir: Option<PathBuf>,
+    /// Services of other crates, behind the server's authentication.
+    pub mounts: Vec<Mount>,
     /// Limits for clients.
     pub limits: Limits,
 }
@@ -34,6 +41,9 @@ impl Default for Options {
             behind_proxy: false,
             allowed_hosts: Vec::new(),
             webhook_secret: None,
+            name: "coordinator".to_owned(),
+            web_dir: None,
+            mounts: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -59,6 +69,8 @@ pub struct Limits {
     pub body_time_max: Duration,
     /// How long an answer may take before the client gets a time-out.
     pub request_time_max: Duration,
+    /// How long a mounted service may take to begin its answer: longer than its own longest wait.
+    pub mounted_time_max: Duration,
     /// How long a backup or a restore may take.
     pub transfer_time_max: Duration,
     /// The largest backup that is accepted.
@@ -90,6 +102,7 @@ impl Default for Limits {
             body_time_max: Duration::from_secs(20),
             // Our own client times out after 30 seconds and should get an answer first.
             request_time_max: Duration::from_secs(25),
+            mounted_time_max: Duration::from_mins(2),
             // A store of a hundred million events at the speed of a slow network.
             transfer_time_max: Duration::from_hours(2),
             restore_len_max: 256 * 1024 * 1024 * 1024,

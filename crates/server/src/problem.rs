@@ -138,6 +138,11 @@ impl Problem {
         Self::new(code::TIMED_OUT, detail).because("the request exceeded its time limit")
     }
 
+    /// A request that ended with the server, or with its token.
+    pub(crate) fn stopped() -> Self {
+        Self::new(code::TIMED_OUT, "stopped: the coordinator shuts down, or the token was revoked")
+    }
+
     /// A bug of the server.
     pub(crate) fn panicked(message: &str) -> Self {
         Self::internal(&format!("panicked: {message}"))

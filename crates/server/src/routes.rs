@@ -1,7 +1,6 @@
 //! All routes of the server.
 
 use axum::Router;
-use axum::extract::Request;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{self, MethodRouter};
@@ -10,18 +9,28 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
-    products, root, tokens, webhooks, work,
+    products, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
 use crate::problem::Problem;
+use crate::web;
 
 /// The router of the server.
 pub(crate) fn router(app: App) -> Router {
+    let api = own(app.clone());
+    let mounted = app.mounts.iter().fold(Router::new(), |router, mount| mount.add_to(router, &app, &api));
+    let mounted = mounted.layer(from_fn_with_state(app.clone(), middleware::pass));
+    // The routes of the server have the middleware already.
+    api.merge(mounted)
+}
+
+/// The routes of the server itself.
+fn own(app: App) -> Router {
     Router::new()
         .merge(at_the_root().router)
         .merge(under_the_prefix().router)
-        .fallback(async |request: Request| Problem::no_such_route(request.uri().path()))
+        .fallback(web::fallback)
         .method_not_allowed_fallback(async || Problem::method_not_allowed())
         .layer(from_fn_with_state(app.clone(), middleware::pass))
         .with_state(app)
@@ -102,6 +111,10 @@ fn under_the_prefix() -> Routes {
         .get("/tokens", tokens::list)
         .post("/tokens", tokens::create)
         .delete("/tokens/{id}", tokens::delete)
+        .get("/session", sessions::show)
+        .post("/session", sessions::sign_in)
+        .delete("/session", sessions::sign_out)
+        .post("/session/codes", sessions::create_code)
         .get("/products", products::list)
         .get("/products/{id}", products::product)
         .put("/products/{id}", products::put)

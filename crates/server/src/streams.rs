@@ -1,11 +1,11 @@
-//! The open streams: how many a token has, and when they must end.
+//! The open streams: how many a caller has, and when they must end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{Coordinator, Principal};
-use domain::{Clock, TokenId};
+use domain::{Clock, SessionId, TokenId};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -14,12 +14,15 @@ use crate::problem::Problem;
 /// When a client with too many streams may retry: one of them may have ended by then.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// The open streams, by token.
+/// The open streams, by caller.
 pub(crate) struct Streams {
     per_token_max: usize,
     closing: CancellationToken,
-    by_token: Mutex<HashMap<TokenId, Open>>,
+    by_caller: Mutex<HashMap<StreamOwner, Open>>,
 }
+
+/// Streams are counted by token; each browser session counts as a caller of its own.
+type StreamOwner = (TokenId, Option<SessionId>);
 
 struct Open {
     who: Principal,
@@ -30,39 +33,40 @@ struct Open {
 /// The permit for one open stream; released when dropped.
 pub(crate) struct Permit {
     streams: Arc<Streams>,
-    token: TokenId,
+    owner: StreamOwner,
     revoked: CancellationToken,
 }
 
 impl Streams {
     /// No streams yet. All of them end with `closing`.
     pub(crate) fn new(per_token_max: usize, closing: CancellationToken) -> Self {
-        Self { per_token_max, closing, by_token: Mutex::default() }
+        Self { per_token_max, closing, by_caller: Mutex::default() }
     }
 
-    /// Opens one more stream for a token.
+    /// Opens one more stream for a caller.
     pub(crate) fn open(self: &Arc<Self>, who: &Principal) -> Result<Permit, Problem> {
-        let mut by_token = self.by_token.lock();
+        let mut by_caller = self.by_caller.lock();
         let new = || Open { who: who.clone(), count: 0, revoked: CancellationToken::new() };
-        let open = by_token.entry(who.token).or_insert_with(new);
+        let owner = (who.token, who.session);
+        let open = by_caller.entry(owner).or_insert_with(new);
         if open.count >= self.per_token_max {
-            let detail = format!("this token has {} streams open, its limit", open.count);
+            let detail = format!("this token or session has {} streams open, its limit", open.count);
             return Err(Problem::rate_limited(detail, AGAIN));
         }
         open.count += 1;
-        Ok(Permit { streams: Arc::clone(self), token: who.token, revoked: open.revoked.clone() })
+        Ok(Permit { streams: Arc::clone(self), owner, revoked: open.revoked.clone() })
     }
 
     /// The number of open streams.
     pub(crate) fn count(&self) -> usize {
-        self.by_token.lock().values().map(|open| open.count).sum()
+        self.by_caller.lock().values().map(|open| open.count).sum()
     }
 
     /// Ends the streams of invalid tokens, for as long as it is polled.
     pub(crate) async fn watch(&self, coordinator: &Coordinator, clock: &dyn Clock, every: Duration) {
         loop {
             clock.sleep(every).await;
-            self.by_token.lock().retain(|_, open| {
+            self.by_caller.lock().retain(|_, open| {
                 let is_valid = coordinator.is_valid(&open.who);
                 if !is_valid {
                     open.revoked.cancel();
@@ -85,11 +89,11 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut by_token = self.streams.by_token.lock();
-        if let Some(open) = by_token.get_mut(&self.token) {
+        let mut by_caller = self.streams.by_caller.lock();
+        if let Some(open) = by_caller.get_mut(&self.owner) {
             open.count -= 1;
             if open.count == 0 {
-                by_token.remove(&self.token);
+                by_caller.remove(&self.owner);
             }
         }
     }

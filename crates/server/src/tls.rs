@@ -12,6 +12,9 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::options::Tls;
 
+/// The name of HTTP/2 in a handshake.
+pub(crate) const HTTP_2: &[u8] = b"h2";
+
 /// An invalid certificate or key.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use `{}`: {why}", path.display())]
@@ -49,7 +52,7 @@ pub(crate) fn certified(tls: &Tls) -> Result<TlsIdentity, CertificateError> {
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
         .map_err(|error| unusable(&tls.key, &error))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
     Ok(TlsIdentity { acceptor: TlsAcceptor::from(Arc::new(config)), fingerprint, is_public })
 }
 

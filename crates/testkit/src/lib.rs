@@ -1,6 +1,8 @@
 //! Fixtures that the tests of several crates share. Only for `[dev-dependencies]`.
 
 mod golden;
+#[cfg(feature = "host")]
+pub mod host;
 pub mod page;
 pub mod requirement;
 

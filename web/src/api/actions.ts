@@ -30,7 +30,7 @@ export function redriveDeadLetter(id: string, fresh: boolean, message?: string) 
   );
 }
 
-export function dismissDeadLetter(id: string, message?: string) {
+export function dismissJob(id: string, message?: string) {
   return unwrap(
     client.POST("/api/fleet/dead-letters/{id}/dismiss", { params: { path: { id } }, body: { message, fresh: false } }),
   );

@@ -1,5 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
+import { interimNeeds } from "../shell/interim";
 import { client, unwrap } from "./client";
+import { getJson, type MetricsHistory, type NeedList, type SessionView } from "./contract";
+import { asApiError } from "./problem";
 import type { StageName } from "./types";
 
 // One place for keys: live/ invalidates by their first words.
@@ -12,6 +15,18 @@ export const alertsQuery = queryOptions({
 export const metricsQuery = queryOptions({
   queryKey: ["metrics"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/metrics", { signal })),
+});
+
+/** The last hour, as far as something changed in it. */
+export const historyQuery = queryOptions({
+  queryKey: ["history"],
+  queryFn: ({ signal }) => getJson<MetricsHistory>("/metrics/history", signal),
+});
+
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: ({ signal }) => getJson<SessionView>("/session", signal),
+  staleTime: Number.POSITIVE_INFINITY,
 });
 
 export const factoriesQuery = queryOptions({
@@ -114,5 +129,20 @@ export function jobDagQuery(id: string) {
   return queryOptions({
     queryKey: ["job", id, "dag"],
     queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs/{id}/dag", { params: { path: { id } }, signal })),
+  });
+}
+
+export function needsQuery(product: string | undefined) {
+  const query = new URLSearchParams({ limit: "200", ...(product === undefined ? {} : { product }) });
+  return queryOptions({
+    queryKey: ["needs", product ?? ""],
+    queryFn: async ({ signal }) => {
+      try {
+        return await getJson<NeedList>(`/needs-me?${query}`, signal);
+      } catch (error) {
+        if (asApiError(error).status !== 404) throw error;
+        return interimNeeds(product);
+      }
+    },
   });
 }

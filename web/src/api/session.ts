@@ -95,3 +95,14 @@ export function takeCodeFromFragment(): string | null {
   if (code !== null) history.replaceState(history.state, "", location.pathname + location.search);
   return code;
 }
+
+let firstError: unknown = null;
+
+/** The link that opened this page was refused: the sign-in page says why. */
+export function rememberSignInError(error: unknown) {
+  firstError = error;
+}
+
+export function signInError(): unknown {
+  return firstError;
+}

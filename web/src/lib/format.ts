@@ -87,3 +87,8 @@ export function middleId(id: string): string {
 export function shortSha(sha: string): string {
   return sha.slice(0, 7);
 }
+
+/** First letter in upper case. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,6 +1,6 @@
 import type { JobView, Progress } from "../api/types";
-import { failureText, firstLine } from "../pages/needs/NeedText";
 import { plural, shortId, shortSha } from "./format";
+import { reasonWords } from "./stages";
 
 export type Why = { where: string | null; text: string; isWarn: boolean };
 
@@ -37,9 +37,7 @@ export function whyOf(job: JobView, progress: Progress | undefined): Why {
       return plain(job.completedSha == null ? "merged" : `merged ${shortSha(job.completedSha)}`);
     case "failed":
     case "dead_letter":
-      return warn(
-        failureText(job.reason, job.message).toLowerCase().slice(0, 1) + failureText(job.reason, job.message).slice(1),
-      );
+      return warn(failureText(job.reason, job.message));
     default:
       return job.stage satisfies never;
   }
@@ -51,4 +49,20 @@ function waitsFor(job: JobView): string {
   return deps.length === 1 && first !== undefined
     ? `depends on ${shortId(first)}`
     : `depends on ${plural(deps.length, "job")}`;
+}
+
+/** `verify failed: pnpm test exit 1`: the reason and the first line of the message. */
+export function failureText(reason: JobView["reason"], message: string | null | undefined): string {
+  const words = reason == null ? "failed" : reasonWords(reason);
+  const line = firstLine(message ?? "");
+  return line === "" ? words : `${words}: ${line}`;
+}
+
+export function firstLine(text: string): string {
+  return (
+    text
+      .split("\n")
+      .find((line) => line.trim() !== "")
+      ?.trim() ?? ""
+  );
 }

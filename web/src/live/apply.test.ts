@@ -33,7 +33,8 @@ describe("frames of the stream", () => {
     vi.useRealTimers();
     vi.unstubAllGlobals();
   });
-  const applier = (onReset = () => {}, onSubmitted = () => {}) => frameApplier({ queries, onReset, onSubmitted });
+  const applier = (onReset = () => {}, onSubmitted = () => {}) =>
+    frameApplier({ queries, onReset, onSubmitted, onHello: () => {} });
 
   it("applies a burst once per animation frame", () => {
     const apply = applier();
@@ -73,6 +74,16 @@ describe("frames of the stream", () => {
     flush[0]?.(0);
     expect(onReset).toHaveBeenCalledOnce();
     expect(onSubmitted).toHaveBeenCalledOnce();
+  });
+
+  it("takes flags and metrics from their frames without a request", () => {
+    queries.setQueryData(["metrics"], { seats: 4, depth: 0 });
+    const apply = applier();
+    apply(frame("flags", { mode: "poll" }));
+    apply(frame("metrics", { depth: 3 }));
+    flush[0]?.(0);
+    expect(queries.getQueryData(["flags"])).toEqual({ mode: "poll" });
+    expect(queries.getQueryData(["metrics"])).toEqual({ seats: 4, depth: 3 });
   });
 
   it("appends an event to a timeline once and in order", () => {

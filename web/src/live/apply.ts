@@ -6,31 +6,33 @@ import { perFrame, throttled } from "./batch";
 import { applyEvent, applyProgress, markAllDirty } from "./jobs";
 import type { Frame } from "./stream";
 
-/** Answers that a job event may change. They are read again only while a component shows them. */
-const AFTER_JOB_EVENT = ["jobs", "metrics", "alerts", "factories", "dead-letters"] as const;
+/** Answers that a job event may change and no other frame announces. They are read again only while shown. */
+const AFTER_JOB_EVENT = ["jobs", "dead-letters", "counts"] as const;
 const PANELS_EVERY_MS = 1_500;
+const HISTORY_EVERY_MS = 10_000;
 const JOB_EVERY_MS = 400;
 
-/** Events that a later coordinator sends for what has no event today. */
-const BY_EVENT: Record<string, string> = {
-  factory: "factories",
-  alert: "alerts",
-  flags: "flags",
-  budget: "budgets",
-  credential: "credentials",
-  metrics: "metrics",
+/** Frames that say what changed, without the new value. */
+const BY_EVENT: Record<string, readonly string[]> = {
+  factory: ["factories"],
+  alert: ["alerts", "credentials"],
+  needs: ["needs"],
 };
 
 export type ApplyOptions = {
   queries: QueryClient;
   onSubmitted: (event: JobEvent) => void;
   onReset: () => void;
+  onHello: (hello: Hello) => void;
 };
 
-export function frameApplier({ queries, onSubmitted, onReset }: ApplyOptions): (frame: Frame) => void {
+export type Hello = { build?: string; version?: string };
+
+export function frameApplier({ queries, onSubmitted, onReset, onHello }: ApplyOptions): (frame: Frame) => void {
   const refreshPanels = throttled(PANELS_EVERY_MS, (keys) => {
     for (const key of keys) void queries.invalidateQueries({ queryKey: [key] });
   });
+  const refreshHistory = throttled(HISTORY_EVERY_MS, () => void queries.invalidateQueries({ queryKey: ["history"] }));
   const refreshJob = throttled(JOB_EVERY_MS, (ids) => {
     for (const id of ids) {
       void queries.invalidateQueries({ queryKey: ["job", id], predicate: (query) => query.queryKey[2] !== "events" });
@@ -45,26 +47,42 @@ export function frameApplier({ queries, onSubmitted, onReset }: ApplyOptions): (
     if (event.kind === "submitted") onSubmitted(event);
   }
 
-  return perFrame<Frame>((frames) => {
-    for (const frame of frames) {
-      if (frame.event === "hello") continue;
-      if (frame.event === "reset") {
-        markAllDirty();
-        void queries.invalidateQueries();
-        onReset();
-        continue;
-      }
-      const data = parse(frame.data);
-      if (data === null) continue;
-      if (frame.event === "job") onJobEvent(data as JobEvent);
-      else if (frame.event === "progress") {
+  function onFrame({ event, data: text }: Frame) {
+    const data = parse(text);
+    if (event === "reset") {
+      markAllDirty();
+      void queries.invalidateQueries();
+      onReset();
+      return;
+    }
+    if (data === null) return;
+    switch (event) {
+      case "hello":
+        onHello(data as Hello);
+        break;
+      case "job":
+        onJobEvent(data as JobEvent);
+        break;
+      case "progress": {
         const { jobId, progress } = data as ProgressEvent;
         applyProgress(jobId, progress);
-      } else {
-        const key = BY_EVENT[frame.event];
-        if (key !== undefined) refreshPanels(key);
+        break;
       }
+      case "flags":
+        queries.setQueryData(["flags"], data);
+        break;
+      case "metrics":
+        // The frame is a part of the answer: keep what it leaves out.
+        queries.setQueryData(["metrics"], (known: object | undefined) => known && { ...known, ...(data as object) });
+        refreshHistory("history");
+        break;
+      default:
+        for (const key of BY_EVENT[event] ?? []) refreshPanels(key);
     }
+  }
+
+  return perFrame<Frame>((frames) => {
+    for (const frame of frames) onFrame(frame);
   });
 }
 

@@ -13,7 +13,8 @@ export const queries = new QueryClient({
       staleTime: 15_000,
       gcTime: 10 * 60_000,
       retry: (count, error) => count < 2 && isRetryable(error),
-      refetchOnWindowFocus: true,
+      // The stream keeps a tab current, also in the background.
+      refetchOnWindowFocus: false,
       refetchOnReconnect: false,
     },
   },
@@ -22,17 +23,24 @@ export const queries = new QueryClient({
 const listeners = new Set<() => void>();
 const submittedListeners = new Set<(event: JobEvent) => void>();
 const resetListeners = new Set<() => void>();
+const upgradeListeners = new Set<() => void>();
+let firstBuild: string | null = null;
 let live: Live | null = null;
 let poller: ReturnType<typeof setInterval> | undefined;
 
-/** Answers that no event announces today: read again when the connection is back. */
-const WITHOUT_EVENTS = ["factories", "alerts", "metrics", "credentials", "flags"];
+/** Answers whose frames have no id, so that the stream does not repeat them: read again when the connection is back. */
+const NOT_REPEATED = ["factories", "alerts", "metrics", "history", "credentials", "flags", "needs"];
 
 export function startLive() {
   const apply = frameApplier({
     queries,
     onSubmitted: (event) => submittedListeners.forEach((listener) => void listener(event)),
     onReset: () => resetListeners.forEach((listener) => void listener()),
+    onHello: ({ build }) => {
+      if (build === undefined) return;
+      if (firstBuild !== null && build !== firstBuild) upgradeListeners.forEach((listener) => void listener());
+      firstBuild ??= build;
+    },
   });
   let phase: Phase = "connecting";
   const started = new Live({
@@ -57,7 +65,7 @@ export function startLive() {
 }
 
 function caughtUp() {
-  for (const key of WITHOUT_EVENTS) void queries.invalidateQueries({ queryKey: [key] });
+  for (const key of NOT_REPEATED) void queries.invalidateQueries({ queryKey: [key] });
   void queries.invalidateQueries({ predicate: (query) => query.state.status === "error" });
 }
 
@@ -121,4 +129,10 @@ export function useNow(everyMs = 1_000): number {
     return () => clearInterval(timer);
   }, [everyMs]);
   return now;
+}
+
+/** The coordinator was upgraded while this tab was open. */
+export function onUpgrade(listener: () => void): () => void {
+  upgradeListeners.add(listener);
+  return () => upgradeListeners.delete(listener);
 }

@@ -67,10 +67,10 @@ function keepAlive(data: string): number {
     if (
       typeof hello === "object" &&
       hello !== null &&
-      "keepAliveMs" in hello &&
-      typeof hello.keepAliveMs === "number"
+      "keepAliveSeconds" in hello &&
+      typeof hello.keepAliveSeconds === "number"
     ) {
-      return Math.max(1_000, hello.keepAliveMs);
+      return Math.max(1_000, hello.keepAliveSeconds * 1_000);
     }
   } catch {
     // A later version may send something else in `hello`.

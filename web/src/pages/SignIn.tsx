@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { healthQuery } from "../api/queries";
-import { type Credentials, signIn, takeCodeFromFragment } from "../api/session";
+import { type Credentials, signIn, signInError } from "../api/session";
 import { usePhase } from "../live";
 import { Button } from "../ui/Button";
 import { Glyph } from "../ui/Glyph";
@@ -15,12 +15,11 @@ export function SignIn() {
   const phase = usePhase();
   const [token, setToken] = useState("");
   const [isBusy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const [error, setError] = useState<unknown>(signInError);
   const health = useQuery({
     ...healthQuery,
     refetchInterval: (query) => (query.state.status === "error" ? 3_000 : false),
   });
-  const isStarted = useRef(false);
 
   async function run(credentials: Credentials) {
     setBusy(true);
@@ -33,12 +32,6 @@ export function SignIn() {
     setBusy(false);
   }
 
-  useEffect(() => {
-    if (isStarted.current) return;
-    isStarted.current = true;
-    const code = takeCodeFromFragment();
-    if (code !== null) void run({ code });
-  });
   useEffect(() => {
     document.title = "Sign in · giga";
     if (phase === "live" || phase === "polling")
@@ -72,7 +65,7 @@ export function SignIn() {
                 aria-describedby="token-hint"
               />
               <span className="hint" id="token-hint">
-                Create one with <code>giga token create</code>
+                Or open the link that <code>giga sign-in</code> prints on the coordinator's machine
               </span>
             </div>
             <Button type="submit" look="primary" wide aria-disabled={isBusy || token.trim() === ""} aria-busy={isBusy}>

@@ -1,7 +1,10 @@
+import { Menu } from "@base-ui/react/menu";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { healthQuery } from "../api/queries";
+import type { SessionView } from "../api/contract";
+import { healthQuery, sessionQuery } from "../api/queries";
 import { sessionValue, signOut } from "../api/session";
+import { clockShort } from "../lib/format";
 import { useIsCurrent } from "../live";
 import { Icon, type IconName, Mark } from "../ui/Icon";
 import { useNeeds } from "./needs";
@@ -20,12 +23,15 @@ export const PAGES = [
 export function Rail() {
   const theme = useTheme();
   const { data: health } = useQuery(healthQuery);
+  const { data: session } = useQuery(sessionQuery);
   return (
     <div className="rail">
       <div className="brand">
         <Mark />
         <span>giga</span>
-        {health !== undefined && <small title="coordinator version">v{health.version}</small>}
+        {health !== undefined && (
+          <small title="coordinator and its version">{coordinatorName(session, health.version)}</small>
+        )}
       </div>
       <ProductSwitcher className="switcher" />
       <nav className="nav" aria-label="Main">
@@ -54,25 +60,60 @@ export function Rail() {
         >
           Theme: {theme}
         </button>
-        {sessionValue() !== null && (
-          <button type="button" onClick={() => void signOut()}>
-            Sign out
-          </button>
-        )}
+        <Account />
       </div>
     </div>
   );
 }
 
+function coordinatorName(session: SessionView | undefined, version: string): string {
+  const name = session?.coordinator?.name ?? "";
+  return name === "" ? `v${version}` : name;
+}
+
 function NeedsCount() {
-  const { needs, hasMore } = useNeeds(useProduct());
+  const { items, total } = useNeeds(useProduct());
   const isCurrent = useIsCurrent();
-  if (needs === undefined || needs.length === 0) return null;
-  const text = `${needs.length}${hasMore ? "+" : ""}`;
+  if (items === undefined || total === 0) return null;
   return (
     <span className={`count is-open ${isCurrent ? "" : "is-old"}`}>
-      {text}
+      {total > 99 ? "99+" : total}
       <span className="sr"> items</span>
     </span>
+  );
+}
+
+/** Who is signed in, and the way out. With a token of the dev proxy there is no session to end. */
+function Account() {
+  const { data } = useQuery(sessionQuery);
+  const hasSession = sessionValue() !== null;
+  if (data === undefined && !hasSession) return null;
+  return (
+    <Menu.Root>
+      <Menu.Trigger>
+        <span className="t1">
+          {data === undefined ? "Signed in" : `${data.principal.name} · ${data.principal.role}`}
+        </span>
+      </Menu.Trigger>
+      <Menu.Portal>
+        <Menu.Positioner side="top" align="start" sideOffset={4}>
+          <Menu.Popup className="pop">
+            {data?.expiresAt != null && <div className="pop-label">session until {clockShort(data.expiresAt)} UTC</div>}
+            {data !== undefined && (
+              <div className="pop-label">
+                {(data.principal.products ?? []).length === 0
+                  ? "all products"
+                  : `products: ${data.principal.products?.join(", ")}`}
+              </div>
+            )}
+            {hasSession && (
+              <Menu.Item className="pop-item" onClick={() => void signOut()}>
+                Sign out
+              </Menu.Item>
+            )}
+          </Menu.Popup>
+        </Menu.Positioner>
+      </Menu.Portal>
+    </Menu.Root>
   );
 }

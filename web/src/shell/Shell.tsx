@@ -1,6 +1,6 @@
 import { Outlet, useNavigate, useRouter } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect } from "react";
-import { onReset, usePhase } from "../live";
+import { onReset, onUpgrade, usePhase } from "../live";
 import { say } from "../ui/toasts";
 import { Banner } from "./Banner";
 import { Bar } from "./Bar";
@@ -19,10 +19,10 @@ export function Shell() {
   const overlay = useOverlay();
   const navigate = useNavigate();
   const router = useRouter();
-  const { needs } = useNeeds(useProduct());
-  useTitle(needs?.length ?? 0);
+  useTitle(useNeeds(useProduct()).total);
   useEffect(listenForKeys, []);
   useEffect(() => onReset(() => say("Caught up", "Some events were missed; everything on screen was read again")), []);
+  useEffect(() => onUpgrade(() => say("The coordinator was upgraded", "Reload this page to use the new version")), []);
   useEffect(() => {
     if (phase === "signed-out")
       void navigate({ to: "/sign-in", search: { from: router.state.location.href }, replace: true });

@@ -45,7 +45,11 @@ export function keyName(event: KeyboardEvent): string | null {
 
 function isTyping(target: EventTarget | null): boolean {
   return (
-    target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+    target instanceof HTMLElement &&
+    (target.isContentEditable ||
+      /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) ||
+      // The editor is in a shadow root: its host is the target.
+      target.dataset.typing !== undefined)
   );
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Actor, Capability, FactoryId, ProductId, Token, TokenId, TokenScope};
+use domain::{Actor, Capability, FactoryId, ProductId, SessionId, Token, TokenId, TokenScope};
 
 use crate::error::Error;
 
@@ -15,11 +15,13 @@ pub struct Principal {
     pub name: String,
     /// The token's scope.
     pub grant: TokenScope,
+    /// The browser session that stands for the token.
+    pub session: Option<SessionId>,
 }
 
 impl Principal {
     pub(crate) fn of(token: &Token) -> Self {
-        Self { token: token.id, name: token.name.clone(), grant: token.grant.clone() }
+        Self { token: token.id, name: token.name.clone(), grant: token.grant.clone(), session: None }
     }
 
     /// The actor in events.

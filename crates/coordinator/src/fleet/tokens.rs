@@ -42,6 +42,10 @@ const PURGED_MAX: usize = 32;
 pub struct Secret(String);
 
 impl Secret {
+    pub(crate) fn new(secret: String) -> Self {
+        Self(secret)
+    }
+
     /// The secret itself, for the one time that it is shown.
     pub fn reveal(&self) -> &str {
         &self.0
@@ -86,7 +90,7 @@ impl TokenBook {
         };
     }
 
-    fn find(&self, hash: &str) -> Option<Token> {
+    pub(crate) fn find(&self, hash: &str) -> Option<Token> {
         self.by_hash.read().get(hash).map(|token| token.value.clone())
     }
 
@@ -115,9 +119,12 @@ impl Coordinator {
         Ok(digest.prove(challenge))
     }
 
-    /// Whether a token is still valid: open streams check it periodically.
+    /// Whether a token and its browser session are still valid: open streams check it periodically.
     pub fn is_valid(&self, who: &Principal) -> bool {
         let now = self.now();
+        if who.session.is_some_and(|session| !self.sessions.is_live(session, now)) {
+            return false;
+        }
         let is_it = |token: &Token| token.id == who.token && token.expires_at.is_none_or(|at| at > now);
         !self.tokens.matching(is_it).is_empty()
     }
@@ -458,6 +465,6 @@ fn view(token: &Token) -> TokenView {
     }
 }
 
-fn hash(secret: &str) -> String {
+pub(crate) fn hash(secret: &str) -> String {
     TokenDigest::of(secret).to_text()
 }

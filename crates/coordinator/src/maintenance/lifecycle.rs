@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use domain::{Collection, Expected, Product, ProductId, Token, Versioned};
+use domain::{Collection, Expected, Product, ProductId, Session, Token, Versioned};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +34,7 @@ impl Coordinator {
             state: Mutex::new(FleetState::default()),
             inboxes: Default::default(),
             tokens: Default::default(),
+            sessions: Default::default(),
             tail: Default::default(),
             live: Default::default(),
             manifests: Default::default(),
@@ -112,6 +113,7 @@ impl Coordinator {
         }
         self.load_flags().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
+        self.sessions.load(self.documents::<Session>(Collection::Sessions).await?.into_iter());
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.cache_factory(factory);
         }

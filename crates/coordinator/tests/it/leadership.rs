@@ -94,7 +94,12 @@ async fn concurrent_coordinators_all_start_on_an_empty_store() {
 
     let started = futures_util::future::join_all((0..10).map(|_| builder.start())).await;
 
-    let admin = Principal { token: TokenId::from_bytes([1; 16]), name: "admin".to_owned(), grant: TokenScope::Admin };
+    let admin = Principal {
+        token: TokenId::from_bytes([1; 16]),
+        name: "admin".to_owned(),
+        grant: TokenScope::Admin,
+        session: None,
+    };
     for (coordinator, _) in started {
         let products: Vec<_> = coordinator.products(&admin).unwrap().items.into_iter().map(|known| known.id).collect();
         assert_eq!(products, vec![ProductId::default_product()]);

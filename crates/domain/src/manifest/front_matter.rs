@@ -1,6 +1,6 @@
 //! Splits a manifest into front matter and prompt.
 
-use crate::names::is_terminal_safe;
+use crate::names::terminal_chars;
 
 use super::fields::TITLE_CHARS_MAX;
 use super::finding::Finding;
@@ -80,7 +80,7 @@ fn outside_code(prompt: &str) -> impl Iterator<Item = &str> {
 }
 
 fn cleaned(line: &str) -> Option<String> {
-    let line: String = line.replace('\t', " ").chars().filter(|c| is_terminal_safe(*c)).collect();
+    let line: String = terminal_chars(&line.replace('\t', " ")).collect();
     let line = line.trim_matches(|c: char| c == '#' || c.is_whitespace());
     if line.chars().count() <= TITLE_CHARS_MAX {
         return (!line.is_empty()).then(|| line.to_owned());

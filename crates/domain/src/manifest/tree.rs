@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, StrInput};
 
-use crate::names::{escape_for_terminal, is_terminal_safe};
+use crate::names::{escape_for_terminal, terminal_chars};
 
 use super::finding::Finding;
 use super::path::Path;
@@ -209,7 +209,7 @@ impl<'y> Reader<'y> {
     }
 
     fn unreadable(&self, error: &ScanError) -> Finding {
-        let mut info: String = error.info().chars().filter(|c| is_terminal_safe(*c)).collect();
+        let mut info: String = terminal_chars(error.info()).collect();
         // The most common mistake: `title: Fix: the bug`.
         if info.starts_with("mapping values are not allowed") {
             info.push_str("; quote a text that contains `: `");

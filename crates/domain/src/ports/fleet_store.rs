@@ -33,6 +33,8 @@ pub enum Collection {
     Products,
     /// Tokens, by the hash of their secret.
     Tokens,
+    /// Browser sessions, by the hash of their cookie.
+    Sessions,
     /// Metadata of the store.
     Meta,
     /// The dispatch modes.
@@ -43,8 +45,8 @@ pub enum Collection {
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Factories, Self::Products, Self::Tokens, Self::Flags, Self::Credentials, Self::Meta];
+    pub const ALL: [Self; 7] =
+        [Self::Factories, Self::Products, Self::Tokens, Self::Sessions, Self::Flags, Self::Credentials, Self::Meta];
 
     /// The name of the table or container.
     pub fn name(self) -> &'static str {
@@ -52,6 +54,7 @@ impl Collection {
             Self::Factories => "fleet_factories",
             Self::Products => "fleet_products",
             Self::Tokens => "fleet_tokens",
+            Self::Sessions => "fleet_sessions",
             Self::Meta => "fleet_meta",
             Self::Flags => "fleet_flags",
             Self::Credentials => "fleet_credentials",

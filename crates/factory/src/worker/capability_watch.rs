@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Capability, Clock, EngineHealth};
+use engines::{Engine, EngineError};
+use sandbox::Environment;
 use tracing::warn;
 
 use super::credentials::{CredentialTrial, FileMarks, PauseCause, marks};
 use super::run::chain;
 use super::{Worker, WorkerError};
 use crate::detect::{absent_among, local_repos};
-use crate::engine::{Engine, EngineError};
 use crate::watch::DirectoryWatch;
-use sandbox::Environment;
 
 /// An installation changes many files: it is complete when nothing has changed for this long.
 const SETTLES_AFTER: Duration = Duration::from_millis(500);

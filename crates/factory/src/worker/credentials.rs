@@ -9,7 +9,7 @@ use domain::{EngineName, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::engine::Engine;
+use engines::Engine;
 
 /// How long a rejected credential is paused if it does not change; doubled with each rejection. Some credentials change
 /// unnoticed, and some services err.

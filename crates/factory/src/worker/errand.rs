@@ -5,13 +5,10 @@ use domain::{BranchName, ErrandKind, Generation, JobId, ProductId, PullRequest, 
 use fail::fail_point;
 use protocol::{Assignment, ErrandOutcome, ErrandReport, JobDetail, JobView, PromoteOrder};
 use tracing::{info, warn};
+use workspace::{Error, Mirror, RepoConfig, ShipOrder, ShipOutcome};
 
 use super::Worker;
 use super::reports;
-use crate::config::RepoConfig;
-use crate::error::Error;
-use crate::mirror::Mirror;
-use crate::ship::{ShipOrder, ShipOutcome};
 
 /// The subject of an errand.
 pub(super) struct ErrandSubject {
@@ -95,7 +92,7 @@ impl Worker {
     ) -> ErrandResult {
         match self.mirror(repo) {
             Ok((mirror, config)) => {
-                let name = self.host.refs.run(RunKey { job, epoch: order.run_epoch });
+                let name = self.host.refs().run(RunKey { job, epoch: order.run_epoch });
                 self.put_off_if_unavailable(done, &mirror, &config, name).await
             }
             Err(_) => done,
@@ -115,7 +112,7 @@ impl Worker {
             return failed(&error).into();
         }
         let run = RunKey { job: subject.job, epoch: order.run_epoch };
-        if let Err(error) = mirror.fetch_ref(&self.host.refs.run(run)).await {
+        if let Err(error) = mirror.fetch_ref(&self.host.refs().run(run)).await {
             return failed(&error).into();
         }
         match order.kind {

@@ -8,9 +8,9 @@ use domain::{ClaimNonce, DispatchSeq, JobId, Message};
 use fail::fail_point;
 use protocol::{AcceptRequest, AcceptResponse, DeclineReason, DeclineRequest, Directive, InboxEvent, StageResponse};
 use tracing::{debug, info, warn};
+use workspace::{LocalStage, RunRecord};
 
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};
-use crate::runs::{LocalStage, RunRecord};
 
 /// How often an accept is repeated without an answer; the nonce makes it idempotent.
 const ACCEPT_TRIES_MAX: u32 = 8;

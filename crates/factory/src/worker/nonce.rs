@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use sandbox::{remove_file, replace_file};
 use serde::{Deserialize, Serialize};
 use tracing::warn;
+use workspace::Error;
 
 use super::run_journal::off_thread;
-use crate::error::Error;
 
 /// The current nonce. An idle factory that polls writes nothing: a nonce that has won nothing is reused.
 pub(super) struct Nonce {

@@ -8,12 +8,12 @@ use domain::{ClaimNonce, DispatchModes, Mode, ProductId, RunInsights};
 use fail::fail_point;
 use protocol::{ClaimRequest, ClaimResponse, GrantedJob, ReleaseReport};
 use tracing::{debug, info};
+use workspace::{LocalStage, RunRecord};
 
 use super::held_leases::LeaseTerm;
 use super::poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
 use super::settings::PollWhen;
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, reports};
-use crate::runs::{LocalStage, RunRecord};
 
 /// How often a claim is repeated at once without an answer; after that the next claim uses the same nonce.
 const CLAIM_TRIES_MAX: u32 = 8;

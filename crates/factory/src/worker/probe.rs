@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use domain::Clock;
 use sandbox::{Account, Environment, Launcher, Scrubber};
+use workspace::StateDir;
 
 use super::{WorkerError, WorkerSettings};
 use crate::detect::{Capabilities, DetectConfig, detect};
-use crate::state::StateDir;
 
 impl WorkerSettings {
     /// What a factory with these settings would advertise, engines aside: probed in the sandbox, with the agents'

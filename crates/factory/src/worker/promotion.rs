@@ -8,13 +8,10 @@ use domain::{JobId, StageName};
 use fail::fail_point;
 use protocol::{ErrandOutcome, JobView, PromoteOrder};
 use tracing::warn;
+use workspace::{AcceptableBranch, BranchIntent, Error, Mirror, Promotion};
 
 use super::Worker;
 use super::errand::{ErrandResult, ErrandSubject, failed, is_restored};
-use crate::branch_intents::BranchIntent;
-use crate::error::Error;
-use crate::mirror::Mirror;
-use crate::promote::{AcceptableBranch, Promotion};
 
 /// When an unavailable coordinator is asked again whether a branch was made too late.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_secs(1);

@@ -2,13 +2,15 @@
 
 use domain::{JobId, ProductId, RepoName, StageName};
 use fail::fail_point;
+use forge::{
+    AutoMerge, Forge, ForgeError, MergeOrder, MergeOutcome, PullRequestDraft, bare_pull_request_text, status_comment,
+};
 use protocol::{ErrandOutcome, PollPullRequest, PromoteOrder};
 use tracing::warn;
+use workspace::AfterShip;
 
 use super::Worker;
 use super::errand::{ErrandResult, ErrandSubject, failed};
-use crate::forge::{AutoMerge, Forge, ForgeError, MergeOrder, MergeOutcome, PullRequestDraft, bare_text, status};
-use crate::ship::AfterShip;
 
 /// A title is one line in a list.
 const TITLE_CHARS_MAX: usize = 200;
@@ -24,7 +26,7 @@ impl Worker {
             branch: subject.mirror.pr_branch(subject.job).short().to_owned(),
             base: subject.base.clone(),
             title: titled(&settings.title, subject),
-            body: order.request_text.clone().unwrap_or_else(|| bare_text(&subject.title)),
+            body: order.request_text.clone().unwrap_or_else(|| bare_pull_request_text(&subject.title)),
             draft: settings.draft,
             labels: settings.labels,
             reviewers: settings.reviewers,
@@ -113,7 +115,7 @@ impl Worker {
         stage: StageName,
         text: &str,
     ) {
-        if let Err(error) = forge.say(number, job, &status(job, stage.as_str(), text)).await {
+        if let Err(error) = forge.say(number, job, &status_comment(job, stage.as_str(), text)).await {
             warn!(job.id = %job, %error, "Could not comment on pull request {number} of job {}", self.titles.label(job));
         }
     }
@@ -142,7 +144,7 @@ fn titled(pattern: &str, subject: &ErrandSubject) -> String {
         .replace("{id}", &subject.job.to_string())
         .replace("{repo}", subject.mirror.repo().as_str())
         .replace("{title}", &subject.title);
-    title.chars().filter(|c| domain::is_terminal_safe(*c)).take(TITLE_CHARS_MAX).collect()
+    domain::terminal_chars(&title).take(TITLE_CHARS_MAX).collect()
 }
 
 /// What an error of the forge means for the errand: a rate limit is awaited, the rest is retried.

@@ -1,16 +1,14 @@
 //! What an earlier process of this factory left behind: orphans, worktrees, reports [F6].
 
 use domain::{Checkpoint, RunInsights, RunKey};
+use engines::recover_credentials;
 use protocol::ReleaseReport;
 use sandbox::kill_leftovers;
 use tracing::{info, warn};
+use workspace::{LocalStage, RunRecord, SaveOutcome, UnsavedFile};
 
 use super::Worker;
 use super::reports;
-use crate::engine::recover_credentials;
-use crate::publish::SaveOutcome;
-use crate::runs::{LocalStage, RunRecord};
-use crate::unsaved_files::UnsavedFile;
 
 impl Worker {
     /// Kills what still runs, delivers pending reports, saves partial work and releases the jobs, so that no job waits
@@ -39,7 +37,7 @@ impl Worker {
             }
         }
         // After the last agent of the earlier process was killed.
-        recover_credentials(&self.host.state.sessions(), &*self.host.clock, |_| false);
+        recover_credentials(&self.host.state().sessions(), self.host.clock(), |_| false);
         self.give_back_claimed().await;
     }
 

@@ -10,13 +10,11 @@ use parking_lot::Mutex;
 use protocol::ErrandOutcome;
 use tokio::sync::Notify;
 use tracing::{info, warn};
+use workspace::{Mirror, RefName, RepoConfig};
 
 use super::Worker;
 use super::errand::ErrandResult;
 use super::run::chain;
-use crate::config::RepoConfig;
-use crate::mirror::Mirror;
-use crate::refs::RefName;
 
 /// The first pause before an unavailable remote is probed again; doubled each time up to the maximum.
 const PROBE_FIRST: Duration = Duration::from_secs(2);

@@ -19,25 +19,19 @@ use std::time::Duration;
 use domain::{
     Checkpoint, CommitSha, EngineName, Evidence, FailureReason, Retryability, RunInsights, RunKey, Timestamp,
 };
+use engines::{Activity, EngineError, WorktreeState};
 use parking_lot::Mutex;
 use protocol::{AcceptResponse, Assignment, EvidenceReport, LeftBranch};
 use sandbox::{Launcher, LeaseWatch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
+use workspace::{Error, Mirror, RepoConfig, RunRecord, UnsavedFile, Worktree};
 
 use super::held_leases::{HeldLease, LeaseTerm};
 use super::log_buffer::{LogBuffer, LogWriter};
 use super::recovery::say_what_is_left_out;
 use super::{NoRepo, Worker};
-use crate::config::RepoConfig;
-use crate::engine::{Activity, EngineError};
-use crate::error::Error;
-use crate::mirror::Mirror;
-use crate::prompt::WorktreeState;
-use crate::runs::RunRecord;
-use crate::unsaved_files::UnsavedFile;
-use crate::workspace::Worktree;
 pub(super) use domain::error_chain as chain;
 
 /// A job that this process holds, with everything needed to work on it.
@@ -308,7 +302,7 @@ impl Worker {
             return None;
         }
         let (mirror, config) = self.mirror(run.assignment.repo.as_ref()?).ok()?;
-        let name = self.host.refs.run(run.key);
+        let name = self.host.refs().run(run.key);
         run.stop.run_until_cancelled(self.unavailable_remote(&mirror, &config, name)).await.flatten()
     }
 

@@ -10,10 +10,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
-use crate::branch_intents::{BranchIntent, BranchIntents};
-use crate::error::Error;
-use crate::outbox::{Outbox, OutboxEntry};
-use crate::runs::{RunListing, RunRecord, Runs};
+use workspace::{BranchIntent, BranchIntents, Error, Outbox, OutboxEntry, RunListing, RunRecord, Runs};
 
 /// The records of runs and the pending reports, for async callers.
 pub(super) struct RunJournal {
@@ -208,7 +205,7 @@ fn current(mut report: serde_json::Value) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::StateDir;
+    use workspace::StateDir;
 
     // [F6]
     #[tokio::test]

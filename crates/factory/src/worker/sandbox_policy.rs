@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use engines::EngineKind;
 use sandbox::{EnvironmentConfig, PathAccess, Sandbox, SandboxMode, SandboxSummary, Scrubber, find_program, own_homes};
 use tracing::{info, warn};
+use workspace::StateDir;
 
 use self::surroundings::Programs;
 use super::{WorkerError, WorkerSettings};
-use crate::config::EngineKind;
-use crate::state::StateDir;
 
 /// Common places of credentials in a home directory, for homes that cannot be hidden as a whole.
 const CREDENTIALS: [&str; 14] = [
@@ -162,7 +162,8 @@ impl WorkerSettings {
     fn named_programs(&self) -> Vec<PathBuf> {
         let path = std::env::var_os("PATH");
         let engines = self.engines.iter();
-        let programs = engines.clone().filter_map(|(name, config)| config.program(name)).chain(["claude", "codex"]);
+        let unconfigured: Vec<&str> = EngineKind::offered_unconfigured().filter_map(EngineKind::program).collect();
+        let programs = engines.clone().filter_map(|(name, config)| config.program(name)).chain(unconfigured);
         let programs = programs.filter_map(|program| find_program(program, path.as_deref()));
         let homes = self.homes();
         let programs = programs.flat_map(|program| {
@@ -242,7 +243,7 @@ impl WorkerSettings {
                 folder.display()
             );
         }
-        let commands = self.engines.iter().filter(|(name, config)| config.kind(name) == EngineKind::Command);
+        let commands = self.engines.iter().filter(|(name, config)| config.kind(name) == EngineKind::COMMAND);
         let environments = commands.map(|(_, config)| &config.environment).chain([&self.environment]);
         let set = environments.flat_map(|environment| &environment.set);
         let is_closed =

@@ -6,20 +6,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{BranchName, Capability, Clock, EngineName, FactoryId, RepoName};
+use domain::{BranchName, Capability, Clock, CommitAuthor, EngineName, FactoryId, RepoName};
+use engines::{EngineConfig, Price};
+use forge::ForgeConfig;
 use sandbox::{Account, EnvironmentConfig, Limits, SandboxMode, Secrets, secret_variables};
+use workspace::{AfterShip, Git, GitConfig, Host, OperatorAccess, RefNames, RepoConfig, Repository, StateDir};
 
 use super::WorkerError;
 use super::sandbox_policy::settle;
-use crate::config::{EngineConfig, GitConfig, Identity, Price, RepoConfig};
 use crate::detect::repos_under;
-use crate::forge::ForgeConfig;
-use crate::git::{Git, OperatorAccess};
-use crate::host::Host;
-use crate::refs::RefNames;
-use crate::repository::Repository;
-use crate::ship::AfterShip;
-use crate::state::StateDir;
 
 /// The settings of a factory, as plain values. The caller reads them from its configuration.
 #[derive(Debug, Clone)]
@@ -53,7 +48,7 @@ pub struct WorkerSettings {
     /// How git reaches remotes.
     pub git: GitConfig,
     /// The author of the factory's commits.
-    pub identity: Identity,
+    pub identity: CommitAuthor,
     /// Limits of time and output of programs.
     pub limits: Limits,
     /// Where pull requests are opened.

@@ -1,18 +1,14 @@
 //! Cleans up the disk: on a schedule, and when space runs out [F7][B10].
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use client::Client;
-use domain::Clock;
 use sandbox::free_bytes;
 use tracing::{info, warn};
+use workspace::{Gc, GcReport};
 
-use super::{Worker, WorkerError, WorkerSettings};
-use crate::detect::repos_under;
-use crate::gc::{Gc, GcReport};
-use crate::state::StateDir;
+use super::Worker;
+use super::gc::gc;
 
 /// How often free space is checked: an agent can fill a disk within a day, and a check costs nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
@@ -26,17 +22,6 @@ pub(super) struct DiskUpkeep {
     is_short: AtomicBool,
 }
 
-impl Gc {
-    /// A clean-up of the factory that these settings describe, whether it runs or not.
-    pub fn of(settings: &WorkerSettings, client: Client, clock: Arc<dyn Clock>) -> Result<Self, WorkerError> {
-        let state = StateDir::new(&settings.state)?;
-        let found = settings.repo_base.as_deref().map(repos_under).unwrap_or_default();
-        let repos = settings.all_repos(&found);
-        let host = settings.host(&state, clock)?;
-        Ok(Self::new(host, repos, settings.forge.clone(), client, settings.housekeeping.retention))
-    }
-}
-
 impl Worker {
     /// Cleans up on schedule and when space runs out, until the factory stops.
     pub(super) async fn keep_house(&self) {
@@ -47,7 +32,7 @@ impl Worker {
             let now = self.clock.monotonic();
             let is_worth_it = last_when_short.is_none_or(|last| now.saturating_sub(last) >= GC_WHEN_SHORT_EVERY);
             // Counted from what is on the disk: a factory that restarts every day cleans up all the same.
-            let is_due = || every.is_some_and(|every| Gc::last_was(&self.host.state, self.clock.now()) >= every);
+            let is_due = || every.is_some_and(|every| Gc::last_was(self.host.state(), self.clock.now()) >= every);
             if self.is_below_floor() && is_worth_it {
                 last_when_short = Some(now);
                 self.collect().await;
@@ -96,8 +81,8 @@ impl Worker {
 
     async fn collect(&self) {
         let repos = self.settings.all_repos(&self.detected.lock().found_repos);
-        let (forge, retention) = (self.settings.forge.clone(), self.settings.housekeeping.retention);
-        let gc = Gc::new(self.host.clone(), repos, forge, self.client.clone(), retention);
+        let (forge, retention) = (&self.settings.forge, self.settings.housekeeping.retention);
+        let gc = gc(self.host.clone(), repos, forge, self.client.clone(), retention);
         match gc.run().await {
             Ok(GcReport { freed_bytes, removed, kept, .. }) => {
                 let (gone, left) = (removed.len(), kept.len());

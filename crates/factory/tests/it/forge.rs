@@ -10,21 +10,21 @@ mod through_gh;
 use std::sync::Arc;
 
 use domain::{CommitSha, JobId};
-use factory::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequestDraft};
+use forge::{Forge as PullRequests, ForgeConfig, ForgeKind, Forges, PullRequestDraft};
 
-use crate::stage::{Forge, clock, git, job, main, notes};
 use fake_github::{GitHub, TOKEN};
+use testkit::host::{TestRemote, clock, git, job, main, notes};
 
 /// A remote, a fake GitHub over it, and the client.
 struct Scene {
-    remote: Forge,
+    remote: TestRemote,
     github: GitHub,
     forge: Arc<dyn PullRequests>,
 }
 
 impl Scene {
     async fn new() -> Self {
-        let remote = Forge::new();
+        let remote = TestRemote::new();
         let github = GitHub::with(remote.remote()).await;
         let config = config(&remote, &github);
         let forge = Forges::open(config, &remote.path("home"), clock()).unwrap().of(&notes(), "/elsewhere").unwrap();
@@ -48,7 +48,7 @@ impl Scene {
 }
 
 /// A configuration for the fake: its token is in a file.
-fn config(remote: &Forge, github: &GitHub) -> ForgeConfig {
+fn config(remote: &TestRemote, github: &GitHub) -> ForgeConfig {
     let token = remote.path("forge.token");
     std::fs::write(&token, TOKEN).unwrap();
     ForgeConfig {

@@ -30,10 +30,10 @@ use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunKey, RunOutcome, StageName};
 
-use crate::stage::{Forge, eventually, myself_as, pid_in, runs};
 use fleet::{Fleet, Line};
 use hours::Hours;
 use plant::{Plant, settings, wait_for, with_setup};
+use testkit::host::{TestRemote, eventually, myself_as, pid_in, runs};
 
 /// A lease that outlasts everything that a test does meanwhile.
 const LONG: Duration = Duration::from_secs(30);
@@ -43,7 +43,7 @@ fn pr_branch(job: JobId) -> String {
 }
 
 /// A script whose two processes record their pids and ignore SIGTERM.
-fn stubborn(forge: &Forge) -> String {
+fn stubborn(forge: &TestRemote) -> String {
     format!(
         "trap '' TERM; (trap '' TERM; sh -c 'echo $PPID' > '{}'; while :; do sleep 1; done) & echo $$ > '{}'; wait",
         forge.path("child").display(),
@@ -52,7 +52,7 @@ fn stubborn(forge: &Forge) -> String {
 }
 
 /// Waits until that script is up, and returns the pids of its processes.
-async fn stubborn_pids(forge: &Forge) -> [i32; 2] {
+async fn stubborn_pids(forge: &TestRemote) -> [i32; 2] {
     let files = [forge.path("engine"), forge.path("child")];
     eventually("the engine being up", || files.iter().all(|file| pid_in(file).is_some())).await;
     files.map(|file| pid_in(&file).unwrap())
@@ -78,7 +78,7 @@ async fn end_in_time(hours: &mut Hours, cut_at: Duration, pids: [i32; 2]) {
 // [I7]
 #[tokio::test]
 async fn row_14_a_station_that_cannot_renew_kills_its_engine_before_the_lease_can_expire() {
-    let (forge, mut hours) = (Forge::new(), Hours::passing());
+    let (forge, mut hours) = (TestRemote::new(), Hours::passing());
     let fleet = Fleet::start_by(hours.clock(), CUT, |_| {}).await;
     let line = Line::to(&fleet).await;
     let mut settings = settings("cut-off", &forge, &stubborn(&forge));
@@ -98,7 +98,7 @@ async fn row_14_a_station_that_cannot_renew_kills_its_engine_before_the_lease_ca
 // [I7] [row 14]
 #[tokio::test]
 async fn a_start_report_that_hangs_does_not_keep_the_engine_alive_beyond_its_lease() {
-    let (forge, mut hours) = (Forge::new(), Hours::passing());
+    let (forge, mut hours) = (TestRemote::new(), Hours::passing());
     let fleet = Fleet::start_by(hours.clock(), CUT, |_| {}).await;
     let line = Line::to(&fleet).await;
     let (ready, gate) = (forge.path("ready"), forge.path("gate"));
@@ -122,7 +122,7 @@ async fn a_start_report_that_hangs_does_not_keep_the_engine_alive_beyond_its_lea
 // [F6]
 #[tokio::test]
 async fn an_outage_during_the_start_report_still_ends_in_a_completed_job() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (ready, gate) = (forge.path("ready"), forge.path("gate"));
     let settings = with_setup(
@@ -149,7 +149,7 @@ async fn an_outage_during_the_start_report_still_ends_in_a_completed_job() {
 // [J9]
 #[tokio::test]
 async fn lines_printed_during_an_outage_arrive_after_it() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let gate = forge.path("gate");
     let engine = format!("{}; echo through the storm; echo done > done.md", wait_for(&gate));
@@ -170,7 +170,7 @@ async fn lines_printed_during_an_outage_arrive_after_it() {
 // [I11] [F6]
 #[tokio::test]
 async fn a_late_report_clears_its_own_run_and_no_other_of_the_same_job() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("twice", &line).await;
     let begin = settings("twice", &forge, "echo half > half.md; exec sleep 600");
@@ -197,7 +197,7 @@ async fn a_late_report_clears_its_own_run_and_no_other_of_the_same_job() {
 // [J10]
 #[tokio::test]
 async fn cancelling_stops_the_engine_and_keeps_its_worktree_unpromoted() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let pid = forge.path("engine");
     let engine = format!("echo half > half.md; echo $$ > '{}'; exec sleep 600", pid.display());
@@ -218,7 +218,7 @@ async fn cancelling_stops_the_engine_and_keeps_its_worktree_unpromoted() {
 // [F1]
 #[tokio::test]
 async fn a_repository_whose_folder_is_not_there_is_offered_as_soon_as_it_is() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let away = forge.path("not-mounted.git");
     fs::rename(forge.remote(), &away).unwrap();
@@ -238,7 +238,7 @@ async fn a_repository_whose_folder_is_not_there_is_offered_as_soon_as_it_is() {
 // [§12]
 #[tokio::test]
 async fn setup_runs_before_the_engine() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings = with_setup(
         settings("prepared", &forge, "cat one.md two.md > both.md"),
@@ -255,7 +255,7 @@ async fn setup_runs_before_the_engine() {
 // [§12]
 #[tokio::test]
 async fn a_failing_setup_fails_the_run_with_its_output() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings =
         with_setup(settings("broken", &forge, "echo done > done.md"), &["echo the cellar is flooded; exit 3"]);
@@ -272,7 +272,7 @@ async fn a_failing_setup_fails_the_run_with_its_output() {
 // [I11] [F6] [row 13]
 #[tokio::test]
 async fn a_fenced_run_is_kept_for_a_person_and_leaves_the_pull_request_alone() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let (line, direct) = (Line::to(&fleet).await, Line::to(&fleet).await);
     let gate = forge.path("gate");
     let slow = format!("echo stale > work.md; {}", wait_for(&gate));
@@ -302,7 +302,7 @@ async fn a_fenced_run_is_kept_for_a_person_and_leaves_the_pull_request_alone() {
 // [F4]
 #[tokio::test]
 async fn a_station_told_to_stop_saves_its_work_for_the_next_one() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let begun = forge.path("begun");
     let begin = format!("echo half > half.md; touch '{}'; exec sleep 600", begun.display());
@@ -324,7 +324,7 @@ async fn a_station_told_to_stop_saves_its_work_for_the_next_one() {
 // [I3] [row 14]
 #[tokio::test]
 async fn a_killed_station_ends_what_it_left_and_gives_the_work_back_before_it_registers() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let fled = forge.path("fled");
     let begin = format!(
@@ -352,7 +352,7 @@ async fn a_killed_station_ends_what_it_left_and_gives_the_work_back_before_it_re
 // [F5] [B4]
 #[tokio::test]
 async fn a_failed_verify_keeps_its_output_as_evidence() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("honest", &forge, "echo done > done.md"), fleet.enrol("honest", &line).await);
 
@@ -370,7 +370,7 @@ async fn a_failed_verify_keeps_its_output_as_evidence() {
 // [I11] [F6]
 #[tokio::test]
 async fn work_that_cannot_be_saved_on_the_way_out_stays_where_it_is() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (begun, gate) = (forge.path("begun"), forge.path("gate"));
     let engine = format!("echo dear > dear.md; touch '{}'; {}", begun.display(), wait_for(&gate));
@@ -393,7 +393,7 @@ async fn work_that_cannot_be_saved_on_the_way_out_stays_where_it_is() {
 // [F4]
 #[tokio::test]
 async fn work_in_progress_is_saved_on_a_timer_while_the_engine_runs() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (first, second) = (forge.path("first"), forge.path("second"));
     let engine = format!("echo half > half.md; {}; echo more > more.md; {}", wait_for(&first), wait_for(&second));

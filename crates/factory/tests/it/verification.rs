@@ -8,9 +8,8 @@ use clock::ManualClock;
 use domain::Evidence;
 use factory::{CommandsVerdict, run_commands};
 use sandbox::{Bounds, Launcher};
+use testkit::host::{PATIENCE, clock, environment, eventually, guarded, roomy};
 use tokio_util::sync::CancellationToken;
-
-use crate::stage::{PATIENCE, clock, environment, eventually, guarded, roomy};
 
 async fn verify(commands: &[&str], bounds: &Bounds) -> (CommandsVerdict, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();

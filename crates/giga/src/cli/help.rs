@@ -8,7 +8,7 @@ use super::Cli;
 
 /// The commands by what they are for, the most used first.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Common commands", &["up", "submit", "wait", "jobs", "needs-me", "ship"]),
+    ("Common commands", &["up", "submit", "wait", "dash", "jobs", "needs-me", "ship"]),
     (
         "Jobs",
         &[

@@ -1,7 +1,7 @@
 //! Arguments of the commands that run until they are stopped.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use domain::{Capability, FactoryId};
@@ -153,19 +153,23 @@ pub(crate) struct LocalArgs {
     pub(crate) accept_data_loss: bool,
 }
 
-impl LocalArgs {
-    /// The queue's data directory.
-    fn data(&self) -> PathBuf {
-        let dir = std::path::absolute(&self.dir).unwrap_or_else(|_| self.dir.clone());
-        dir.join(".giga")
-    }
+/// The data directory of a folder queue.
+pub(crate) fn queue_data(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()).join(".giga")
+}
 
-    /// Uses the queue's own giga.toml if there is one, and always its data directory.
+/// Uses the queue's own giga.toml if there is one, and always its data directory.
+pub(super) fn queue_global(dir: &Path, given: &GlobalArgs) -> GlobalArgs {
+    let own = Some(dir.join("giga.toml")).filter(|own| own.is_file());
+    let is_named = std::env::var_os("GIGA_CONFIG").is_some_and(|name| !name.is_empty());
+    let config = given.config.clone().or_else(|| own.filter(|_| !is_named));
+    GlobalArgs { config, data: Some(queue_data(dir)), api: None, token: None, ..given.clone() }
+}
+
+impl LocalArgs {
+    /// The global flags for the queue.
     pub(super) fn global(&self, given: &GlobalArgs) -> GlobalArgs {
-        let own = Some(self.dir.join("giga.toml")).filter(|own| own.is_file());
-        let is_named = std::env::var_os("GIGA_CONFIG").is_some_and(|name| !name.is_empty());
-        let config = given.config.clone().or_else(|| own.filter(|_| !is_named));
-        GlobalArgs { config, data: Some(self.data()), api: None, token: None, ..given.clone() }
+        queue_global(&self.dir, given)
     }
 
     pub(super) fn overrides(&self) -> Overrides {
@@ -173,7 +177,7 @@ impl LocalArgs {
             store: Some("sqlite".to_owned()),
             listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
             seats: self.seats,
-            state: Some(self.data().join("factory")),
+            state: Some(queue_data(&self.dir).join("factory")),
             repo_base: self.repo_base.clone(),
             accept_data_loss: self.accept_data_loss,
             ..Overrides::default()

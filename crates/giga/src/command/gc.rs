@@ -4,8 +4,8 @@ mod summary;
 
 use std::path::PathBuf;
 
-use factory::{GcItem, GcReport};
 use serde::Serialize;
+use workspace::{GcItem, GcReport};
 
 use crate::cli::GcArgs;
 use crate::compose;

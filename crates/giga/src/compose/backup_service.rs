@@ -8,8 +8,7 @@ use domain::{BackupSummary, Clock, Generation, StoreError};
 use protocol::RestoreSummary;
 use server::{BackupService, BackupServiceError};
 use store::{
-    BackupError, DirectoryLogs, RestoreOutcome, StoreLifecycle, create_private_directory, inspect_backup,
-    pack_evidence, unpack_evidence,
+    BackupError, DirectoryLogs, RestoreOutcome, StoreLifecycle, inspect_backup, pack_evidence, unpack_evidence,
 };
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +39,7 @@ impl StoreBackupService {
         // Partial copies of a dead process are useless.
         match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => create_private_directory(&directory)?,
+            _ => sandbox::make_private_folder(&directory)?,
         }
         Ok(Self { store, logs, directory, generation, clock, restart, turn: Mutex::default() })
     }

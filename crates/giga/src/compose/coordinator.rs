@@ -12,7 +12,7 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::{DirectoryLogs, OpenStore, StorePlace, create_private_directory};
+use store::{DirectoryLogs, OpenStore, StorePlace};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -77,7 +77,7 @@ impl CoordinatorProcess {
         let data = config.data.path();
         // Before anything is created: an address, a certificate or a key that cannot be used leaves nothing behind.
         let server = Server::bind(Options { listen, ..options(config)? }).await.map_err(unbound)?;
-        create_private_directory(data)
+        sandbox::make_private_folder(data)
             .with_context(|| format!("cannot create the data directory {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let place = StorePlace {

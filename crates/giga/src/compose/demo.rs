@@ -108,7 +108,7 @@ struct DemoFiles {
 impl DemoFiles {
     fn set(args: &UpArgs) -> anyhow::Result<Self> {
         let root = std::env::temp_dir().join(format!("giga-demo-{}", std::process::id()));
-        store::create_private_directory(&root)
+        sandbox::make_private_folder(&root)
             .with_context(|| format!("cannot create the demo's directory {}", root.display()))?;
         let repo = root.join("house.git");
         make_repository(&root, &repo)?;

@@ -10,13 +10,14 @@ use anyhow::Context;
 use client::{Client, ClientError, Endpoint, Trust};
 use clock::{SystemClock, SystemEntropy};
 use domain::{ClaimNonce, Entropy, FactoryId};
-use factory::{AfterShip, DirectoryWatch, Gc, Worker, WorkerError, WorkerSettings};
+use factory::{DirectoryWatch, Worker, WorkerError, WorkerSettings};
 use protocol::{EnrolRequest, EnrolResponse};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sandbox::Secrets;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
+use workspace::{AfterShip, Gc};
 
 use super::ParentWatch;
 use super::coordinator::write_private;
@@ -80,7 +81,7 @@ async fn work(
 ) -> anyhow::Result<Result<(), WorkerError>> {
     let mut settings = settings(config)?;
     settings.hidden.extend(others.iter().cloned());
-    store::create_private_directory(&settings.state)?;
+    sandbox::make_private_folder(&settings.state)?;
     let token = token(config, api, &settings, join, stop).await?;
     settings.secrets = Secrets::new([token.clone()]);
     let client = Client::new(endpoint(config, &settings.state, api, token)?)?;
@@ -373,7 +374,7 @@ pub(crate) fn clean_ups(
             }
             Err(_) => operator()?,
         };
-        let gc = Gc::of(&own, client, Arc::new(SystemClock::new())).map_err(anyhow::Error::from)?;
+        let gc = own.gc(client, Arc::new(SystemClock::new())).map_err(anyhow::Error::from)?;
         Ok((state, gc))
     };
     states(config).map(clean_up).collect()

@@ -105,6 +105,8 @@ impl ClientConfig {
             path => resolver.placed(path),
         };
         let ca = resolver.optional(SettingSource::new("client.ca").env(&["GIGA_CA"]).file(ca))?;
+        // The command line of `giga dash` reads it before any setting; here it is checked and listed.
+        resolver.optional(SettingSource::<bool>::new("client.dash").env(&["AQ_FLEET_DASH"]))?;
         Ok(Self { api, token, product, ca, pinned, stopped })
     }
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use domain::{BranchName, Capability, EngineName, FactoryId, RepoName};
-use factory::{EngineConfig, ForgeConfig, ForgeKind, GitConfig, Identity, Price, RepoConfig};
+use domain::{BranchName, Capability, CommitAuthor, EngineName, FactoryId, RepoName};
+use engines::{EngineConfig, Price};
+use forge::{ForgeConfig, ForgeKind};
 use sandbox::{EnvironmentConfig, Limits, SandboxMode};
+use workspace::{GitConfig, RepoConfig};
 
 use crate::failure::Failure;
 
@@ -86,7 +88,7 @@ pub(crate) struct FactoryConfig {
     /// Where its pull requests are opened.
     pub(crate) forge: Setting<ForgeConfig>,
     /// Who its commits are by.
-    pub(crate) author: Setting<Identity>,
+    pub(crate) author: Setting<CommitAuthor>,
     /// How long and how much its programs may take.
     pub(crate) limits: Limits,
 }

@@ -26,6 +26,11 @@ const MEANINGS: &[(&str, &str)] = &[
         "client.ca",
         "Certificate of the authority in PEM, or `sha256:` and the fingerprint of the coordinator's certificate.",
     ),
+    (
+        "client.dash",
+        "`true`: `giga dash` shows the coordinator; `false`: the folder queue of the working directory. \
+         When absent: the folder queue if the working directory is one.",
+    ),
     ("coordinator.store", "`sqlite`, or the URL of a PostgreSQL database. See [PostgreSQL](../how-to/postgresql.md)."),
     ("coordinator.listen", "Address to listen on: a numeric IP address and a port."),
     ("coordinator.tls_cert", "Certificate chain, in PEM."),

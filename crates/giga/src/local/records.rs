@@ -63,6 +63,11 @@ impl Records {
         Ok(Self { folder: folder.to_owned() })
     }
 
+    /// The records in this directory, if it exists.
+    pub(super) fn existing(folder: &Path) -> Option<Self> {
+        folder.is_dir().then(|| Self { folder: folder.to_owned() })
+    }
+
     /// All records. One whose job was replaced by another's is over.
     pub(super) fn list(&self) -> io::Result<LoadedRecords> {
         let mut found = LoadedRecords::default();

@@ -1,6 +1,6 @@
 //! Tables, aligned by hand.
 
-use super::clean::clean;
+use super::clean;
 use super::palette::{Palette, Tint};
 use super::width::{columns, cut};
 

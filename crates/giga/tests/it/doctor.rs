@@ -128,6 +128,7 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
         ("AQ_FLEET_ROUTE", "0"),
         ("POLL_SECONDS", "0"),
         ("AQ_FLEET_DASH", "1"),
+        ("AQ_FLEET_SHADOW", "1"),
         ("AQ_FLEET_TOKEN", "giga_op_not-for-show"),
     ];
 
@@ -141,7 +142,8 @@ fn names_of_older_scripts_are_shown_and_those_without_effect_are_pointed_out() {
     assert_eq!(row("factory.poll_every "), ["factory.poll_every", "0s", "POLL_SECONDS"]);
     assert_eq!(row("client.token "), ["client.token", "giga_op_…", "AQ_FLEET_TOKEN"]);
     assert!(!ran.stdout.contains("not-for-show"));
-    assert!(ran.stdout.contains("AQ_FLEET_DASH is set and has no effect yet"), "{}", ran.stdout);
+    assert_eq!(row("client.dash "), ["client.dash", "true", "AQ_FLEET_DASH"]);
+    assert!(ran.stdout.contains("AQ_FLEET_SHADOW is set and has no effect yet"), "{}", ran.stdout);
     assert!(ran.stdout.contains("asking for work every 0s is out of bounds: every 1s"), "{}", ran.stdout);
 }
 

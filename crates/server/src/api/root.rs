@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::{Html, IntoResponse, Response};
-use http::header;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, header};
 use protocol::{Health, PROTOCOL_VERSION};
 
 use crate::app::App;
@@ -13,6 +13,7 @@ use crate::build;
 use crate::exposition;
 use crate::json_response::Json;
 use crate::problem::Problem;
+use crate::web;
 
 /// A store that takes longer to count its jobs is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(3);
@@ -73,24 +74,11 @@ pub(crate) async fn job_schema() -> Response {
     ([(header::CONTENT_TYPE, "application/schema+json")], schema).into_response()
 }
 
-/// A short page for browsers.
+/// The web UI; for programs that ask for `application/json`, where the API is.
 #[utoipa::path(
     get, path = "/", tag = "root",
     responses((status = 200, description = "A page", body = String, content_type = "text/html")),
 )]
-pub(crate) async fn index() -> Response {
-    ([(header::CONTENT_SECURITY_POLICY, "default-src 'none'")], Html(INDEX)).into_response()
+pub(crate) async fn index(State(app): State<App>, headers: HeaderMap) -> Response {
+    web::index(&app, &headers).await
 }
-
-const INDEX: &str = "\
-<!doctype html>
-<html lang=\"en\">
-<meta charset=\"utf-8\">
-<meta name=\"viewport\" content=\"width=device-width\">
-<title>Gigafactory</title>
-<h1>Gigafactory</h1>
-<p>This is a coordinator: it gives jobs to factories, which run coding agents.</p>
-<p>The API is under <code>/api/fleet</code>, and <a href=\"/openapi.json\">/openapi.json</a> describes it.
-<code>giga --help</code> says how to use it from a terminal.</p>
-</html>
-";

@@ -30,6 +30,13 @@ const OPEN: [&str; 8] = [
     "/api/fleet/identity",
 ];
 
+/// The operation that makes a session; the others of its path need one.
+const SIGN_IN: (&str, &str) = ("post", "/api/fleet/session");
+
+fn is_open(method: &str, path: &str) -> bool {
+    OPEN.contains(&path) || (method, path) == SIGN_IN
+}
+
 /// The operations of factories, below the prefix.
 const WORKER: [(&str, &str); 22] = [
     ("post", "/identity"),
@@ -69,7 +76,7 @@ pub(super) fn refine(document: &mut Value) {
             if path == "/metrics" {
                 // No token if only this machine can reach the server.
                 operation.insert("security".to_owned(), json!([{}, { "token": [] }]));
-            } else if !OPEN.contains(&path.as_str()) {
+            } else if !is_open(method, path) {
                 operation.insert("security".to_owned(), json!([{ "token": [] }]));
             }
             allow_no_body(operation, &optional);
@@ -137,7 +144,13 @@ fn fail(operation: &mut Map<String, Value>, method: &str, path: &str) {
     let is_change = method != "get";
     let conditions = [
         (400, has_body || has(operation, "cursor")),
-        (401, !OPEN.contains(&path) || path.ends_with("/enroll") || path.starts_with("/webhooks")),
+        (
+            401,
+            !is_open(method, path)
+                || path.ends_with("/enroll")
+                || path.starts_with("/webhooks")
+                || (method, path) == SIGN_IN,
+        ),
         (403, true),
         (404, path.contains('{') || is_change),
         (408, has_body),

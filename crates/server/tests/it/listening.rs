@@ -314,14 +314,3 @@ async fn the_openapi_document_matches_the_golden_file() {
         "openapi.json is stale: run the tests with UPDATE_GOLDEN=1 and look at the difference"
     );
 }
-
-#[tokio::test]
-async fn the_root_page_links_the_api() {
-    let fleet = Fleet::start().await;
-
-    let page = ask(fleet.address, Asking::get("/")).await;
-
-    let text = String::from_utf8_lossy(&page.body).into_owned();
-    assert!(text.contains("/api/fleet") && text.contains("/openapi.json"), "{text}");
-    assert_eq!(page.headers["content-security-policy"], "default-src 'none'");
-}

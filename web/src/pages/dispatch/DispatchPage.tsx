@@ -1,80 +1,70 @@
 import { useQuery } from "@tanstack/react-query";
-import { alertsQuery, factoriesQuery, metricsQuery } from "../../api/queries";
-import type { Alert, AlertCode } from "../../api/types";
-import { count } from "../../lib/format";
-import { UNSTREAMED_MS } from "../../live/unstreamed";
+import { factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
+import { count, took } from "../../lib/format";
+import { lagOf } from "../../lib/history";
 import { PageHead } from "../../shell/Bar";
 import { QueryPanel } from "../../ui/Panel";
-import { AlertRow } from "../fleet/AlertRow";
+import { Spark } from "../../ui/Spark";
 import { DeadLetters } from "./DeadLetters";
 import { Depth } from "./Depth";
 import { Modes } from "./Modes";
 import { StoreOperations } from "./StoreOperations";
 
-const OWN: ReadonlySet<AlertCode> = new Set([
-  "queue_starvation",
-  "no_live_factory",
-  "unplaceable",
-  "unresponsive_factory",
-  "dispatch_lag",
-  "duplicate_dispatch",
-  "dead_letter",
-  "engine_paused",
-]);
-const isOwn = (alert: Alert) => OWN.has(alert.code);
-
 export function DispatchPage() {
-  const metrics = useQuery({ ...metricsQuery, refetchInterval: UNSTREAMED_MS });
-  const factories = useQuery({ ...factoriesQuery, refetchInterval: UNSTREAMED_MS });
-  const alerts = useQuery({ ...alertsQuery, refetchInterval: UNSTREAMED_MS });
+  const factories = useQuery(factoriesQuery);
   return (
     <div className="page">
       <PageHead title="Dispatch" />
-      <QueryPanel title="Now" query={metrics}>
-        {(data) => (
-          <dl className="figures">
-            <Figure name="Dispatch lag" value={`${count(data.dispatchLagMs)} ms`} sub="from queued to offered" />
-            <Figure name="Open offers" value={count(data.depth)} sub="not accepted yet" />
-            <Figure name="Waiting" value={count(data.waiting)} sub="jobs that could be placed" />
-            <Figure name="Conflicts" value={count(data.conflicts)} sub="writes repeated since start" />
-            <Figure name="Dead letters" value={count(data.deadLetters)} sub="not dismissed" />
-          </dl>
-        )}
-      </QueryPanel>
-      <div className="halves">
+      <Now />
+      <div className="halves is-top">
         <Modes />
-        <QueryPanel
-          title="Alerts of dispatch"
-          query={alerts}
-          isEmpty={({ items }) => !items.some(isOwn)}
-          empty={
-            <div>
-              <h2>No alerts</h2>
-              <p className="dim">Every offer is accepted in time and every job can be placed.</p>
-            </div>
-          }
-        >
-          {({ items }) => (
-            <ul className="alerts">
-              {items.filter(isOwn).map((alert) => (
-                <AlertRow key={`${alert.code}:${alert.jobId ?? alert.factoryId ?? ""}`} alert={alert} />
-              ))}
-            </ul>
-          )}
-        </QueryPanel>
+        <StoreOperations />
       </div>
-      <DeadLetters />
       <Depth query={factories} />
-      <StoreOperations query={metrics} />
+      <DeadLetters />
     </div>
   );
 }
 
-function Figure({ name, value, sub }: { name: string; value: string; sub: string }) {
+function Now() {
+  const metrics = useQuery(metricsQuery);
+  const { data: history } = useQuery(historyQuery);
+  const lag = history === undefined ? null : lagOf(history);
+  const lags = (history?.points ?? []).flatMap((point) => (point.lagMs == null ? [] : [point.lagMs.p99]));
+  const waiting = (history?.points ?? []).map((point) => point.queued);
+  return (
+    <QueryPanel title="Now" query={metrics}>
+      {(data) => (
+        <dl className="figures">
+          <Figure
+            name="Dispatch lag"
+            value={took(lag?.p50 ?? data.dispatchLagMs)}
+            sub={lag === null ? "from queued to offered" : `p50; p99 ${took(lag.p99)} in the last hour`}
+            spark={<Spark values={lags} label="p99 of the dispatch lag in the last hour" />}
+          />
+          <Figure
+            name="Waiting"
+            value={count(data.waiting)}
+            sub="queued and ready to be placed"
+            spark={<Spark values={waiting} label="queued jobs in the last hour" />}
+          />
+          <Figure name="Open offers" value={count(data.depth)} sub="offered, not accepted yet" />
+          <Figure name="Conflicts" value={count(data.conflicts)} sub="writes repeated since the start" />
+          <Figure name="Dead letters" value={count(data.deadLetters)} sub="not dismissed" />
+        </dl>
+      )}
+    </QueryPanel>
+  );
+}
+
+function Figure({ name, value, sub, spark }: { name: string; value: string; sub: string; spark?: React.ReactNode }) {
   return (
     <div>
       <dt>{name}</dt>
-      <dd className="v">{value}</dd>
+      <dd className="v is-row">
+        {value}
+        {spark !== undefined && <span className="push">{spark}</span>}
+      </dd>
       <dd className="s">{sub}</dd>
     </div>
   );

@@ -1,31 +1,52 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useId, useState } from "react";
 import { setModes } from "../../api/actions";
-import { flagsQuery } from "../../api/queries";
+import { flagsQuery, productsQuery } from "../../api/queries";
 import type { DispatchModes, Mode } from "../../api/types";
 import { queries } from "../../live";
+import { useKeys } from "../../shell/keys";
 import { WriteButton } from "../../ui/Button";
 import { Confirm } from "../../ui/Confirm";
 import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
-import { say } from "../../ui/toasts";
+import { say, sayError } from "../../ui/toasts";
 
-const MODES: Record<Mode, string> = {
+/** The modes that this version can switch to. */
+const MODES = {
   push: "The coordinator offers each job to the best factory at once",
-  poll: "Factories claim jobs on a timer",
   gate: "Factories claim jobs when the queue has changed",
-  shadow: "Factories claim; the coordinator records what it would have offered",
-  "self-select": "Factories choose among the queued jobs themselves",
-};
+  poll: "Factories claim jobs on a timer",
+} as const satisfies Partial<Record<Mode, string>>;
+type Offered = keyof typeof MODES;
+const OFFERED = Object.keys(MODES) as Offered[];
 
 export function Modes() {
   const query = useQuery(flagsQuery);
-  const [next, setNext] = useState<Mode | null>(null);
+  const [next, setNext] = useState<Offered | null>(null);
+  const current = query.data?.mode;
+  useKeys([
+    {
+      keys: "m",
+      label: "Switch the mode",
+      group: "Dispatch",
+      run: () => setNext(OFFERED.find((mode) => mode !== current) ?? null),
+    },
+  ]);
   return (
-    <QueryPanel title="Mode" query={query} sub={() => "how factories get work"}>
+    <QueryPanel
+      title="Mode"
+      query={query}
+      sub={() => "how factories get work"}
+      footer={(flags) => (
+        <span>
+          A switch loses nothing: open offers stay valid, running jobs continue. In a terminal:{" "}
+          <code>giga mode {flags.mode}</code>
+        </span>
+      )}
+    >
       {(flags) => (
         <>
-          {(Object.keys(MODES) as Mode[]).map((mode) => (
+          {OFFERED.map((mode) => (
             <div
               key={mode}
               className={`mode ${mode === flags.mode ? "is-on" : ""}`}
@@ -39,13 +60,13 @@ export function Modes() {
               {mode === flags.mode ? (
                 <span className="small dim">in force</span>
               ) : (
-                <WriteButton small onClick={() => setNext(mode)}>
+                <WriteButton small onClick={() => setNext(mode)} aria-label={`Switch to ${mode}`}>
                   Switch…
                 </WriteButton>
               )}
             </div>
           ))}
-          <Products flags={flags} />
+          <OwnModes flags={flags} />
           {next !== null && <Switch flags={flags} next={next} onClose={() => setNext(null)} />}
         </>
       )}
@@ -53,33 +74,81 @@ export function Modes() {
   );
 }
 
-function Products({ flags }: { flags: DispatchModes }) {
-  const own = Object.entries(flags.products ?? {});
-  if (own.length === 0) return null;
-  return (
-    <p className="panel-f small">
-      Products with a mode of their own: {own.map(([id, mode]) => `${id} ${mode}`).join(", ")}
-    </p>
-  );
+async function save(modes: DispatchModes) {
+  await setModes(modes);
+  await queries.invalidateQueries({ queryKey: ["flags"] });
 }
 
-function Switch({ flags, next, onClose }: { flags: DispatchModes; next: Mode; onClose: () => void }) {
+function OwnModes({ flags }: { flags: DispatchModes }) {
+  const own = Object.entries(flags.products ?? {});
+  async function reset(product: string) {
+    const products = { ...flags.products };
+    delete products[product];
+    try {
+      await save({ ...flags, products });
+      say(`${product} follows the fleet: ${flags.mode}`);
+    } catch (error) {
+      sayError("Not changed", error);
+    }
+  }
+  return own.map(([product, mode]) => (
+    <div key={product} className="mode">
+      <span className="dim">
+        <Glyph name="dot" />
+      </span>
+      <span className="n">{mode}</span>
+      <span className="d">
+        product {product} <span className="dim">has a mode of its own</span>
+      </span>
+      <WriteButton small onClick={() => void reset(product)}>
+        Follow the fleet
+      </WriteButton>
+    </div>
+  ));
+}
+
+function Switch({ flags, next, onClose }: { flags: DispatchModes; next: Offered; onClose: () => void }) {
+  const id = useId();
+  const { data } = useQuery(productsQuery);
+  const [product, setProduct] = useState("");
+  const [mode, setMode] = useState<Offered>(next);
+  const subject = product === "" ? "The fleet" : `Product ${product}`;
+  const back = product === "" ? flags.mode : (flags.products?.[product] ?? flags.mode);
   return (
     <Confirm
-      title={`Switch the fleet to ${next}?`}
-      verb={`Switch to ${next}`}
-      typed={next}
+      title="Switch the dispatch mode?"
+      verb={`Switch to ${mode}`}
+      typed={mode}
       onClose={onClose}
       act={async () => {
-        await setModes({ ...flags, mode: next });
-        await queries.invalidateQueries({ queryKey: ["flags"] });
-        say(`The fleet is in mode ${next}`, `Back with: giga mode ${flags.mode}`);
+        await save(
+          product === "" ? { ...flags, mode } : { ...flags, products: { ...flags.products, [product]: mode } },
+        );
+        say(`${subject} is in mode ${mode}`, `The way back: ${back}`);
       }}
     >
-      <p>{MODES[next]}. Open offers stay valid and running jobs continue.</p>
-      <p className="dim">
-        To go back, switch to {flags.mode} here or run <code>giga mode {flags.mode}</code>.
-      </p>
+      <div className="choices" role="radiogroup" aria-label="Mode">
+        {OFFERED.map((one) => (
+          <label key={one}>
+            <input type="radio" name="mode" checked={one === mode} onChange={() => setMode(one)} />
+            <span>
+              {one} <span className="dim">{MODES[one]}</span>
+            </span>
+          </label>
+        ))}
+      </div>
+      <div className="field">
+        <label htmlFor={id}>For</label>
+        <select id={id} className="select" value={product} onChange={(event) => setProduct(event.target.value)}>
+          <option value="">the whole fleet</option>
+          {data?.items.map((one) => (
+            <option key={one.id} value={one.id}>
+              product {one.id}
+            </option>
+          ))}
+        </select>
+      </div>
+      <p className="dim">Open offers stay valid and running jobs continue. The way back is {back}.</p>
     </Confirm>
   );
 }

@@ -1,24 +1,85 @@
-import type { UseQueryResult } from "@tanstack/react-query";
-import type { Metrics } from "../../api/types";
-import { count } from "../../lib/format";
+import { useQuery } from "@tanstack/react-query";
+import { historyQuery, metricsQuery } from "../../api/queries";
+import { clockShort, count } from "../../lib/format";
+import { longestIdle, perMinute } from "../../lib/history";
+import { useNow } from "../../live";
+import { MinuteBars } from "../../ui/Bars";
 import { QueryPanel } from "../../ui/Panel";
 
-/** Counters since the coordinator started; they stand still while the fleet is idle. */
-export function StoreOperations({ query }: { query: UseQueryResult<Metrics> }) {
+const MINUTES = 60;
+
+/** Proves that an idle fleet costs nothing: a minute without work has no bar. */
+export function StoreOperations() {
+  const query = useQuery(historyQuery);
+  const now = useNow(20_000);
   return (
-    <QueryPanel title="Store operations" query={query} sub={() => "since the coordinator started"}>
-      {({ storeOperations }) => (
-        <dl className="ops">
-          {Object.entries(storeOperations)
-            .sort(([a], [b]) => a.localeCompare(b))
-            .map(([name, value]) => (
-              <div key={name}>
-                <dt>{name.replaceAll("_", " ")}</dt>
-                <dd>{count(value)}</dd>
-              </div>
-            ))}
-        </dl>
-      )}
+    <QueryPanel
+      title="Store operations per minute"
+      query={query}
+      sub={(history) => {
+        const last = perMinute(history, now, MINUTES).at(-1);
+        return `${count((last?.reads ?? 0) + (last?.writes ?? 0))} in this minute`;
+      }}
+    >
+      {(history) => {
+        const minutes = perMinute(history, now, MINUTES);
+        const idle = longestIdle(minutes, 1);
+        const none = minutes.filter((minute) => minute.reads + minute.writes === 0).length;
+        const from = idle === null ? undefined : minutes[idle.from];
+        const to = idle === null ? undefined : minutes[idle.to - 1];
+        return (
+          <div className="chart-b">
+            <MinuteBars minutes={minutes} />
+            <p className="key">
+              <span>
+                <Swatch className="s1" /> writes
+              </span>
+              <span>
+                <Swatch className="s2" /> reads
+              </span>
+              <span>
+                {none === 0
+                  ? "no idle minute in this hour"
+                  : `0 operations in ${none} of ${MINUTES} minutes${
+                      from === undefined || to === undefined
+                        ? ""
+                        : `, longest ${clockShort(from.at)} to ${clockShort(to.at + 60_000)} UTC`
+                    }`}
+              </span>
+            </p>
+            <Kinds />
+          </div>
+        );
+      }}
     </QueryPanel>
+  );
+}
+
+function Swatch({ className }: { className: string }) {
+  return (
+    <svg className={`sw ${className}`} viewBox="0 0 12 10" aria-hidden="true">
+      <rect width="12" height="10" fill="currentColor" />
+    </svg>
+  );
+}
+
+/** By kind, since the coordinator started. */
+function Kinds() {
+  const { data } = useQuery(metricsQuery);
+  if (data === undefined) return null;
+  return (
+    <details className="ops-d">
+      <summary className="small dim">By kind, since the coordinator started</summary>
+      <dl className="ops">
+        {Object.entries(data.storeOperations)
+          .sort(([a], [b]) => a.localeCompare(b))
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{name.replaceAll("_", " ")}</dt>
+              <dd>{count(value)}</dd>
+            </div>
+          ))}
+      </dl>
+    </details>
   );
 }

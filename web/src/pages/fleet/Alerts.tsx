@@ -1,12 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { alertsQuery } from "../../api/queries";
 import { isFleetAlert, sortAlerts } from "../../lib/alerts";
-import { UNSTREAMED_MS } from "../../live/unstreamed";
 import { QueryPanel } from "../../ui/Panel";
 import { AlertRow } from "./AlertRow";
 
 export function Alerts() {
-  const query = useQuery({ ...alertsQuery, refetchInterval: UNSTREAMED_MS });
+  const query = useQuery(alertsQuery);
   return (
     <QueryPanel
       title="Alerts"

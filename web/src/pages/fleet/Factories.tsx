@@ -2,7 +2,6 @@ import { useQuery } from "@tanstack/react-query";
 import { factoriesQuery } from "../../api/queries";
 import { byTrouble } from "../../lib/factories";
 import { setting } from "../../lib/storage";
-import { UNSTREAMED_MS } from "../../live/unstreamed";
 import { Command } from "../../ui/Copy";
 import { QueryPanel } from "../../ui/Panel";
 import { FactoryCard } from "./FactoryCard";
@@ -13,7 +12,7 @@ const density = setting("factories", DENSITIES, "auto");
 const CARDS_MAX = 12;
 
 export function Factories() {
-  const query = useQuery({ ...factoriesQuery, refetchInterval: UNSTREAMED_MS });
+  const query = useQuery(factoriesQuery);
   const chosen = density.use();
   const isTable = chosen === "table" || (chosen === "auto" && (query.data?.items.length ?? 0) > CARDS_MAX);
   return (

@@ -7,7 +7,6 @@ import type { FactoryView } from "../../api/types";
 import { engineState, factoryState, platform } from "../../lib/factories";
 import { bytes, exact, plural } from "../../lib/format";
 import { queries, useIsCurrent } from "../../live";
-import { UNSTREAMED_MS } from "../../live/unstreamed";
 import { PageHead } from "../../shell/Bar";
 import { Age } from "../../ui/Age";
 import { buttonClass, WriteButton } from "../../ui/Button";
@@ -22,7 +21,7 @@ import { SeatRow } from "./SeatRow";
 
 export function FactoryPage() {
   const { id } = useParams({ from: "/shell/factories/$id" });
-  const query = useQuery({ ...factoriesQuery, refetchInterval: UNSTREAMED_MS });
+  const query = useQuery(factoriesQuery);
   const factory = query.data?.items.find((one) => one.id === id);
   return (
     <div className="page">

@@ -3,13 +3,13 @@ import { Link } from "@tanstack/react-router";
 import { jobsPanelQuery } from "../../api/queries";
 import type { JobView } from "../../api/types";
 import { shortSha } from "../../lib/format";
+import { failureText } from "../../lib/why";
 import { useProduct } from "../../shell/ProductSwitcher";
 import { Age } from "../../ui/Age";
 import { Cost } from "../../ui/Money";
 import { QueryPanel } from "../../ui/Panel";
 import { Stage } from "../../ui/Stage";
 import { Words } from "../../ui/Words";
-import { failureText } from "../needs/NeedText";
 
 const SHOWN = 6;
 const ENDED = ["shipped", "failed", "dead_letter"] as const;

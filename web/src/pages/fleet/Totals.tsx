@@ -1,15 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { factoriesQuery, metricsQuery } from "../../api/queries";
+import type { MetricsHistory } from "../../api/contract";
+import { factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
 import type { Metrics, StageName } from "../../api/types";
-import { count, plural } from "../../lib/format";
-import { UNSTREAMED_MS } from "../../live/unstreamed";
+import { count, plural, took } from "../../lib/format";
+import { lagOf, perMinute } from "../../lib/history";
+import { useNow } from "../../live";
 import { PanelError } from "../../ui/PanelError";
 import { Seats, seatsOf } from "../../ui/Seats";
+import { Spark } from "../../ui/Spark";
 
 export function Totals() {
-  const query = useQuery({ ...metricsQuery, refetchInterval: UNSTREAMED_MS });
+  const query = useQuery(metricsQuery);
   const { data: metrics, error } = query;
+  const { data: history } = useQuery(historyQuery);
   if (metrics === undefined) {
     return error === null ? (
       <div className="totals is-loading" aria-hidden="true" />
@@ -32,20 +36,49 @@ export function Totals() {
         name="Building"
         value={count(of("building"))}
         more={of("assigned") > 0 ? `+ ${count(of("assigned"))} assigned` : null}
-        sub={`${count(of("testing"))} ready to ship, ${count(of("review"))} in review`}
+        sub={`${count(of("testing"))} ready to ship, ${count(of("shipped"))} shipped`}
       />
-      <Total
-        name="Ended"
-        value={count(of("shipped"))}
-        more="shipped"
-        sub={`${count(of("failed"))} failed, ${plural(of("dead_letter"), "dead letter")}`}
-      />
-      <Total
-        name="Dispatch lag"
-        value={`${count(metrics.dispatchLagMs)} ms`}
-        sub={`${plural(metrics.depth, "offer")} open`}
-      />
+      <Lag metrics={metrics} history={history} />
+      <StoreTotal metrics={metrics} history={history} />
     </dl>
+  );
+}
+
+const SPARK_MINUTES = 30;
+
+function Lag({ metrics, history }: { metrics: Metrics; history: MetricsHistory | undefined }) {
+  const lag = history === undefined ? null : lagOf(history);
+  const values = (history?.points ?? []).flatMap((point) => (point.lagMs == null ? [] : [point.lagMs.p99]));
+  return (
+    <Total
+      name="Dispatch lag"
+      value={took(lag?.p50 ?? metrics.dispatchLagMs)}
+      sub={lag === null ? `${plural(metrics.depth, "offer")} open` : `p99 ${took(lag.p99)} in the last hour`}
+      spark={<Spark values={values} label="p99 of the dispatch lag in the last hour" />}
+    />
+  );
+}
+
+function StoreTotal({ metrics, history }: { metrics: Metrics; history: MetricsHistory | undefined }) {
+  const now = useNow(20_000);
+  if (history === undefined) {
+    const sum = Object.values(metrics.storeOperations).reduce((all, one) => all + one, 0);
+    return <Total name="Store operations" value={count(sum)} sub="since the coordinator started" />;
+  }
+  const minutes = perMinute(history, now, SPARK_MINUTES);
+  const sums = minutes.map((minute) => minute.reads + minute.writes);
+  const current = sums.at(-1) ?? 0;
+  const idle = sums.filter((sum) => sum === 0).length;
+  return (
+    <Total
+      name="Store operations"
+      value={count(current)}
+      more="/min"
+      sub={
+        idle === 0 ? `none idle of ${SPARK_MINUTES} minutes` : `0 in ${idle} of ${SPARK_MINUTES} minutes: idle is free`
+      }
+      spark={<Spark values={sums} label={`store operations per minute in the last ${SPARK_MINUTES} minutes`} />}
+    />
   );
 }
 
@@ -65,12 +98,15 @@ function SeatTotal({ metrics }: { metrics: Metrics }) {
   );
 }
 
-function Total({ name, value, more, sub }: { name: string; value: string; more?: string | null; sub: ReactNode }) {
+type TotalProps = { name: string; value: string; more?: string | null; sub: ReactNode; spark?: ReactNode };
+
+function Total({ name, value, more, sub, spark }: TotalProps) {
   return (
     <div>
       <dt>{name}</dt>
       <dd className="v">
         {value} {more != null && <span>{more}</span>}
+        {spark !== undefined && <span className="spark-b">{spark}</span>}
       </dd>
       <dd className="s">{sub}</dd>
     </div>

@@ -1,12 +1,14 @@
-import { useId, useState } from "react";
+import { type ReactNode, useId, useState } from "react";
 import { actOnJob } from "../../api/actions";
 import type { JobView } from "../../api/types";
+import { shortSha } from "../../lib/format";
 import { queries } from "../../live";
 import { upsertJobs } from "../../live/jobs";
 import { useKeys } from "../../shell/keys";
 import { WriteButton } from "../../ui/Button";
 import { PanelError } from "../../ui/PanelError";
 import { say } from "../../ui/toasts";
+import { Words } from "../../ui/Words";
 import { Card } from "./Attention";
 
 /** The agent's question and a box for the answer. */
@@ -18,7 +20,7 @@ export function Answer({ job }: { job: JobView }) {
   );
 }
 
-export function AnswerBox({ job }: { job: JobView }) {
+export function AnswerBox({ job, extra }: { job: JobView; extra?: ReactNode }) {
   const id = useId();
   const [text, setText] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -41,7 +43,13 @@ export function AnswerBox({ job }: { job: JobView }) {
 
   return (
     <div className="stack gap-3">
-      <blockquote className="quote pre-line">{job.question}</blockquote>
+      <blockquote className="quote">
+        {paragraphs(job.question ?? "").map((text, index) => (
+          <p key={index} className="pre-line">
+            <Words text={text} />
+          </p>
+        ))}
+      </blockquote>
       {error !== null && <PanelError error={error} />}
       <div className="field">
         <label htmlFor={id}>Answer</label>
@@ -55,7 +63,14 @@ export function AnswerBox({ job }: { job: JobView }) {
             if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && text.trim() !== "") void send(text.trim());
           }}
         />
-        <span className="hint">The job is queued and continues from its checkpoint with your answer</span>
+        <span className="hint">
+          The agent reads this as written
+          {job.checkpoint != null && (
+            <>
+              , and continues from checkpoint <span className="mono">{shortSha(job.checkpoint.sha)}</span>
+            </>
+          )}
+        </span>
       </div>
       <div className="btns">
         <WriteButton
@@ -65,12 +80,17 @@ export function AnswerBox({ job }: { job: JobView }) {
           onClick={() => void send(text.trim())}
           title="Ctrl Enter"
         >
-          Answer
+          Answer and resume
         </WriteButton>
         <WriteButton busy={isBusy} onClick={() => void send("")}>
           Let the agent decide
         </WriteButton>
+        {extra}
       </div>
     </div>
   );
+}
+
+function paragraphs(text: string): string[] {
+  return text.trim().split(/\n\s*\n/);
 }

@@ -2,11 +2,11 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { jobExplainQuery } from "../../api/queries";
 import type { JobDetail } from "../../api/types";
-import { plural, shortId } from "../../lib/format";
+import { plural, shortId, shortSha } from "../../lib/format";
 import { reasonWords } from "../../lib/stages";
+import { firstLine } from "../../lib/why";
 import { Glyph, type GlyphName } from "../../ui/Glyph";
 import { Words } from "../../ui/Words";
-import { firstLine } from "../needs/NeedText";
 import { Answer } from "./Answer";
 
 /** The one thing about this job that a person should know now, if there is one. */
@@ -70,9 +70,23 @@ function Failure({ job }: { job: JobDetail }) {
         <span className="pre-line t6">
           <Words text={job.message} />
         </span>
-      ) : (
-        "Nothing happens until an operator requeues it."
-      )}
+      ) : null}
+      <p className="attn-more">
+        {job.checkpoint == null
+          ? "It has no checkpoint: a requeued job starts from the base branch. "
+          : `Its work is saved in checkpoint ${shortSha(job.checkpoint.sha)}: a requeued job continues from it unless you drop it. `}
+        {job.runs > 0 && (
+          <>
+            <Link className="link" to="/jobs/$id" params={{ id: job.id }} search={{ tab: "runs" }}>
+              What was checked
+            </Link>
+            {" · "}
+            <Link className="link" to="/jobs/$id" params={{ id: job.id }} search={{ tab: "log" }}>
+              Log
+            </Link>
+          </>
+        )}
+      </p>
     </Card>
   );
 }

@@ -18,6 +18,11 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
         role="group"
         aria-label="Dependency graph"
       >
+        <defs>
+          <marker id="dag-head" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
+            <path className="head" d="M0 0 6 3 0 6z" />
+          </marker>
+        </defs>
         {edges.map(({ from, to }) => {
           if (from === undefined) return null;
           const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
@@ -26,6 +31,7 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
             <path
               key={`${from.node.id}-${to.node.id}`}
               className={`edge ${isOpen ? "is-open" : ""}`}
+              markerEnd="url(#dag-head)"
               d={`M${x1} ${y1}C${x1 + 28} ${y1} ${x2 - 28} ${y2} ${x2} ${y2}`}
             />
           );
@@ -44,9 +50,9 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
           >
             <title>{node.title}</title>
             <rect className="box" x={x} y={y} width={BOX.width} height={BOX.height} rx="4" />
-            <text x={x + 10} y={y + 20}>
-              {node.title.length > 28 ? `${node.title.slice(0, 27)}…` : node.title}
-            </text>
+            <foreignObject x={x + 10} y={y + 6} width={BOX.width - 20} height="20">
+              <div className="t1">{node.title}</div>
+            </foreignObject>
             <g className={STAGE[node.stage].className}>
               <svg x={x + 10} y={y + 28} width="12" height="12" aria-hidden="true">
                 <Glyph name={STAGE[node.stage].glyph} />

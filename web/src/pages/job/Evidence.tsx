@@ -15,6 +15,7 @@ export function Evidence({ id, n }: { id: string; n: number }) {
       <QueryPanel
         title={`Evidence of run ${n}`}
         query={query}
+        sub={() => "what was checked, not what was claimed"}
         isEmpty={isBare}
         empty={<p className="dim">The run has not reported evidence yet.</p>}
       >
@@ -69,7 +70,7 @@ function isBare(evidence: RunEvidence): boolean {
   );
 }
 
-function CheckRow({ check }: { check: Check }) {
+export function CheckRow({ check }: { check: Check }) {
   const isGood = check.exit === 0;
   return (
     <li>

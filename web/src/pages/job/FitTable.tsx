@@ -60,7 +60,7 @@ function Fit({ fit, isFirst }: { fit: FactoryFit; isFirst: boolean }) {
           </>
         ) : (
           <>
-            <span className="is-bad">not eligible</span>{" "}
+            <span className="is-bad">not eligible:</span>{" "}
             <span className="dim">
               <Words text={fit.unfit.map(unfitWords).join("; ")} />
             </span>

@@ -1,11 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { jobRunsQuery } from "../../api/queries";
 import type { JobDetail, JobEvent, Run, StageName } from "../../api/types";
-import { clock, duration, money } from "../../lib/format";
+import { clock, clockShort, duration, money, took } from "../../lib/format";
 import { outcomeWords, STAGE } from "../../lib/stages";
 import { useNow } from "../../live";
+import { Glyph } from "../../ui/Glyph";
 
 const ENDED = new Set<StageName>(["shipped", "failed", "dead_letter"]);
+/** Marks closer than this, in percent of the width, are drawn as one. */
+const MARK_GAP = 1.1;
 export type Band = { stage: StageName; from: number; to: number };
 
 /** The stages over time: one band per stage, neighbours of one stage joined. */
@@ -21,6 +24,16 @@ export function bandsOf(events: readonly JobEvent[], end: number): Band[] {
   return bands.filter((band) => band.to > band.from);
 }
 
+const STEPS_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800];
+
+/** Three to six round times between two. */
+export function ticksOf(from: number, to: number): number[] {
+  const step = (STEPS_S.find((seconds) => (to - from) / (seconds * 1_000) <= 5) ?? 2_592_000) * 1_000;
+  const ticks: number[] = [];
+  for (let at = Math.ceil(from / step) * step; at < to; at += step) ticks.push(at);
+  return ticks;
+}
+
 /** Stage bands, runs, checkpoints and lost leases on one axis. Positions in percent, so that it fits any width. */
 export function Gantt({ job, events }: { job: JobDetail; events: JobEvent[] }) {
   const { data } = useQuery(jobRunsQuery(job.id));
@@ -32,56 +45,101 @@ export function Gantt({ job, events }: { job: JobDetail; events: JobEvent[] }) {
   const from = Date.parse(first.at);
   const to = Math.max(isOver ? Date.parse(last.at) : now, from + 1_000);
   const x = (at: number) => ((Math.min(Math.max(at, from), to) - from) / (to - from)) * 100;
+  const bands = bandsOf(events, to);
   const runs = data?.items ?? [];
-  const marks = events.filter((event) => event.kind === "checkpointed" || event.kind === "reaped");
+  const lost = events.filter((event) => event.kind === "reaped");
+  const saved = spaced(
+    events.filter((event) => event.kind === "checkpointed"),
+    (event) => x(Date.parse(event.at)),
+  );
+  const isLong = to - from > 3 * 60_000;
+  const ticks = ticksOf(from, to).filter((at) => x(at) > 4 && x(at) < 94);
   return (
-    <div
-      className="gtt"
-      role="img"
-      aria-label={`${bandsOf(events, to)
-        .map((band) => `${STAGE[band.stage].word} ${duration(band.to - band.from)}`)
-        .join(", ")}`}
-    >
-      <div className="gtt-row">
-        {bandsOf(events, to).map((band) => (
-          <span
-            key={band.from}
-            className={`gtt-band ${STAGE[band.stage].className}`}
-            style={{ left: `${x(band.from)}%`, width: `${x(band.to) - x(band.from)}%` }}
-            title={`${STAGE[band.stage].word} ${duration(band.to - band.from)}`}
-          >
-            {x(band.to) - x(band.from) > 9 && (
-              <span>
-                {STAGE[band.stage].word} {duration(band.to - band.from)}
-              </span>
-            )}
+    <>
+      <div
+        className="gtt"
+        role="img"
+        aria-label={bands.map((band) => `${STAGE[band.stage].word} ${duration(band.to - band.from)}`).join(", ")}
+      >
+        <div className="gtt-axis">
+          {ticks.map((at) => (
+            <span key={at} style={{ left: `${x(at)}%` }}>
+              {isLong ? clockShort(at) : clock(at)}
+            </span>
+          ))}
+          {!isOver && <span className="is-now">now</span>}
+        </div>
+        <div className="gtt-plot">
+          {ticks.map((at) => (
+            <i key={at} className="gtt-line" style={{ left: `${x(at)}%` }} />
+          ))}
+          {!isOver && <i className="gtt-line is-now" />}
+          <div className="gtt-row">
+            {bands.map((band) => (
+              <BandBar key={band.from} band={band} x={x} />
+            ))}
+          </div>
+          {runs.length > 0 && (
+            <div className="gtt-row is-runs">
+              {runs.map((run) => (
+                <RunBar key={run.n} run={run} x={x} to={to} />
+              ))}
+            </div>
+          )}
+          {saved.length + lost.length > 0 && (
+            <div className="gtt-row is-marks">
+              {[...saved, ...lost].map((event) => (
+                <i
+                  key={event.seq}
+                  className={event.kind === "reaped" ? "is-lost" : ""}
+                  style={{ left: `${x(Date.parse(event.at))}%` }}
+                  title={`${clock(event.at)} ${event.text ?? event.kind}`}
+                />
+              ))}
+            </div>
+          )}
+        </div>
+      </div>
+      <p className="gantt-key">
+        {saved.length > 0 && (
+          <span>
+            <Glyph name="checkpoint" />
+            checkpoint
           </span>
-        ))}
-      </div>
-      {runs.length > 0 && (
-        <div className="gtt-row is-runs">
-          {runs.map((run) => (
-            <RunBar key={run.n} run={run} x={x} to={to} />
-          ))}
-        </div>
-      )}
-      {marks.length > 0 && (
-        <div className="gtt-row is-marks">
-          {marks.map((event) => (
-            <i
-              key={event.seq}
-              className={event.kind === "reaped" ? "is-lost" : ""}
-              style={{ left: `${x(Date.parse(event.at))}%` }}
-              title={`${clock(event.at)} ${event.text ?? event.kind}`}
-            />
-          ))}
-        </div>
-      )}
-      <div className="gtt-axis">
-        <span>{clock(from)}</span>
-        <span>{isOver ? clock(to) : "now"}</span>
-      </div>
-    </div>
+        )}
+        {lost.length > 0 && (
+          <span className="is-bad">
+            <Glyph name="failed" />
+            lease expired
+          </span>
+        )}
+        <span>times in UTC</span>
+      </p>
+    </>
+  );
+}
+
+function spaced(events: JobEvent[], x: (event: JobEvent) => number): JobEvent[] {
+  let last = Number.NEGATIVE_INFINITY;
+  return events.filter((event) => {
+    const at = x(event);
+    if (at - last < MARK_GAP) return false;
+    last = at;
+    return true;
+  });
+}
+
+function BandBar({ band, x }: { band: Band; x: (at: number) => number }) {
+  const width = x(band.to) - x(band.from);
+  const label = `${STAGE[band.stage].word} ${took(band.to - band.from)}`;
+  return (
+    <span
+      className={`gtt-band ${STAGE[band.stage].className}`}
+      style={{ left: `${x(band.from)}%`, width: `${width}%` }}
+      title={label}
+    >
+      {width > 12 && <span>{label}</span>}
+    </span>
   );
 }
 
@@ -97,7 +155,7 @@ function RunBar({ run, x, to }: { run: Run; x: (at: number) => number; to: numbe
       style={{ left: `${x(start)}%`, width: `${Math.max(width, 0.5)}%` }}
       title={`${label}: ${outcomeWords(run.outcome).word}`}
     >
-      {width > 12 ? label : width > 4 ? run.n : ""}
+      {width > 14 ? label : width > 4 ? run.n : ""}
     </span>
   );
 }

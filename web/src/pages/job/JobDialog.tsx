@@ -1,20 +1,28 @@
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { actOnJob } from "../../api/actions";
+import { actOnJob, dismissJob } from "../../api/actions";
+import { factoriesQuery } from "../../api/queries";
 import { type ActionRequest, type JobAction, type JobDetail, PRIORITIES } from "../../api/types";
+import { factoryState } from "../../lib/factories";
 import { shortSha } from "../../lib/format";
 import { queries } from "../../live";
 import { upsertJobs } from "../../live/jobs";
 import { Confirm } from "../../ui/Confirm";
 import { say } from "../../ui/toasts";
 
-export type Dialog = "ship" | "requeue" | "cancel" | "priority" | "changes" | "reject";
+export type Dialog = "ship" | "requeue" | "cancel" | "priority" | "changes" | "reject" | "dismiss" | "pin";
 type Props = { job: JobDetail; dialog: Dialog; onClose: () => void };
 
 /** Sends an action and shows its outcome at once; the event that follows confirms it. */
 async function send(job: JobDetail, action: JobAction, body: ActionRequest, done: string) {
   upsertJobs([await actOnJob(job, action, body)]);
   say(done, job.title);
-  await queries.invalidateQueries({ queryKey: ["job", job.id] });
+  await refresh(job.id);
+}
+
+async function refresh(id: string) {
+  await queries.invalidateQueries({ queryKey: ["job", id] });
+  await queries.invalidateQueries({ queryKey: ["needs"] });
 }
 
 const reasonOf = (text: string) => (text === "" ? null : text);
@@ -73,6 +81,24 @@ export function JobDialog({ job, dialog, onClose }: Props) {
           <p>The job fails with the reason “rejected”. Nothing is merged. It can be requeued.</p>
         </Confirm>
       );
+    case "dismiss":
+      return (
+        <Confirm
+          title="Dismiss this job?"
+          verb="Dismiss"
+          reason="Reason"
+          onClose={onClose}
+          act={async (message) => {
+            await dismissJob(job.id, message === "" ? undefined : message);
+            say("Dismissed", job.title);
+            await refresh(job.id);
+          }}
+        >
+          <p>It leaves Needs me and the alerts. It keeps its stage and can still be requeued.</p>
+        </Confirm>
+      );
+    case "pin":
+      return <Pin job={job} onClose={onClose} />;
     default:
       return dialog satisfies never;
   }
@@ -145,6 +171,36 @@ function ChangePriority({ job, onClose }: { job: JobDetail; onClose: () => void 
             <span>
               {one}
               {one === job.priority && <span className="dim"> (now)</span>}
+            </span>
+          </label>
+        ))}
+      </div>
+    </Confirm>
+  );
+}
+
+/** Only factories that are enrolled are offered. */
+function Pin({ job, onClose }: { job: JobDetail; onClose: () => void }) {
+  const { data } = useQuery(factoriesQuery);
+  const [pin, setPin] = useState<string | null>(job.pin ?? null);
+  return (
+    <Confirm
+      title="Pin to a factory"
+      verb={pin === null ? "Let any factory take it" : `Pin to ${pin}`}
+      onClose={onClose}
+      act={() => send(job, "pin", { factoryId: pin, fresh: false }, pin === null ? "Pin removed" : `Pinned to ${pin}`)}
+    >
+      <p>A pinned job waits for this factory, even if another one is free.</p>
+      <div className="choices" role="radiogroup" aria-label="Factory">
+        <label>
+          <input type="radio" name="pin" checked={pin === null} onChange={() => setPin(null)} />
+          <span>Any factory</span>
+        </label>
+        {data?.items.map((factory) => (
+          <label key={factory.id}>
+            <input type="radio" name="pin" checked={pin === factory.id} onChange={() => setPin(factory.id)} />
+            <span>
+              {factory.id} <span className="dim">{factoryState(factory).word}</span>
             </span>
           </label>
         ))}

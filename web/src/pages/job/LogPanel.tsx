@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
 import { asApiError } from "../../api/problem";
 import { jobRunsQuery } from "../../api/queries";
 import type { JobDetail } from "../../api/types";
-import { count, plural } from "../../lib/format";
+import { bytes, count, plural } from "../../lib/format";
 import { type LogBuffer, useLog } from "../../live/log";
 import { Ansi } from "../../ui/Ansi";
 import { Panel, Skeleton } from "../../ui/Panel";
@@ -15,10 +16,17 @@ const TAIL = 15;
 export function LogPanel({ job, run, full = false }: { job: JobDetail; run?: number; full?: boolean }) {
   const { data: runs } = useQuery(jobRunsQuery(job.id));
   const chosen = runs?.items.find((one) => one.n === run);
-  const buffer = useLog(job.id, run === undefined ? undefined : chosen?.epoch);
+  const [isWhole, setWhole] = useState(false);
+  const buffer = useLog(job.id, run === undefined ? undefined : chosen?.epoch, isWhole);
   const shown = chosen?.n ?? runs?.items.find((one) => String(one.epoch) === buffer.epoch)?.n;
   const isMissing = buffer.error !== null && asApiError(buffer.error).status === 404;
-  const label = `${shown === undefined ? "" : `run ${shown}, `}${full || buffer.count <= TAIL ? plural(buffer.count, "line") : `last ${TAIL} of ${count(buffer.count + buffer.dropped)} lines`}`;
+  const isTail = buffer.start > 0;
+  const lines = isTail
+    ? `last ${plural(full ? buffer.count : Math.min(TAIL, buffer.count), "line")}`
+    : full || buffer.count <= TAIL
+      ? plural(buffer.count + buffer.dropped, "line")
+      : `last ${TAIL} of ${count(buffer.count + buffer.dropped)} lines`;
+  const label = `${shown === undefined ? "" : `run ${shown}, `}${lines}`;
   return (
     <Panel
       title="Log"
@@ -46,7 +54,17 @@ export function LogPanel({ job, run, full = false }: { job: JobDetail; run?: num
       ) : buffer.count === 0 ? (
         <p className="panel-b dim">{buffer.isComplete ? "The run printed nothing." : "No output yet."}</p>
       ) : full ? (
-        <LogView buffer={buffer} job={job} epoch={chosen?.epoch} />
+        <>
+          {isTail && (
+            <p className="small dim log-note">
+              {bytes(buffer.start)} of earlier output are not shown.{" "}
+              <button type="button" className="linkish" onClick={() => setWhole(true)}>
+                Read from the start
+              </button>
+            </p>
+          )}
+          <LogView buffer={buffer} job={job} epoch={chosen?.epoch} />
+        </>
       ) : (
         <Tail buffer={buffer} />
       )}
@@ -60,7 +78,7 @@ function Tail({ buffer }: { buffer: LogBuffer }) {
     <ol className="log is-bare">
       {Array.from({ length: buffer.count - first }, (_, index) => (
         <li key={first + index}>
-          <span className="ln">{first + index + 1 + buffer.dropped}</span>
+          <span className="ln">{buffer.start > 0 ? "" : first + index + 1 + buffer.dropped}</span>
           <span className="tx">
             <Ansi text={buffer.line(first + index)} />
           </span>

@@ -130,7 +130,7 @@ export function LogView({ buffer, job, epoch }: { buffer: LogBuffer; job: JobDet
               className={`log-line ${wrap ? "is-wrap" : ""} ${item.index === matched && text !== "" ? "is-target" : ""}`}
               style={{ transform: `translateY(${item.start}px)` }}
             >
-              <span className="ln">{item.index + 1 + buffer.dropped}</span>
+              <span className="ln">{buffer.start > 0 ? "" : item.index + 1 + buffer.dropped}</span>
               <span className="tx">
                 <Ansi text={buffer.line(item.index)} />
               </span>
@@ -155,7 +155,7 @@ function findLines(buffer: LogBuffer, text: string, _version: number): number[] 
 /** Links cannot carry the session header: read the log, then save it. */
 async function download(job: JobDetail, epoch: number | undefined) {
   try {
-    const response = await fetch(logUrl(job.id, epoch, 0, false), { headers: sessionHeaders() });
+    const response = await fetch(logUrl(job.id, epoch, { offset: 0 }, false), { headers: sessionHeaders() });
     if (!response.ok) throw new Error(`the server answered ${response.status}`);
     const link = document.createElement("a");
     link.href = URL.createObjectURL(await response.blob());

@@ -1,4 +1,5 @@
 import type { JobDetail } from "../../api/types";
+import { Evidence } from "./Evidence";
 import { Explain } from "./Explain";
 import { LogPanel } from "./LogPanel";
 import { Properties } from "./Properties";
@@ -6,13 +7,16 @@ import { RunsTable } from "./Runs";
 import { Timeline } from "./Timeline";
 
 export function Overview({ job }: { job: JobDetail }) {
+  const hasEnded = job.stage === "shipped" || job.stage === "failed" || job.stage === "dead_letter";
+  const isFinished = job.stage === "testing" || job.stage === "review";
   return (
     <div className="job-cols">
       <div className="stack">
+        {isFinished && job.runs > 0 && <Evidence id={job.id} n={job.runs} />}
         <Timeline job={job} />
         {job.runs > 0 && <LogPanel job={job} />}
         {job.runs > 0 && <RunsTable job={job} />}
-        <Explain id={job.id} />
+        {!hasEnded && <Explain id={job.id} />}
       </div>
       <Properties job={job} />
     </div>

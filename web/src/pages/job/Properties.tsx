@@ -105,15 +105,46 @@ function Budget({ job }: { job: JobDetail }) {
   const { engineMs } = job.spent ?? {};
   const costUsd = sum(job.spent?.costUsd, progress?.costUsd);
   const tokens = sum(job.spent?.tokens, sum(progress?.tokensIn, progress?.tokensOut));
+  if (job.runs === 0 && limits.usd == null && limits.tokens == null && limits.wallMs == null) return null;
   return (
     <section>
       <h2>Spent</h2>
       <dl className="facts">
-        <Fact name="Money">{`${costUsd == null ? "not reported" : money(costUsd)}${limits.usd == null ? ", no ceiling" : ` of ${money(limits.usd)}`}`}</Fact>
-        <Fact name="Tokens">{`${tokens == null ? "not reported" : compact(tokens)}${limits.tokens == null ? "" : ` of ${compact(limits.tokens)}`}`}</Fact>
-        <Fact name="Engine time">{`${engineMs == null ? "0s" : duration(engineMs)}${limits.wallMs == null ? "" : ` of ${duration(limits.wallMs)}`}`}</Fact>
+        <Spent name="Money" value={costUsd} limit={limits.usd} words={money} />
+        <Spent name="Tokens" value={tokens} limit={limits.tokens} words={compact} />
+        <Spent name="Engine time" value={engineMs ?? 0} limit={limits.wallMs} words={duration} />
       </dl>
     </section>
+  );
+}
+
+type SpentProps = {
+  name: string;
+  value: number | null;
+  limit: number | null | undefined;
+  words: (value: number) => string;
+};
+
+/** A limit that is missing has no percent and no bar. */
+function Spent({ name, value, limit, words }: SpentProps) {
+  const share = limit == null || limit <= 0 || value === null ? null : Math.min(1, value / limit);
+  return (
+    <Fact name={name}>
+      {value === null ? "not reported" : words(value)}
+      {limit == null ? (name === "Money" ? ", no limit" : "") : ` of ${words(limit)}`}
+      {share !== null && (
+        <svg
+          className="meter"
+          viewBox="0 0 100 8"
+          preserveAspectRatio="none"
+          role="img"
+          aria-label={`${Math.round(share * 100)} % spent`}
+        >
+          <rect className="bg" width="100" height="8" />
+          <rect className={`fg ${share >= 0.8 ? "is-warn" : ""}`} width={share * 100} height="8" />
+        </svg>
+      )}
+    </Fact>
   );
 }
 

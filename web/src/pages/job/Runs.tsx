@@ -4,6 +4,7 @@ import { jobRunsQuery } from "../../api/queries";
 import type { JobDetail, Run } from "../../api/types";
 import { compact, money, shortSha } from "../../lib/format";
 import { outcomeWords } from "../../lib/stages";
+import { useProgress } from "../../live/jobs";
 import { Age } from "../../ui/Age";
 import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
@@ -77,7 +78,9 @@ export function RunsTable({ job, current }: { job: JobDetail; current?: number }
 
 function Row({ job, run, isCurrent }: { job: JobDetail; run: Run; isCurrent: boolean }) {
   const look = outcomeWords(run.outcome);
-  const { tokensIn, tokensOut, turns, insertions, deletions, costUsd } = run.insights ?? {};
+  const live = useProgress(job.id) ?? job.progress;
+  const { insertions, deletions, ...reported } = run.insights ?? {};
+  const { tokensIn, tokensOut, turns, costUsd } = run.endedAt == null && live != null ? live : reported;
   return (
     <tr className={isCurrent ? "is-cursor" : undefined}>
       <td className="tr2">

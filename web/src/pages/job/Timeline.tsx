@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { jobEventsQuery } from "../../api/queries";
 import type { JobDetail, JobEvent } from "../../api/types";
+import { plural } from "../../lib/format";
 import { STAGE } from "../../lib/stages";
 import { Clock } from "../../ui/Age";
 import { Glyph, type GlyphName } from "../../ui/Glyph";
@@ -26,7 +27,6 @@ export function Timeline({ job }: { job: JobDetail }) {
     <QueryPanel
       title="Timeline"
       query={query}
-      sub={() => "times in UTC"}
       footer={(events) =>
         events.length > SHOWN ? (
           <Link className="link" to="/jobs/$id" params={{ id: job.id }} search={{ tab: "events" }}>
@@ -39,17 +39,29 @@ export function Timeline({ job }: { job: JobDetail }) {
         <>
           <Gantt job={job} events={events} />
           <ol className="tl">
-            {events
-              .slice(-SHOWN)
-              .reverse()
-              .map((event) => (
-                <Row key={event.seq} event={event} />
+            {condensed(events)
+              .slice(0, SHOWN)
+              .map(({ event, more }) => (
+                <Row key={event.seq} event={event} more={more} />
               ))}
           </ol>
         </>
       )}
     </QueryPanel>
   );
+}
+
+type Entry = { event: JobEvent; more: number };
+
+/** Newest first. Checkpoints in a row become one entry: they are many, and the last one counts. */
+export function condensed(events: readonly JobEvent[]): Entry[] {
+  const entries: Entry[] = [];
+  for (const event of [...events].reverse()) {
+    const last = entries.at(-1);
+    if (event.kind === "checkpointed" && last?.event.kind === "checkpointed") last.more += 1;
+    else entries.push({ event, more: 0 });
+  }
+  return entries;
 }
 
 export function eventLook(event: JobEvent): { glyph: GlyphName; className: string } {
@@ -71,7 +83,7 @@ export function actor(event: JobEvent): string {
   }
 }
 
-function Row({ event }: { event: JobEvent }) {
+function Row({ event, more }: Entry) {
   const look = eventLook(event);
   return (
     <li>
@@ -81,6 +93,7 @@ function Row({ event }: { event: JobEvent }) {
       </span>
       <span className="wrap-any">
         <Words text={event.text ?? event.kind.replaceAll("_", " ")} />
+        {more > 0 && <span className="dim">, and {plural(more, "checkpoint")} before it</span>}
       </span>
       <span className="dim small">{actor(event)}</span>
     </li>

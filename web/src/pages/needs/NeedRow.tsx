@@ -1,110 +1,53 @@
-import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
-import { useState } from "react";
-import { jobQuery } from "../../api/queries";
-import type { JobView } from "../../api/types";
-import type { Need } from "../../shell/needs";
+import type { NeedItem } from "../../api/contract";
+import { capital, money } from "../../lib/format";
 import { Age } from "../../ui/Age";
-import { Button, buttonClass, WriteButton } from "../../ui/Button";
+import { Button } from "../../ui/Button";
 import { Glyph } from "../../ui/Glyph";
-import { Cost } from "../../ui/Money";
-import { Skeleton } from "../../ui/Panel";
-import { AnswerBox } from "../job/Answer";
-import { type Dialog, JobDialog } from "../job/JobDialog";
-import { Properties } from "../job/Properties";
-import { NEED_LOOK, NeedText } from "./NeedText";
+import { Words } from "../../ui/Words";
+import { lookOf } from "./look";
+import { NeedButton, NeedLink } from "./NeedActions";
+import { NeedBody } from "./NeedBody";
 
-type Props = { need: Need; isCursor: boolean; isOpen: boolean; toggle: () => void };
+type Props = { item: NeedItem; isCursor: boolean; isOpen: boolean; toggle: () => void };
 
-export function NeedRow({ need, isCursor, isOpen, toggle }: Props) {
-  const look = NEED_LOOK[need.kind];
-  const { job, alert } = need;
+export function NeedRow({ item, isCursor, isOpen, toggle }: Props) {
+  const look = lookOf(item.kind);
+  const [first] = item.actions;
   return (
-    <div className={`ask ${isOpen ? "is-open" : ""} ${isCursor ? "is-cursor" : ""}`}>
+    <li className={`ask ${isOpen ? "is-open" : ""} ${isCursor ? "is-cursor" : ""}`}>
       <div className="ask-row">
         <span className={`st kind ${look.className}`}>
           <Glyph name={look.glyph} />
-          {alert === undefined ? look.word : alert.code.replaceAll("_", " ")}
+          {look.word}
         </span>
-        <div className="q">
-          <span className="t1">
-            <NeedText need={need} />
+        <button type="button" className="q" aria-expanded={isOpen} onClick={toggle}>
+          <span className={`t1 ${isOpen ? "strong" : ""}`} title={item.text}>
+            <Words text={capital(item.text)} />
           </span>
-          <span className="sub t1">{job?.title ?? alert?.jobTitle ?? alert?.factoryId ?? ""}</span>
-        </div>
-        <span className="dim t1 prod">{job?.productId}</span>
-        <span className="num cost">{job !== undefined && <Cost spent={job.spent} />}</span>
+          <span className="sub t1">{item.title}</span>
+        </button>
+        <span className="dim t1 prod">{item.productId}</span>
+        <span className="num cost">{item.costUsd == null ? "" : money(item.costUsd)}</span>
         <span className="num age">
-          <Age at={need.at} />
+          <Age at={item.at} />
         </span>
         <span className="act">
-          {job !== undefined ? (
-            <JobButton need={need} job={job} isOpen={isOpen} toggle={toggle} />
+          {isOpen ? (
+            <Button small look="quiet" onClick={toggle}>
+              Close
+            </Button>
+          ) : first === "answer" ? (
+            <Button small look="primary" onClick={toggle}>
+              Answer
+            </Button>
+          ) : first === undefined ? (
+            <NeedLink item={item} look="plain" />
           ) : (
-            <AlertLinks need={need} />
+            <NeedButton item={item} action={first} />
           )}
         </span>
       </div>
-      {isOpen && job !== undefined && <Body id={job.id} />}
-    </div>
-  );
-}
-
-function JobButton({ need, job, isOpen, toggle }: { need: Need; job: JobView; isOpen: boolean; toggle: () => void }) {
-  const [dialog, setDialog] = useState<Dialog | null>(null);
-  const { data } = useQuery({ ...jobQuery(job.id), enabled: dialog !== null });
-  if (need.kind === "question")
-    return (
-      <Button small look={isOpen ? "plain" : "primary"} aria-expanded={isOpen} onClick={toggle}>
-        {isOpen ? "Close" : "Answer"}
-      </Button>
-    );
-  const verb = need.kind === "ship" ? "ship" : "requeue";
-  return (
-    <>
-      <WriteButton small onClick={() => setDialog(verb)}>
-        {verb === "ship" ? "Ship…" : "Requeue…"}
-      </WriteButton>
-      <Link className={buttonClass("quiet", true)} to="/jobs/$id" params={{ id: job.id }}>
-        Open
-      </Link>
-      {dialog !== null && data !== undefined && (
-        <JobDialog job={data} dialog={dialog} onClose={() => setDialog(null)} />
-      )}
-    </>
-  );
-}
-
-function AlertLinks({ need }: { need: Need }) {
-  const { jobId, factoryId, code } = need.alert ?? {};
-  if (jobId != null)
-    return (
-      <Link className={buttonClass("plain", true)} to="/jobs/$id" params={{ id: jobId }} search={{ tab: "explain" }}>
-        Show remedy
-      </Link>
-    );
-  if (code === "credential_exhausted")
-    return (
-      <Link className={buttonClass("plain", true)} to="/admin/$tab" params={{ tab: "credentials" }}>
-        Credentials
-      </Link>
-    );
-  if (factoryId != null)
-    return (
-      <Link className={buttonClass("plain", true)} to="/factories/$id" params={{ id: factoryId }}>
-        Open factory
-      </Link>
-    );
-  return null;
-}
-
-function Body({ id }: { id: string }) {
-  const { data: job } = useQuery(jobQuery(id));
-  if (job === undefined) return <Skeleton />;
-  return (
-    <div className="ask-body">
-      {job.question != null && <AnswerBox job={job} />}
-      <Properties job={job} />
-    </div>
+      {isOpen && <NeedBody item={item} />}
+    </li>
   );
 }

@@ -1,50 +1,43 @@
-import { type Ref, useRef } from "react";
+import { type Ref, useEffect, useImperativeHandle, useRef } from "react";
 import type { Finding } from "../../api/types";
+import { createEditor, type ManifestEditor } from "./codemirror";
+
+export type EditorHandle = { goTo: (line: number) => void };
 
 type Props = {
   text: string;
   findings: Finding[];
   onChange: (text: string) => void;
   onSubmit: () => void;
-  inputRef: Ref<HTMLTextAreaElement>;
+  ref: Ref<EditorHandle>;
 };
 
-/** A plain text area with line numbers; lines with a finding are marked. */
-export function Editor({ text, findings, onChange, onSubmit, inputRef }: Props) {
-  const gutter = useRef<HTMLDivElement>(null);
-  const lines = text.split("\n").length;
-  const worst = new Map<number, Finding["severity"]>();
-  for (const { line, severity } of findings) if (worst.get(line) !== "error") worst.set(line, severity);
-  return (
-    <div className="ed">
-      <div ref={gutter} className="ed-gutter" aria-hidden="true">
-        {Array.from({ length: lines }, (_, index) => (
-          <span key={index} className={worst.has(index + 1) ? `is-${worst.get(index + 1)}` : undefined}>
-            {index + 1}
-          </span>
-        ))}
-      </div>
-      <textarea
-        ref={inputRef}
-        className="ed-text"
-        aria-label="Manifest"
-        aria-invalid={findings.some((finding) => finding.severity === "error")}
-        aria-describedby="findings"
-        spellCheck={false}
-        autoCapitalize="off"
-        wrap="off"
-        value={text}
-        onChange={(event) => onChange(event.target.value)}
-        onScroll={(event) => {
-          if (gutter.current !== null) gutter.current.scrollTop = event.currentTarget.scrollTop;
-        }}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-            event.preventDefault();
-            onSubmit();
-          }
-        }}
-      />
-    </div>
-  );
+/** The manifest. Findings are shown at their lines, and below the editor for screen readers. */
+export function Editor({ text, findings, onChange, onSubmit, ref }: Props) {
+  const host = useRef<HTMLDivElement>(null);
+  const editor = useRef<ManifestEditor | null>(null);
+  const handlers = useRef({ onChange, onSubmit });
+  handlers.current = { onChange, onSubmit };
+  const first = useRef(text);
+
+  useEffect(() => {
+    const element = host.current;
+    if (element === null) return;
+    // In a shadow root the editor's styles are adopted sheets; elsewhere they would be <style>, which the policy blocks.
+    const root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
+    const made = createEditor(root, first.current, {
+      onChange: (next) => handlers.current.onChange(next),
+      onSubmit: () => handlers.current.onSubmit(),
+    });
+    editor.current = made;
+    return () => {
+      editor.current = null;
+      made.destroy();
+    };
+  }, []);
+  useEffect(() => editor.current?.setText(text), [text]);
+  useEffect(() => editor.current?.setFindings(findings), [findings]);
+  useImperativeHandle(ref, () => ({ goTo: (line) => editor.current?.goTo(line) }), []);
+
+  return <div ref={host} className="cm-host" data-typing />;
 }

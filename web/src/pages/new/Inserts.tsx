@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { factoriesQuery } from "../../api/queries";
 import type { FactoryView } from "../../api/types";
 import { QueryPanel } from "../../ui/Panel";
+import { hasKey } from "./frontMatter";
 
 export type Insert = { key: "repo" | "engine" | "capabilities"; value: string };
 type Group = { title: string; key: Insert["key"]; values: Map<string, number> };
@@ -25,13 +26,13 @@ export function groupsOf(factories: readonly FactoryView[]): Group[] {
   return groups;
 }
 
-export function Inserts({ insert }: { insert: (item: Insert) => void }) {
+export function Inserts({ text, insert }: { text: string; insert: (item: Insert) => void }) {
   const query = useQuery(factoriesQuery);
   return (
     <QueryPanel
       title="Insert"
       query={query}
-      sub={() => "from live factories"}
+      sub={() => "only what a live factory has"}
       isEmpty={({ items }) => groupsOf(items).every((group) => group.values.size === 0)}
       empty={<p className="dim">No factory is live.</p>}
     >
@@ -48,7 +49,8 @@ export function Inserts({ insert }: { insert: (item: Insert) => void }) {
                       <button
                         key={value}
                         type="button"
-                        className="ins"
+                        className={`ins ${hasKey(text, { key: group.key, value }) ? "is-on" : ""}`}
+                        aria-pressed={hasKey(text, { key: group.key, value })}
                         onClick={() => insert({ key: group.key, value })}
                         title={`${n} live ${n === 1 ? "factory" : "factories"}`}
                       >

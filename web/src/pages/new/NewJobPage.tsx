@@ -1,26 +1,31 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { submitJob } from "../../api/actions";
 import { idempotencyKey } from "../../api/client";
 import { jobQuery } from "../../api/queries";
+import type { Finding } from "../../api/types";
 import { loadText, saveText } from "../../lib/storage";
 import { PageHead } from "../../shell/Bar";
 import { useProduct } from "../../shell/ProductSwitcher";
-import { Button, WriteButton } from "../../ui/Button";
+import { WriteButton } from "../../ui/Button";
 import { Confirm } from "../../ui/Confirm";
 import { Panel } from "../../ui/Panel";
 import { PanelError } from "../../ui/PanelError";
 import { say } from "../../ui/toasts";
 import { Words } from "../../ui/Words";
-import { Editor } from "./Editor";
+import type { EditorHandle } from "./Editor";
 import { Findings } from "./Findings";
-import { insertKey, TEMPLATE } from "./frontMatter";
+import { insertKey, TEMPLATE, TEMPLATES } from "./frontMatter";
 import { Inserts } from "./Inserts";
 import { Placement } from "./Placement";
+import { Start } from "./Start";
 import { useDryRun } from "./useDryRun";
+import { Verdict } from "./Verdict";
 
+const Editor = lazy(() => import("./Editor").then((module) => ({ default: module.Editor })));
 const DRAFT = "draft";
+const NONE: Finding[] = [];
 
 export function NewJobPage() {
   const { from } = useSearch({ from: "/shell/new" });
@@ -48,7 +53,7 @@ function Form({ initial }: { initial?: string }) {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const key = useRef(idempotencyKey());
-  const area = useRef<HTMLTextAreaElement>(null);
+  const editor = useRef<EditorHandle>(null);
   const dryRun = useDryRun(text, product);
   const errors = dryRun.findings.filter((finding) => finding.severity === "error").length;
   const isValid = dryRun.checked === text && dryRun.error === null;
@@ -74,19 +79,12 @@ function Form({ initial }: { initial?: string }) {
     }
   }
   const submit = () => {
-    if (!isValid || isBusy) return;
+    if (!isValid || isBusy || TEMPLATES.some((template) => template.text === text)) return;
     if (isUnplaceable) setAsking(true);
     else void send();
   };
-  const goTo = (line: number) => {
-    const start =
-      text
-        .split("\n")
-        .slice(0, line - 1)
-        .join("\n").length + (line > 1 ? 1 : 0);
-    area.current?.focus();
-    area.current?.setSelectionRange(start, start + (text.split("\n")[line - 1]?.length ?? 0));
-  };
+  const isUntouched = TEMPLATES.some((template) => template.text === text);
+  const warnings = dryRun.findings.length - errors;
 
   return (
     <div className="page">
@@ -94,52 +92,40 @@ function Form({ initial }: { initial?: string }) {
       <div className="new-grid">
         <Panel
           title="Manifest"
-          sub={
-            dryRun.isChecking || dryRun.checked !== text
-              ? "checking"
-              : errors > 0
-                ? `${errors} ${errors === 1 ? "error" : "errors"}`
-                : dryRun.error === null
-                  ? "no errors"
-                  : null
-          }
-          right={
-            text !== TEMPLATE && (
-              <Button small look="quiet" onClick={() => setText(TEMPLATE)}>
-                Start over
-              </Button>
-            )
-          }
+          sub="draft, kept in this browser"
+          right={<Start choose={setText} />}
           footer={
             <>
-              <span className="small only-wide">The draft is kept in this browser</span>
+              <Verdict dryRun={dryRun} isCurrent={dryRun.checked === text} errors={errors} warnings={warnings} />
               <span className="right">
                 <WriteButton
                   look="primary"
-                  disabled={!isValid}
+                  disabled={!isValid || isUntouched}
                   busy={isBusy}
                   onClick={submit}
-                  title={isValid ? "Ctrl Enter" : "Fix the errors first"}
+                  title={isUntouched ? "Write the job first" : isValid ? "Ctrl Enter" : "Fix the errors first"}
                 >
-                  {isUnplaceable ? "Submit…" : "Submit"}
+                  {isUnplaceable ? "Submit…" : "Submit"} <kbd className="kbd">Ctrl ↵</kbd>
                 </WriteButton>
               </span>
             </>
           }
         >
-          <Editor
-            text={text}
-            findings={dryRun.checked === null ? [] : dryRun.findings}
-            onChange={setText}
-            onSubmit={submit}
-            inputRef={area}
-          />
-          <Findings findings={dryRun.findings} error={dryRun.error} goTo={goTo} />
+          <Suspense fallback={<div className="cm-host" />}>
+            <Editor
+              text={text}
+              findings={dryRun.checked === null ? NONE : dryRun.findings}
+              onChange={setText}
+              onSubmit={submit}
+              ref={editor}
+            />
+          </Suspense>
+          <Findings findings={dryRun.findings} error={dryRun.error} goTo={(line) => editor.current?.goTo(line)} />
           {error !== null && <PanelError error={error} />}
         </Panel>
         <div className="stack">
           <Placement dryRun={dryRun} />
-          <Inserts insert={(item) => setText(insertKey(text, item))} />
+          <Inserts text={text} insert={(item) => setText(insertKey(text, item))} />
         </div>
       </div>
       {isAsking && forecast !== undefined && (

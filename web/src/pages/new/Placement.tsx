@@ -19,7 +19,7 @@ export function Placement({ dryRun }: { dryRun: DryRun }) {
   const outcome = answer?.forecast.answer;
   const isUnplaceable = outcome?.outcome === "waits" && outcome.unplaceable;
   return (
-    <Panel title="Placement" sub={note || null}>
+    <Panel title="Where it would go" sub={note || null}>
       {answer === null || outcome === undefined ? (
         <p className="panel-b dim">
           {error === null

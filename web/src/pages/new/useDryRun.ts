@@ -15,9 +15,18 @@ export type DryRun = {
   isChecking: boolean;
   /** The text that `findings` and `error` belong to. */
   checked: string | null;
+  checkedAt: number | null;
 };
 
-const INITIAL: DryRun = { answer: null, answeredAt: null, findings: [], error: null, isChecking: false, checked: null };
+const INITIAL: DryRun = {
+  answer: null,
+  answeredAt: null,
+  findings: [],
+  error: null,
+  isChecking: false,
+  checked: null,
+  checkedAt: null,
+};
 
 export function findingsOf(error: ApiError): Finding[] {
   const more = error.more;
@@ -43,11 +52,13 @@ export function useDryRun(text: string, product: string | undefined): DryRun {
           error: null,
           isChecking: false,
           checked: text,
+          checkedAt: Date.now(),
         });
       } catch (failure) {
         if (abort.signal.aborted) return;
         const error = asApiError(failure);
-        setState((old) => ({ ...old, findings: findingsOf(error), error, isChecking: false, checked: text }));
+        const findings = findingsOf(error);
+        setState((old) => ({ ...old, findings, error, isChecking: false, checked: text, checkedAt: Date.now() }));
       }
     }, DEBOUNCE_MS);
     return () => {

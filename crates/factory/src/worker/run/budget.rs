@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use engines::Allowance;
 use protocol::Assignment;
 
 use super::StartFailure;
-use crate::engine::Allowance;
 
 /// What the next run may use. Unknown usage of runs that ended by themselves may be the whole budget: uncertain money
 /// and tokens are not spent, and a person decides whether to start over. An interrupted run blocks nothing: it is no

@@ -6,12 +6,16 @@ use std::time::Duration;
 use domain::{
     Capability, CommandStep, CommitSha, EngineName, Evidence, FailureReason, Retryability, RunInsights, Timestamp,
 };
+use engines::{
+    Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, RunVerdict,
+};
 use fail::fail_point;
 use protocol::{Assignment, Patch, StartReport, WorkOperation};
 use sandbox::{Bounds, PathAccess};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+use workspace::{LocalStage, SaveOutcome};
 
 use super::super::Worker;
 use super::super::credentials::marks;
@@ -21,11 +25,6 @@ use super::super::reports::ReportResponse;
 use super::budget::{budget_left, left_uncounted};
 use super::question;
 use super::{ExhaustedWindow, Run, RunFailure, RunLocation, RunResult, StartFailure};
-use crate::engine::{
-    Activity, Allowance, DiskAllowance, Engine, EngineError, EngineRequest, EngineRun, EngineRunEnd, RunVerdict,
-};
-use crate::publish::SaveOutcome;
-use crate::runs::LocalStage;
 use crate::verify::CommandsVerdict;
 
 /// Engine events that wait to be processed. Few, because each can be as long as lines may be.
@@ -136,7 +135,7 @@ impl Worker {
         }
         question::clear(&place.dir);
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
-        let conversation = self.host.state.conversation(engine.name(), run.key.job);
+        let conversation = self.host.state().conversation(engine.name(), run.key.job);
         let has_been_here = conversation.exists();
         let launcher = place.launcher.clone().reaching([(conversation.clone(), PathAccess::Everything)]);
         let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.as_ref());

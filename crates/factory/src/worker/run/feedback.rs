@@ -1,16 +1,16 @@
 //! Work that was returned for changes: where it continues, and its agent's instructions [B5][F2b].
 
 use domain::{Checkpoint, JobId, Manifest, RunKey};
+use engines::Prompt;
 
 use super::super::Worker;
 use super::{Run, RunLocation};
-use crate::prompt::Prompt;
 
 impl Worker {
     /// Whether a saved commit is completed work rather than a checkpoint: then it is on the run's own ref, and nothing
     /// of it is uncommitted.
     pub(super) fn is_completed(&self, job: JobId, saved: &Checkpoint) -> bool {
-        saved.git_ref == self.host.refs.run(RunKey { job, epoch: saved.epoch }).as_str()
+        saved.git_ref == self.host.refs().run(RunKey { job, epoch: saved.epoch }).as_str()
     }
 
     /// The instructions for the run's agent.

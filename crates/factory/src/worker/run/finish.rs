@@ -3,6 +3,7 @@
 use domain::Checkpoint;
 use protocol::{CompletionReport, FailureReport, QuestionReport, QuotaReport, ReleaseReport, WorkOperation};
 use tracing::{info, warn};
+use workspace::{Error, SaveOutcome};
 
 use super::super::Worker;
 use super::super::held_leases::StopCause;
@@ -10,8 +11,6 @@ use super::super::logs::LAST_LINES_MAX;
 use super::super::recovery::quarantined;
 use super::super::reports::{self, ReportResponse};
 use super::{Run, RunFailure, RunLocation, RunResult, StartFailure};
-use crate::error::Error;
-use crate::publish::SaveOutcome;
 
 impl Worker {
     /// The final report, the branch, and the clean-up.

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use domain::{RunInsights, TURNS_MAX};
+use engines::{Activity, EngineOutput, FILES_MAX};
 use protocol::Progress;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use workspace::RunRecord;
 
 use super::super::Worker;
 use super::super::log_buffer::LogWriter;
 use super::super::renewal::PROGRESS_EVERY;
 use super::{Run, RunLocation};
-use crate::engine::{EngineOutput, FILES_MAX};
-use crate::runs::RunRecord;
 
 /// The shortest interval between writes of changing metrics: a killed factory loses no more than this.
 const FIGURES_EVERY: Duration = Duration::from_secs(5);
@@ -84,7 +85,7 @@ impl Worker {
 
     /// Sets the activity of the run.
     pub(super) fn tell_progress(&self, run: &Run) {
-        let progress = run.activity.lock().progress();
+        let progress = progress_of(&run.activity.lock());
         self.holdings.progressed(run.key.job, run.key.epoch, self.shown(progress));
     }
 
@@ -110,5 +111,20 @@ impl Worker {
             Some(due) => self.clock.sleep(due.saturating_sub(self.clock.monotonic())).await,
             None => std::future::pending().await,
         }
+    }
+}
+
+/// An agent's activity as the coordinator receives it.
+fn progress_of(activity: &Activity) -> Progress {
+    let RunInsights { tokens_in, tokens_out, cost_usd, turns, .. } = activity.insights;
+    Progress {
+        doing: activity.headline().map(str::to_owned),
+        tool_calls: Some(activity.tool_calls.min(TURNS_MAX)).filter(|calls| *calls > 0),
+        files: activity.files.clone(),
+        tokens_in,
+        tokens_out,
+        cost_usd,
+        turns,
+        session: activity.session.clone(),
     }
 }

@@ -5,18 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::{CommandStep, RepoName, RunKey};
+use engines::{BaseBranch, WorktreeState};
 use fail::fail_point;
 use sandbox::{Bounds, EnvironmentConfig, Launcher, PathAccess};
 use tracing::warn;
+use workspace::{Error, Mirror, RepoConfig, Worktree, WorktreeStart};
 
 use super::super::Worker;
 use super::{Run, RunLocation, StartFailure};
-use crate::config::RepoConfig;
-use crate::error::Error;
-use crate::mirror::Mirror;
-use crate::prompt::{BaseBranch, WorktreeState};
 use crate::verify::{Commands, CommandsVerdict};
-use crate::workspace::{Worktree, WorktreeStart};
 
 /// The remedy for a setup command without write access.
 const WHERE_SETUP_WRITES: &str = ". Setup commands are confined as agents are, and install nothing for the whole machine: \
@@ -69,7 +66,7 @@ impl Worker {
             None => WorktreeStart::Base,
         };
         if let (WorktreeStart::Commit(_), Some(saved)) = (&start, &run.assignment.checkpoint) {
-            mirror.fetch_ref(&self.host.refs.run(RunKey { job: run.key.job, epoch: saved.epoch })).await?;
+            mirror.fetch_ref(&self.host.refs().run(RunKey { job: run.key.job, epoch: saved.epoch })).await?;
         }
         match mirror.create(run.key, base, &start).await {
             Ok(worktree) => {
@@ -103,7 +100,7 @@ impl Worker {
             }
             false => launcher,
         };
-        Ok(launcher.at_home(self.host.state.empty_home(), own))
+        Ok(launcher.at_home(self.host.state().empty_home(), own))
     }
 
     /// The directories that outlive worktrees, by the variables that name them: the configured ones, and those of tools

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use domain::QUESTION_FILE;
 use sandbox::DirFd;
-
-use crate::workspace::QUESTION;
 
 /// The longest question. People answer short ones.
 const QUESTION_BYTES_MAX: u64 = 8_000;
@@ -13,13 +12,13 @@ const QUESTION_BYTES_MAX: u64 = 8_000;
 /// Removes what an earlier run, the base branch or a setup command left: only this run's question counts.
 pub(super) fn clear(dir: &Path) {
     // What cannot be removed is no regular file, and so no question either.
-    let _ = fs::remove_file(dir.join(QUESTION));
+    let _ = fs::remove_file(dir.join(QUESTION_FILE));
 }
 
 /// The agent's question for a person, if it wrote one. Only a regular file holds a question: neither a link nor a
 /// second hard link of another file.
 pub(super) fn question(dir: &Path) -> Option<String> {
-    let bytes = DirFd::open(dir).ok()?.read(QUESTION, QUESTION_BYTES_MAX).ok()?;
+    let bytes = DirFd::open(dir).ok()?.read(QUESTION_FILE, QUESTION_BYTES_MAX).ok()?;
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
     (!text.is_empty()).then_some(text)
 }
@@ -32,7 +31,7 @@ mod tests {
     #[test]
     fn only_an_ordinary_file_that_says_something_is_a_question() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join(QUESTION);
+        let file = dir.path().join(QUESTION_FILE);
         assert_eq!(question(dir.path()), None);
 
         fs::write(&file, " \n").unwrap();

@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use clock::Backoff;
 use tracing::{info, warn};
+use workspace::{Error, Mirror, Outlook, Transport};
 
 use super::super::Worker;
 use super::{Run, StartFailure, chain};
-use crate::error::Error;
-use crate::git::Outlook;
-use crate::mirror::Mirror;
-use crate::remote::Transport;
 
 /// The first retry delay of an unavailable remote; doubled each time up to the maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

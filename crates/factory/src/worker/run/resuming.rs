@@ -32,7 +32,7 @@ impl Worker {
             return None;
         }
         let mut session = String::new();
-        let file = fs::File::open(self.host.state.last_session(engine, assignment.job_id)).ok()?;
+        let file = fs::File::open(self.host.state().last_session(engine, assignment.job_id)).ok()?;
         file.take(SESSION_BYTES_MAX).read_to_string(&mut session).ok()?;
         own_session(engine, session.trim())
     }
@@ -40,8 +40,8 @@ impl Worker {
     /// Records the session of a run for the next run here. Without it the next run starts a new conversation.
     pub(super) fn remember_session(&self, run: &Run, session: Option<&str>) {
         let (Some(engine), Some(session)) = (&run.engine, session) else { return };
-        let file = self.host.state.last_session(engine, run.key.job);
-        let folder = self.host.state.sessions().join(engine.as_str());
+        let file = self.host.state().last_session(engine, run.key.job);
+        let folder = self.host.state().sessions().join(engine.as_str());
         let written = make_private_folder(&folder).and_then(|()| replace_file(&file, session.as_bytes()));
         if let Err(error) = written {
             warn!(job.id = %run.key.job, %error, "Cannot write down the session of job {}", self.titles.label(run.key.job));

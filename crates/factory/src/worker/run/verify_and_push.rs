@@ -5,22 +5,15 @@ use std::time::Duration;
 
 use domain::{Checkpoint, CommandStep, CommitSha, Evidence, FailureReason, Retryability, RunEnd, RunInsights};
 use fail::fail_point;
-use protocol::{Assignment, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch};
+use forge::{VerifiedClaim, pull_request_text};
+use protocol::{Assignment, CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch};
 use sandbox::Bounds;
 use tracing::warn;
+use workspace::{CommitOutcome, Diff, LocalStage, Mirror, RefName, StrayBranch, UnsavedFile, Worktree};
 
 use super::super::Worker;
 use super::{Handover, Run, RunFailure, RunLocation, RunResult, StartFailure};
-use crate::diff::Diff;
-use crate::forge::{VerifiedClaim, request_text};
-use crate::mirror::Mirror;
-use crate::publish::CommitOutcome;
-use crate::refs::RefName;
-use crate::runs::LocalStage;
-use crate::stray_branches::StrayBranch;
-use crate::unsaved_files::UnsavedFile;
 use crate::verify::{Commands, CommandsVerdict};
-use crate::workspace::Worktree;
 
 /// The longest text of an agent for its pull request.
 const REQUEST_TEXT_BYTES_MAX: usize = 20_000;
@@ -123,7 +116,7 @@ impl Worker {
         run.evidence = Some(self.evidence(run, mirror, worktree, &sha).await);
         let evidenced =
             VerifiedClaim { run: run.key, insights: &insights, verified: &evidence, ending: ending.as_deref() };
-        let request_text = self.request_text(mirror, worktree, &title, &evidenced).await;
+        let request_text = self.pull_request_text(mirror, worktree, &title, &evidenced).await;
         let handover = Handover { checkpoint: Some(completed(run, mirror, &pushed, &sha)), request_text };
         Ok(RunResult::Done { sha: Some(sha), insights, evidence, handover })
     }
@@ -190,7 +183,7 @@ impl Worker {
             lease_epoch: run.key.epoch,
             diff: Some(patch.text),
             diff_cut: patch.is_cut,
-            commits,
+            commits: commits.into_iter().map(|(sha, subject)| CommitLine { sha, subject }).collect(),
             ending: run.activity.lock().ending.clone(),
             refused: run.refused.clone(),
             left_branches: run.left_branches.clone(),
@@ -233,7 +226,7 @@ impl Worker {
     }
 
     /// The text of the pull request, made now because only this factory has the agent's own text.
-    async fn request_text(
+    async fn pull_request_text(
         &self,
         mirror: &Mirror,
         worktree: &Worktree,
@@ -245,7 +238,7 @@ impl Worker {
         // An unreadable template is no reason to hold the work back.
         let form = mirror.request_form(worktree.fork()).await.ok().flatten();
         let own = worktree.pr_body(REQUEST_TEXT_BYTES_MAX);
-        Some(request_text(own.as_deref(), title, form.as_deref(), evidenced))
+        Some(pull_request_text(own.as_deref(), title, form.as_deref(), evidenced))
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use engines::login_folders;
 use sandbox::{PathAccess, Sandbox};
 
 use super::{is_place, real, surroundings, tools};
-use crate::engine::login_folders;
 use crate::worker::WorkerSettings;
 
 impl WorkerSettings {

@@ -16,12 +16,11 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
+use testkit::host::clock;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 pub(crate) use book::{Book, Pull};
-
-use crate::stage::clock;
 
 /// The token that the fake accepts. It must never appear anywhere else.
 pub(crate) const TOKEN: &str = "ghp_canary0123456789";

@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use coordinator::Settings;
 use domain::{FailureReason, JobId, RetryPolicy, StageName};
-use factory::{ForgeConfig, PullRequestConfig, WorkerSettings};
+use factory::WorkerSettings;
+use forge::{ForgeConfig, PullRequestConfig};
 use http::Method;
 use protocol::JobView;
+use testkit::host::{TestRemote, eventually, git, mirror_in, notes};
 
 use super::fake_github::{Fault, GitHub, TOKEN};
 use super::{branch, config};
-use crate::stage::{Forge, eventually, git, mirror_in, notes};
 use crate::stations::fleet::{Fleet, Line};
 use crate::stations::plant::{Plant, settings};
 
 struct Town {
-    remote: Forge,
+    remote: TestRemote,
     github: GitHub,
     fleet: Fleet,
     line: Line,
@@ -24,7 +25,7 @@ struct Town {
 impl Town {
     /// A fleet that polls pull requests often, and soon reassigns an errand.
     async fn new() -> Self {
-        let remote = Forge::new();
+        let remote = TestRemote::new();
         let github = GitHub::with(remote.remote()).await;
         let fleet = Fleet::start_with(Duration::from_secs(30), |settings| {
             *settings = Settings {
@@ -188,7 +189,7 @@ async fn a_repository_names_its_branches_its_author_and_its_titles() {
     let own = PullRequestConfig {
         branch: Some("agents/{id}".parse().unwrap()),
         title: Some("[bot] {title}".to_owned()),
-        author: Some(factory::Identity::new("Notes Bot", "bot@example.org").unwrap()),
+        author: Some(domain::CommitAuthor::new("Notes Bot", "bot@example.org").unwrap()),
         delete_branch: Some(false),
         ..PullRequestConfig::default()
     };

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use domain::CommitSha;
-use factory::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
+use forge::{AutoMerge, MergeMethod, MergeOrder, MergeOutcome};
 use http::Method;
+use testkit::host::{git, job};
 
 use super::fake_github::Fault;
 use super::{Scene, proposal};
-use crate::stage::{git, job};
 
 fn order(sha: &CommitSha) -> MergeOrder {
     MergeOrder {

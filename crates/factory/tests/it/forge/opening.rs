@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use domain::PullRequest;
-use factory::{ForgeError, PullRequestDraft};
+use forge::{ForgeError, PullRequestDraft};
 use http::Method;
+use testkit::host::{clock, job};
 
 use super::fake_github::{Fault, TOKEN};
 use super::{Scene, proposal};
-use crate::stage::{clock, job};
 
 /// The path of these tests' only pull request.
 fn first() -> PullRequest {

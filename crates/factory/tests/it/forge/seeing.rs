@@ -73,7 +73,7 @@ async fn a_check_that_says_nothing_itself_is_quoted_from_its_log_and_no_token_is
 #[tokio::test]
 async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_ask_for_something() {
     let (scene, _) = opened().await;
-    scene.forge.say(1, crate::stage::job(), "done").await.unwrap();
+    scene.forge.say(1, testkit::host::job(), "done").await.unwrap();
     scene.github.book(|book| {
         book.review("ann", "APPROVED", "Nice work");
         book.review("bob", "CHANGES_REQUESTED", "Not like this");

@@ -6,12 +6,12 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use factory::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
+use forge::{ForgeConfig, ForgeError, ForgeKind, Forges, GhConfig, MergeOutcome};
 use http::Method;
+use testkit::host::{clock, job, myself_as, notes, role_arguments};
 
 use super::fake_github::TOKEN;
 use super::{Scene, proposal};
-use crate::stage::{clock, job, myself_as, notes, role_arguments};
 
 /// A script that plays `gh`, with a home that holds its credential.
 fn gh(scene: &Scene) -> GhConfig {
@@ -50,13 +50,13 @@ async fn a_pull_request_is_opened_spoken_on_looked_at_and_merged_through_gh() {
     scene.github.book(|book| book.check(&sha, "test", Some("failure")));
     let first = forge.look(opened.number).await.unwrap();
     let second = forge.look(opened.number).await.unwrap();
-    let order = factory::MergeOrder {
+    let order = forge::MergeOrder {
         request: opened.number,
         sha,
-        method: factory::MergeMethod::Merge,
+        method: forge::MergeMethod::Merge,
         title: "t".to_owned(),
         message: "m".to_owned(),
-        auto: factory::AutoMerge::Never,
+        auto: forge::AutoMerge::Never,
     };
     let merging = forge.merge(&order).await;
 

@@ -5,19 +5,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{EngineConfig, EngineKind, Gc, WorkerSettings};
+use engines::{EngineConfig, EngineKind};
+use factory::WorkerSettings;
 use protocol::Progress;
 use sandbox::{Account, EnvironmentConfig};
+use testkit::host::{PATIENCE, TestRemote, clock, eventually};
 use testkit::requirement::Requirement;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 use crate::golden;
-use crate::stage::{Forge, PATIENCE, clock, eventually};
 
 /// A worker whose only engine is a script that plays Claude Code. `$id` is its session, `$how` how it got it.
-pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
+pub(super) fn playing(name: &str, forge: &TestRemote, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-claude"));
     let opening = "[ \"$1\" = --version ] && { echo '2.1.197 (Claude Code)'; exit 0; }\n\
         for arg in \"$@\"; do case \"$arg\" in --session-id=*) how=new; id=${arg#*=};; --resume=*) how=resumed; id=${arg#*=};; esac; done\n\
@@ -25,7 +26,7 @@ pub(super) fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings
     fs::write(&program, format!("#!/bin/sh\n{opening}{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let engine = EngineConfig {
-        kind: Some(EngineKind::Claude),
+        kind: EngineKind::named("claude"),
         program: Some(program.to_str().unwrap().to_owned()),
         environment: EnvironmentConfig {
             set: [("ANTHROPIC_API_KEY".to_owned(), "a-key-of-nobody".to_owned())].into(),
@@ -63,7 +64,7 @@ pub(super) fn stream(name: &str) -> String {
 // [B1]
 #[tokio::test]
 async fn a_used_up_window_gives_the_job_back_and_counts_no_attempt() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!(
         "echo half > half.md; {} | sed \"s/1794804129/$(($(date +%s) + 3600))/\"; exit 1",
@@ -84,7 +85,7 @@ async fn a_used_up_window_gives_the_job_back_and_counts_no_attempt() {
 // [J9]
 #[tokio::test]
 async fn people_see_what_the_agent_is_doing_and_read_its_work_instead_of_json() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let gate = forge.path("gate");
     let ok = stream("real-ok");
@@ -106,7 +107,7 @@ async fn people_see_what_the_agent_is_doing_and_read_its_work_instead_of_json() 
 
 #[tokio::test]
 async fn what_people_see_of_an_agent_at_work_holds_no_secret() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let gate = forge.path("gate");
     let leak = "sed 's/out.txt/ghp_0123456789abcdefghijABCDEFGHIJ456789/g'";
@@ -124,7 +125,7 @@ async fn what_people_see_of_an_agent_at_work_holds_no_secret() {
 // [F2]
 #[tokio::test]
 async fn of_a_plain_command_people_see_the_last_line_and_the_files_and_no_secret() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let gate = forge.path("gate");
     let script = format!(
@@ -145,7 +146,7 @@ async fn of_a_plain_command_people_see_the_last_line_and_the_files_and_no_secret
 
 #[tokio::test]
 async fn a_file_that_was_only_given_to_the_account_of_a_command_is_not_shown_as_changed() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     if let Err(error) = Account::named("nobody") {
         Requirement::Root.skip(error);
         return;
@@ -175,7 +176,7 @@ const CONVERSES: &str = "project=\"$CLAUDE_CONFIG_DIR/projects/$(pwd -P | sed 's
 // [F4]
 #[tokio::test]
 async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on_another() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let up = forge.path("up");
     let waits = format!("{CONVERSES}; touch '{}'; sleep 600 & wait", up.display());
@@ -213,7 +214,7 @@ async fn a_conversation_goes_on_after_a_kill_on_the_same_host_and_begins_anew_on
 // [F4]
 #[tokio::test]
 async fn a_conversation_goes_on_with_the_engine_that_began_it_where_the_job_names_none() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let up = forge.path("up");
     let waits = format!("{CONVERSES}; touch '{}'; sleep 600 & wait", up.display());
@@ -243,7 +244,7 @@ async fn a_conversation_goes_on_with_the_engine_that_began_it_where_the_job_name
 
 #[tokio::test]
 async fn a_conversation_goes_on_after_a_run_that_changed_no_file() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let history = forge.path("history.txt");
     let converses = CONVERSES.replace("history.txt", &format!("'{}'", history.display()));
@@ -266,7 +267,7 @@ async fn a_conversation_goes_on_after_a_run_that_changed_no_file() {
 
 #[tokio::test]
 async fn a_prompt_lists_commands_without_their_secrets() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!("echo \"$prompt\" > prompt.txt; {} | tail -n 1", stream("real-ok"));
     let _plant = Plant::start(playing("quiet", &forge, &script), fleet.enrol("quiet", &line).await);
@@ -281,7 +282,7 @@ async fn a_prompt_lists_commands_without_their_secrets() {
 // [T2] [B8]
 #[tokio::test]
 async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!("{}; exit 1", stream("real-max-budget"));
     let _plant = Plant::start(playing("poor", &forge, &script), fleet.enrol("poor", &line).await);
@@ -297,7 +298,7 @@ async fn money_that_is_spent_up_fails_the_job_for_good_and_says_so() {
 
 #[tokio::test]
 async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     if let Err(error) = Account::named("nobody") {
         Requirement::Root.skip(error);
         return;
@@ -322,7 +323,7 @@ async fn a_conversation_belongs_to_the_account_that_the_engine_runs_under() {
 // [F7]
 #[tokio::test]
 async fn a_conversation_is_cleaned_up_once_it_is_no_longer_needed() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("tidy", &line).await;
     let gate = forge.path("gate");
@@ -334,7 +335,7 @@ async fn a_conversation_is_cleaned_up_once_it_is_no_longer_needed() {
     let clean_up = |retention| {
         let mut settings = settings.clone();
         settings.housekeeping.retention = retention;
-        let gc = Gc::of(&settings, client.clone(), clock()).unwrap();
+        let gc = settings.gc(client.clone(), clock()).unwrap();
         async move { gc.run().await.unwrap() }
     };
     eventually("the conversation", || conversation.exists()).await;

@@ -7,28 +7,31 @@ use std::time::Duration;
 
 use client::Client;
 use domain::{Epoch, JobId, RunKey, StageName};
-use factory::{AfterShip, Gc, GcKind, GcReport, PullRequestConfig, RepoConfig, WorkerSettings};
+use factory::WorkerSettings;
+use forge::PullRequestConfig;
 use protocol::JobView;
 use sandbox::SandboxMode;
+use testkit::host::{
+    TestRemote, clock, eventually, git, main, mirror_in, no_canary, notes, plant_hooks, run, trap, trapped_config,
+};
+use workspace::{AfterShip, Gc, GcKind, GcReport, RepoConfig};
 
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
-use crate::hostile::{no_canary, plant_hooks, trap, trapped_config};
-use crate::stage::{Forge, clock, eventually, git, main, mirror_in, notes, run};
 
 const NO_TIME: Duration = Duration::ZERO;
 const LONG_TIME: Duration = Duration::from_hours(14 * 24);
 
-fn keeping_branches(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
+fn keeping_branches(name: &str, forge: &TestRemote, engine: &str) -> WorkerSettings {
     WorkerSettings { after_ship: AfterShip::KeepBranch, ..settings(name, forge, engine) }
 }
 
 fn gc(settings: &WorkerSettings, client: &Client, retention: Duration) -> Gc {
     let mut settings = settings.clone();
     settings.housekeeping.retention = retention;
-    Gc::of(&settings, client.clone(), clock()).unwrap()
+    settings.gc(client.clone(), clock()).unwrap()
 }
 
 /// Removed and kept items, one line each.
@@ -38,7 +41,7 @@ fn told(report: &GcReport, kind: GcKind) -> (Vec<String>, BTreeMap<String, Strin
     (removed, kept.map(|item| (item.name.clone(), item.why.clone())).collect())
 }
 
-fn our_refs(forge: &Forge) -> Vec<String> {
+fn our_refs(forge: &TestRemote) -> Vec<String> {
     let listing = git(&forge.remote(), &["for-each-ref", "--format=%(refname)", "refs/heads/aq"]);
     listing.lines().map(str::to_owned).collect()
 }
@@ -57,7 +60,7 @@ async fn ship(fleet: &Fleet, job: JobId) {
 // [F7]
 #[tokio::test]
 async fn what_a_shipped_job_left_goes_and_what_others_need_stays() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("tidy", &line).await;
     let own = keeping_branches("tidy", &forge, "echo $GIGA_JOB_ID > $GIGA_JOB_ID.md");
@@ -85,7 +88,7 @@ async fn what_a_shipped_job_left_goes_and_what_others_need_stays() {
 
 #[tokio::test]
 async fn a_completed_run_that_was_superseded_is_kept_for_that_reason() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("again", &line).await;
     let own = keeping_branches("again", &forge, "date +%s%N > done.md");
@@ -108,7 +111,7 @@ async fn a_completed_run_that_was_superseded_is_kept_for_that_reason() {
 // [I11]
 #[tokio::test]
 async fn a_shipped_job_whose_commit_is_not_in_the_base_branch_keeps_its_refs() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("wary", &line).await;
     let own = keeping_branches("wary", &forge, "echo done > done.md");
@@ -128,7 +131,7 @@ async fn a_shipped_job_whose_commit_is_not_in_the_base_branch_keeps_its_refs() {
 // [I11] [F7]
 #[tokio::test]
 async fn a_squashed_merge_counts_and_a_branch_that_shows_more_stays() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("squash", &line).await;
     let own =
@@ -155,7 +158,7 @@ async fn a_squashed_merge_counts_and_a_branch_that_shows_more_stays() {
 // [I11] [F7]
 #[tokio::test]
 async fn refs_of_a_failed_job_stay_for_the_retention_and_a_running_worktree_always() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("patient", &line).await;
     let gate = forge.path("gate");
@@ -186,7 +189,7 @@ async fn refs_of_a_failed_job_stay_for_the_retention_and_a_running_worktree_alwa
 // [I11]
 #[tokio::test]
 async fn a_job_that_woke_up_between_the_proof_and_the_deletion_keeps_everything() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("racing", &line).await;
     let own = settings("racing", &forge, "echo half > half.md; exit 3");
@@ -208,7 +211,7 @@ async fn a_job_that_woke_up_between_the_proof_and_the_deletion_keeps_everything(
 // [I11] [row 13]
 #[tokio::test]
 async fn a_ref_whose_job_woke_up_during_the_deletion_is_put_back() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("late", &line).await;
     let own = settings("late", &forge, "echo half > half.md; exit 3");
@@ -243,7 +246,7 @@ async fn a_ref_whose_job_woke_up_during_the_deletion_is_put_back() {
 // [I11]
 #[tokio::test]
 async fn a_branch_that_moved_between_the_proof_and_the_deletion_stays() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("moved", &line).await;
     let own = keeping_branches("moved", &forge, "echo done > done.md");
@@ -267,7 +270,7 @@ async fn a_branch_that_moved_between_the_proof_and_the_deletion_stays() {
 // [I11] [F7]
 #[tokio::test]
 async fn a_base_branch_that_was_moved_back_between_the_proof_and_the_deletion_costs_nothing() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("rewound", &line).await;
     let own = keeping_branches("rewound", &forge, "echo done > done.md");
@@ -290,7 +293,7 @@ async fn a_base_branch_that_was_moved_back_between_the_proof_and_the_deletion_co
 // [F7]
 #[tokio::test]
 async fn a_branch_with_a_name_of_its_own_goes_by_the_same_proof_and_one_that_shows_more_stays() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("named", &line).await;
     let mut own = keeping_branches("named", &forge, "echo $GIGA_JOB_ID > $GIGA_JOB_ID.md");
@@ -315,7 +318,7 @@ async fn a_branch_with_a_name_of_its_own_goes_by_the_same_proof_and_one_that_sho
 // [I11] [F7]
 #[tokio::test]
 async fn work_that_was_rebased_in_part_stays_and_goes_once_all_of_it_is_there() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("rebase", &line).await;
     let own =
@@ -342,7 +345,7 @@ async fn work_that_was_rebased_in_part_stays_and_goes_once_all_of_it_is_there() 
 // [F6]
 #[tokio::test]
 async fn a_quarantined_run_stays_for_the_retention_and_its_work_is_saved_before_it_goes() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("fenced", &line).await;
     let begun = forge.path("begun");
@@ -373,7 +376,7 @@ async fn a_quarantined_run_stays_for_the_retention_and_its_work_is_saved_before_
 // [F7] [attack: hostile repository]
 #[tokio::test]
 async fn cleaning_up_after_an_agent_that_planted_traps_sets_none_of_them_off() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("mined", &line).await;
     let (trap, begun) = (trap(&forge), forge.path("begun"));
@@ -406,7 +409,7 @@ async fn cleaning_up_after_an_agent_that_planted_traps_sets_none_of_them_off() {
 // [I11]
 #[tokio::test]
 async fn nothing_goes_while_the_coordinator_cannot_be_asked_or_does_not_know_the_job() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("cut-off", &line).await;
     let own = keeping_branches("cut-off", &forge, "echo done > done.md");
@@ -437,7 +440,7 @@ async fn nothing_goes_while_the_coordinator_cannot_be_asked_or_does_not_know_the
 // [F7] [§12]
 #[tokio::test]
 async fn idle_mirrors_and_caches_of_unconfigured_repositories_go() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("mover", &line).await;
     let mut own = settings("mover", &forge, "echo $NOTES_CACHE > where.md; touch $NOTES_CACHE/warm");
@@ -468,7 +471,7 @@ async fn idle_mirrors_and_caches_of_unconfigured_repositories_go() {
 // [F7]
 #[tokio::test]
 async fn a_station_cleans_up_by_itself_on_schedule() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = keeping_branches("daily", &forge, "echo done > done.md");
     own.housekeeping.every = Some(Duration::from_millis(200));
@@ -487,7 +490,7 @@ async fn a_station_cleans_up_by_itself_on_schedule() {
 // [B10]
 #[tokio::test]
 async fn a_station_whose_disk_is_too_full_cleans_up_first_and_takes_nothing_new() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("full", &line).await;
     let mut own = settings("full", &forge, "echo done > done.md");
@@ -506,7 +509,7 @@ async fn a_station_whose_disk_is_too_full_cleans_up_first_and_takes_nothing_new(
 }
 
 /// A commit of another author in a repository of its own: where its objects are, and its tree.
-fn kept_secret(forge: &Forge) -> (std::path::PathBuf, String) {
+fn kept_secret(forge: &TestRemote) -> (std::path::PathBuf, String) {
     let secret = forge.path("secret");
     fs::create_dir(&secret).unwrap();
     git(&secret, &["init", "--quiet"]);
@@ -522,7 +525,7 @@ async fn a_clean_up_reads_what_an_agent_left_from_inside_of_the_enclosure_too() 
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (objects, tree) = kept_secret(&forge);
     let mut fetched = Vec::new();

@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use domain::StageName;
-use factory::{RepoConfig, WorkerSettings};
+use factory::WorkerSettings;
 use protocol::AlertCode;
+use testkit::host::{TestRemote, eventually, git, main, notes};
+use workspace::RepoConfig;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, eventually, git, main, notes};
 
 /// A working clone of the forge's repository.
-fn clone_of(forge: &Forge, name: &str) -> PathBuf {
+fn clone_of(forge: &TestRemote, name: &str) -> PathBuf {
     let clone = forge.path(name);
     std::fs::create_dir_all(clone.parent().unwrap()).unwrap();
     git(clone.parent().unwrap(), &["clone", "--quiet", forge.remote().to_str().unwrap(), clone.to_str().unwrap()]);
@@ -33,7 +34,7 @@ fn at(mut settings: WorkerSettings, url: &Path) -> WorkerSettings {
 // [F3]
 #[tokio::test]
 async fn clones_on_two_machines_share_checkpoints_and_ship_to_their_origin() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let clones = ["one/notes", "two/notes"].map(|name| clone_of(&forge, name));
     let before = clones.each_ref().map(|clone| seen_in(clone));
@@ -63,7 +64,7 @@ async fn clones_on_two_machines_share_checkpoints_and_ship_to_their_origin() {
 // [F3]
 #[tokio::test]
 async fn saved_work_waits_for_the_repository_that_it_was_saved_in() {
-    let (forge, other, fleet) = (Forge::new(), Forge::new(), Fleet::start(LONG).await);
+    let (forge, other, fleet) = (TestRemote::new(), TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let begun = forge.path("begun");
     let engine = format!(
@@ -100,7 +101,7 @@ async fn saved_work_waits_for_the_repository_that_it_was_saved_in() {
 // [F3]
 #[tokio::test]
 async fn a_branch_that_is_checked_out_is_left_to_its_operator() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let clone = clone_of(&forge, "alone");
     git(&clone, &["remote", "remove", "origin"]);

@@ -5,14 +5,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clock::SystemEntropy;
-use factory::{ForgeConfig, RepoConfig, Repository, Worker, WorkerError, WorkerSettings};
+use factory::{Worker, WorkerError, WorkerSettings};
+use forge::ForgeConfig;
 use sandbox::{SandboxMode, SandboxSummary};
+use testkit::host::{TestRemote, clock, git, main, myself_as};
 use testkit::requirement::Requirement;
+use workspace::{RepoConfig, Repository};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, clock, closed_place, git, main, myself_as};
+use crate::closed_place::closed_place;
 
 const CANARY: &str = "canary-3b9e07";
 
@@ -28,7 +31,7 @@ pub(super) fn can_be_confined() -> bool {
 }
 
 /// Secrets where a factory and a coordinator have theirs, and the work of another job.
-fn with_secrets(forge: &Forge, mut settings: WorkerSettings) -> WorkerSettings {
+fn with_secrets(forge: &TestRemote, mut settings: WorkerSettings) -> WorkerSettings {
     let (state, data) = (settings.state.clone(), forge.path("data"));
     let other = state.join("worktrees/0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a-e1");
     for folder in [&data, &other, &state.join("outbox"), &state.join("sessions/claude/other")] {
@@ -46,7 +49,7 @@ fn with_secrets(forge: &Forge, mut settings: WorkerSettings) -> WorkerSettings {
 }
 
 /// Programs and settings that an agent could replace, and an open directory among closed ones.
-fn with_plants(forge: &Forge, elsewhere: &Path, mut settings: WorkerSettings) -> WorkerSettings {
+fn with_plants(forge: &TestRemote, elsewhere: &Path, mut settings: WorkerSettings) -> WorkerSettings {
     for folder in [forge.path("bin"), elsewhere.join("open")] {
         fs::create_dir_all(folder).unwrap();
     }
@@ -59,7 +62,7 @@ fn with_plants(forge: &Forge, elsewhere: &Path, mut settings: WorkerSettings) ->
 }
 
 /// An engine that reads whatever it can, breaks whatever it can, and then does its work.
-fn attacker(forge: &Forge, state: &Path, elsewhere: &Path) -> String {
+fn attacker(forge: &TestRemote, state: &Path, elsewhere: &Path) -> String {
     let repository = Repository::of(&RepoConfig::at(forge.remote().to_str().unwrap(), main())).unwrap();
     let mirror = state.join("mirrors").join(format!("{}.git", repository.identity().file_name()));
     format!(
@@ -101,7 +104,7 @@ fn attacker(forge: &Forge, state: &Path, elsewhere: &Path) -> String {
 
 /// The file with what the engine broke, and the dump, of a job that was done.
 async fn attack(name: &str, guard: Option<Vec<std::ffi::OsString>>) {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let state = forge.path(name);
     // Not in the temporary directories, which are writable for all accounts.
@@ -160,7 +163,7 @@ async fn an_agent_does_not_have_the_factory_fetch_what_it_cannot_read_itself() {
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let secret = forge.path("data/secret");
     fs::create_dir_all(&secret).unwrap();
@@ -196,7 +199,7 @@ async fn a_factory_that_must_confine_its_agents_does_not_share_an_ssh_agent_with
         SandboxSummary::Kernel(means) => !means.name.contains("ABI 9"),
         SandboxSummary::None(_) => return assert!(!can_be_confined()),
     };
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = settings("sharing", &forge, "true");
     own.git.ssh_auth_sock = Some(forge.path("agent.sock"));

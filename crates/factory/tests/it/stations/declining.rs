@@ -3,16 +3,16 @@
 use std::fs;
 
 use domain::StageName;
+use testkit::host::TestRemote;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
-use crate::stage::Forge;
 
 // [row 33]
 #[tokio::test(flavor = "multi_thread")]
 async fn offers_are_declined_until_run_records_can_be_written() {
-    let (fleet, forge) = (Fleet::start(LONG).await, Forge::new());
+    let (fleet, forge) = (Fleet::start(LONG).await, TestRemote::new());
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("mac", &line).await;
     let settings = settings("mac", &forge, "echo built > new.txt");

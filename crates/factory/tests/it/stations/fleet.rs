@@ -16,13 +16,12 @@ use protocol::{
 use server::{Options, Server};
 use store::{DirectoryLogs, SqliteStore};
 use tempfile::TempDir;
+use testkit::host::{PATIENCE, clock};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-
-use crate::stage::{PATIENCE, clock};
 
 /// A running coordinator with its server.
 pub(crate) struct Fleet {

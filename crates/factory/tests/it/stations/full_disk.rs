@@ -8,12 +8,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use protocol::AlertCode;
+use testkit::host::{TestRemote, eventually};
 use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
-use crate::stage::{Forge, eventually};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -59,7 +59,7 @@ impl Drop for SmallDisk {
 #[tokio::test]
 async fn a_full_state_disk_is_reported_and_recovers() {
     let Some(disk) = SmallDisk::mount() else { return };
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let fleet = Fleet::start_with(LONG, |settings| settings.disk_free_min_bytes = 2 * MIB).await;
     let line = Line::to(&fleet).await;
     let (begun, gate) = (forge.path("begun"), forge.path("gate"));

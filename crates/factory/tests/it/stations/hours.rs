@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use clock::ManualClock;
 use domain::Clock;
+use testkit::host::{becomes_so, clock};
 use tokio::task::JoinSet;
-
-use crate::stage::{becomes_so, clock};
 
 /// Finer than anything that is timed by it.
 const TICK: Duration = Duration::from_millis(10);

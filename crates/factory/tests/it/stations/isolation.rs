@@ -5,14 +5,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use domain::StageName;
-use factory::{RepoConfig, WorkerSettings};
+use factory::WorkerSettings;
 use sandbox::{Account, Secrets};
+use testkit::host::{TestRemote, eventually, finish, guarded, myself_as, roomy, shell};
+use testkit::requirement::Requirement;
+use workspace::RepoConfig;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, eventually, finish, guarded, myself_as, roomy, shell};
-use testkit::requirement::Requirement;
 use tokio_util::sync::CancellationToken;
 
 /// An account that exists on every machine and is unused.
@@ -35,13 +36,13 @@ fn stranger() -> Option<Account> {
 }
 
 /// Lets other accounts through to what a test made.
-fn let_others_in(forge: &Forge) {
+fn let_others_in(forge: &TestRemote) {
     fs::set_permissions(forge.path(""), fs::Permissions::from_mode(0o711)).unwrap();
 }
 
 /// An engine that prints and keeps everything that it can read of the factory: its own environment, those of the
 /// processes above it, its home, the factory's directory, git's settings, open files.
-fn dump(forge: &Forge) -> String {
+fn dump(forge: &TestRemote) -> String {
     format!(
         "{{ env; above=$$\n\
          while [ ${{above:-0}} -gt 1 ]; do\n\
@@ -75,7 +76,7 @@ fn canaries(text: &str) -> Vec<&'static str> {
 // [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn the_factorys_secrets_are_scrubbed_from_engine_output() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Cut in the middle of each secret, with pauses, and across lines of another stream.
     let engine = format!(
@@ -99,7 +100,7 @@ async fn the_factorys_secrets_are_scrubbed_from_engine_output() {
 // [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn what_one_run_leaves_in_its_home_is_not_there_for_the_next() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let engine = "ls -A ~ > found-$GIGA_JOB_ID.md; echo '[core] fsmonitor = touch canary' > ~/.gitconfig";
     let own = with_setup(settings("homely", &forge, engine), &["touch ~/by-setup"]);
@@ -121,7 +122,7 @@ async fn what_one_run_leaves_in_its_home_is_not_there_for_the_next() {
 // [attack: secrets in logs, events, artifacts]
 #[tokio::test]
 async fn a_setup_that_prints_a_secret_fails_without_telling_it() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let setup = [format!("echo preparing; echo {TOKEN}"), format!("echo {TOKEN} >&2; exit 3")];
     let own = with_setup(with_secrets(settings("chatty", &forge, "true")), &setup.each_ref().map(String::as_str));
@@ -142,7 +143,7 @@ async fn a_setup_that_prints_a_secret_fails_without_telling_it() {
 #[tokio::test]
 async fn a_guarded_program_runs_under_the_other_account_and_ends_with_its_guard() {
     let Some(account) = stranger() else { return };
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let launcher = guarded().run_as(Some(account.clone()));
 
     let running = launcher
@@ -160,7 +161,7 @@ async fn an_engine_under_another_account_does_its_work_and_finds_no_secret() {
     if stranger().is_none() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let_others_in(&forge);
     let line = Line::to(&fleet).await;
     let engine = format!("{}\ngit log --oneline > log.txt && git add -A && git commit -qm Dumped", dump(&forge));
@@ -190,7 +191,7 @@ async fn work_under_another_account_is_saved_and_taken_up_on_another_host() {
     if stranger().is_none() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let_others_in(&forge);
     let line = Line::to(&fleet).await;
     let begun = forge.path("begun");
@@ -219,10 +220,10 @@ async fn work_under_another_account_is_saved_and_taken_up_on_another_host() {
 #[tokio::test]
 async fn a_file_that_only_the_factory_can_read_is_not_taken_for_the_agents_work() {
     let Some(account) = stranger() else { return };
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let_others_in(&forge);
     let host = forge.host("host").for_account(Some(account.clone())).unwrap();
-    let (mirror, worktree) = forge.worktree(&host, crate::stage::run(1)).await;
+    let (mirror, worktree) = forge.worktree(&host, testkit::host::run(1)).await;
     let secret = forge.path("secret");
     fs::write(&secret, TOKEN).unwrap();
     // What a machine without protected links would let the agent do.
@@ -231,7 +232,7 @@ async fn a_file_that_only_the_factory_can_read_is_not_taken_for_the_agents_work(
     fs::write(&own, "work").unwrap();
     std::os::unix::fs::chown(&own, Some(account.uid()), Some(account.gid())).unwrap();
 
-    let factory::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
+    let workspace::CommitOutcome::Made(sha) = mirror.commit_all(&worktree, "Work").await.unwrap() else {
         panic!("empty")
     };
     mirror.push_run(&worktree, &sha).await.unwrap();

@@ -8,12 +8,12 @@ use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::WorkerSettings;
 use protocol::AlertCode;
 use sandbox::EnvironmentConfig;
+use testkit::host::{PATIENCE, TestRemote, clock, eventually};
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, PATIENCE, clock, eventually};
 
 async fn until_promoted(fleet: &Fleet, job: JobId) {
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
@@ -38,12 +38,12 @@ fn login_with(token: &str) -> String {
 }
 
 /// An engine that accepts a credential only if it is `good`.
-fn with_login(forge: &Forge, name: &str) -> WorkerSettings {
+fn with_login(forge: &TestRemote, name: &str) -> WorkerSettings {
     with_login_or(forge, name, "real-bad-key")
 }
 
 /// The same, with its output for any other credential.
-fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> WorkerSettings {
+fn with_login_or(forge: &TestRemote, name: &str, otherwise: &str) -> WorkerSettings {
     let home = forge.path("home");
     fs::create_dir_all(home.join(".claude")).unwrap();
     let script = format!(
@@ -61,7 +61,7 @@ fn with_login_or(forge: &Forge, name: &str, otherwise: &str) -> WorkerSettings {
 // [F2] [B9]
 #[tokio::test]
 async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_at_once() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings = with_login(&forge, "locked");
     let login = forge.path("home/.claude/.credentials.json");
@@ -88,7 +88,7 @@ async fn a_refused_login_rests_its_engine_counts_nothing_and_a_new_one_is_used_a
 // [F2]
 #[tokio::test]
 async fn an_outage_counts_no_attempt_and_another_factory_takes_the_job() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!("echo half > half.txt; {}; exit 1", stream("real-overloaded"));
     let _cut_off = Plant::start(playing("cut-off", &forge, &script), fleet.enrol("cut-off", &line).await);
@@ -115,7 +115,7 @@ async fn an_outage_counts_no_attempt_and_another_factory_takes_the_job() {
 // [F2]
 #[tokio::test]
 async fn an_account_without_credit_is_suspended_until_its_login_changes() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings = with_login_or(&forge, "unpaid", "real-credit-too-low");
     let login = forge.path("home/.claude/.credentials.json");
@@ -139,7 +139,7 @@ async fn an_account_without_credit_is_suspended_until_its_login_changes() {
 
 #[tokio::test]
 async fn a_missing_base_branch_fails_the_job_at_once() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("plain", &forge, "echo made > out.txt"), fleet.enrol("plain", &line).await);
     let job = fleet.submit("base: release/9\nretry: { max: 9, backoff: 1s }\n").await;
@@ -154,7 +154,7 @@ async fn a_missing_base_branch_fails_the_job_at_once() {
 // [F3]
 #[tokio::test]
 async fn commits_on_other_branches_are_kept_and_reported() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let commit = |file: &str| format!("echo {file} > {file}; git add {file}; git commit -qm {file}");
     let script = format!(
@@ -186,7 +186,7 @@ async fn commits_on_other_branches_are_kept_and_reported() {
 // [F6]
 #[tokio::test]
 async fn a_credential_that_cannot_be_copied_pauses_its_engine() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings = with_login(&forge, "walled-in");
     let login = forge.path("home/.claude/.credentials.json");
@@ -217,7 +217,7 @@ async fn a_credential_that_cannot_be_copied_pauses_its_engine() {
 // [B9]
 #[tokio::test]
 async fn an_agent_that_breaks_its_home_fails_only_its_own_job() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let home = forge.path("home");
     fs::create_dir_all(home.join(".claude")).unwrap();
@@ -241,7 +241,7 @@ async fn an_agent_that_breaks_its_home_fails_only_its_own_job() {
 // [B9]
 #[tokio::test]
 async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings = with_login(&forge, "fresh");
     let _plant = Plant::start(settings, fleet.enrol("fresh", &line).await);
@@ -259,7 +259,7 @@ async fn a_first_sign_in_reaches_the_scheduler_without_a_restart() {
 // [F1] [B9]
 #[tokio::test]
 async fn a_sign_in_while_the_factory_waits_for_its_coordinator_is_not_missed() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let settings = with_login(&forge, "early");
     let client = fleet.enrol("early", &line).await;
@@ -276,7 +276,7 @@ async fn a_sign_in_while_the_factory_waits_for_its_coordinator_is_not_missed() {
 // [F2]
 #[tokio::test]
 async fn a_refused_tool_that_leaves_no_change_fails_the_job_at_once() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant =
         Plant::start(playing("fenced-in", &forge, &stream("real-denied")), fleet.enrol("fenced-in", &line).await);
@@ -292,7 +292,7 @@ async fn a_refused_tool_that_leaves_no_change_fails_the_job_at_once() {
 // [F2]
 #[tokio::test]
 async fn a_change_after_a_refused_tool_is_done_and_the_refusal_is_evidence() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!("echo made > out.txt; {}", stream("real-denied"));
     let _plant = Plant::start(playing("fenced-in", &forge, &script), fleet.enrol("fenced-in", &line).await);
@@ -308,7 +308,7 @@ async fn a_change_after_a_refused_tool_is_done_and_the_refusal_is_evidence() {
 // [F2]
 #[tokio::test]
 async fn an_exit_code_that_is_not_listed_fails_the_job_at_once_and_a_listed_one_is_tried_again() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = "[ $GIGA_ATTEMPT = 1 ] && exit 75; echo broken; exit 2";
     let mut settings = settings("strict", &forge, script);
@@ -326,7 +326,7 @@ async fn an_exit_code_that_is_not_listed_fails_the_job_at_once_and_a_listed_one_
 // [B6]
 #[tokio::test]
 async fn a_question_parks_the_job_until_it_is_answered() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!(
         "case \"$prompt\" in *'Answer: Postgres.'*) echo \"$prompt\" > out.txt; {};; *) echo half > half.txt; {};; esac",
@@ -351,7 +351,7 @@ async fn a_question_parks_the_job_until_it_is_answered() {
 // [J5] [F2] [B6]
 #[tokio::test]
 async fn a_question_in_a_file_parks_the_job_of_any_engine_whatever_it_ended_with_and_is_never_committed() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = "[ -e .aq_question.md ] && exit 9; prompt=$(cat); case \"$prompt\" in \
         *'Answer: North.'*) echo \"$prompt\" > out.txt;; \
@@ -369,14 +369,14 @@ async fn a_question_in_a_file_parks_the_job_of_any_engine_whatever_it_ended_with
     let sha = forge.shows(&pr_branch(job)).unwrap();
     assert_eq!(forge.file_at(&sha, "half.md").as_deref(), Some("half\n"), "what was done before is kept");
     assert_eq!(forge.file_at(&sha, ".aq_question.md"), None);
-    let told = crate::stage::git(&forge.remote(), &["log", "--format=%s", sha.as_str(), "--", ".aq_question.md"]);
+    let told = testkit::host::git(&forge.remote(), &["log", "--format=%s", sha.as_str(), "--", ".aq_question.md"]);
     assert_eq!(told, "");
 }
 
 // [J9] [F2]
 #[tokio::test]
 async fn an_engine_that_says_more_than_its_log_takes_is_judged_by_its_end() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let script = format!("yes noise | head -n 5000; echo made > out.txt; {}", stream("real-ok"));
     let mut settings = playing("chatty", &forge, &script);
@@ -396,7 +396,7 @@ async fn an_engine_that_says_more_than_its_log_takes_is_judged_by_its_end() {
 // [J6] [F6]
 #[tokio::test]
 async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next_process() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("mortal", &line).await;
     let script = format!("{} | head -n 3; sleep 600 & wait", stream("real-ok"));
@@ -418,7 +418,7 @@ async fn what_a_run_had_cost_when_its_factory_was_killed_is_reported_by_the_next
 // [B4]
 #[tokio::test]
 async fn a_run_that_fails_verification_shows_its_diff_and_own_ending() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant =
         Plant::start(settings("unproven", &forge, "echo half > half.md"), fleet.enrol("unproven", &line).await);

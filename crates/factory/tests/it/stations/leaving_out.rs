@@ -4,12 +4,13 @@ use std::fs;
 
 use client::Client;
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::{Gc, GcReport, LocalStage, WorkerSettings};
+use factory::WorkerSettings;
+use testkit::host::{TestRemote, clock, eventually};
+use workspace::{GcReport, LocalStage};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, clock, eventually};
 
 /// An agent that clones a template and works in it.
 const TEMPLATE: &str = "git init --quiet web; echo page > web/page.html";
@@ -22,11 +23,11 @@ const LINK: &str = "git -C web add -A; git -C web -c user.name=a -c user.email=a
 async fn clean_up(own: &WorkerSettings, client: &Client) -> GcReport {
     let mut own = own.clone();
     own.housekeeping.retention = std::time::Duration::ZERO;
-    Gc::of(&own, client.clone(), clock()).unwrap().run().await.unwrap()
+    own.gc(client.clone(), clock()).unwrap().run().await.unwrap()
 }
 
 fn whys(report: &GcReport) -> Vec<&str> {
-    report.kept.iter().filter(|item| item.kind == factory::GcKind::Worktree).map(|item| item.why.as_str()).collect()
+    report.kept.iter().filter(|item| item.kind == workspace::GcKind::Worktree).map(|item| item.why.as_str()).collect()
 }
 
 async fn says(fleet: &Fleet, job: JobId, words: &str) -> bool {
@@ -36,7 +37,7 @@ async fn says(fleet: &Fleet, job: JobId, words: &str) -> bool {
 // [I11] [F7]
 #[tokio::test]
 async fn a_file_too_large_for_git_goes_to_a_person_at_once_and_outlives_every_clean_up() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("heavy", &line).await;
     let own = settings("heavy", &forge, "echo work > work.md; truncate -s 600M model.bin");
@@ -65,7 +66,7 @@ async fn a_file_too_large_for_git_goes_to_a_person_at_once_and_outlives_every_cl
 #[tokio::test]
 async fn a_repository_inside_of_completed_work_is_said_to_be_left_out_and_outlives_every_clean_up() {
     for (name, more) in [("apart", ""), ("linked", LINK)] {
-        let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+        let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
         let line = Line::to(&fleet).await;
         let client = fleet.enrol(name, &line).await;
         let own = settings(name, &forge, &format!("{TEMPLATE}; echo done > done.md; {more}"));
@@ -88,7 +89,7 @@ async fn a_repository_inside_of_completed_work_is_said_to_be_left_out_and_outliv
 // [I11]
 #[tokio::test]
 async fn work_in_nothing_but_a_repository_of_its_own_goes_to_a_person_at_once() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let plant = Plant::start(settings("inside", &forge, TEMPLATE), fleet.enrol("inside", &line).await);
 
@@ -105,7 +106,7 @@ async fn work_in_nothing_but_a_repository_of_its_own_goes_to_a_person_at_once() 
 
 #[tokio::test]
 async fn work_that_may_change_nothing_is_done_though_it_looked_into_another_repository_which_is_kept() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let plant = Plant::start(settings("auditor", &forge, TEMPLATE), fleet.enrol("auditor", &line).await);
 
@@ -119,7 +120,7 @@ async fn work_that_may_change_nothing_is_done_though_it_looked_into_another_repo
 // [F6]
 #[tokio::test]
 async fn a_killed_station_that_comes_back_keeps_what_cannot_be_saved() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let begun = forge.path("begun");
     let begin = format!("{TEMPLATE}; touch '{}'; exec sleep 600", begun.display());
@@ -141,7 +142,7 @@ async fn a_killed_station_that_comes_back_keeps_what_cannot_be_saved() {
 // [I11]
 #[tokio::test]
 async fn a_repository_fetched_by_setup_is_not_work() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let own = with_setup(settings("ready", &forge, "echo done > done.md"), &[TEMPLATE]);
     let plant = Plant::start(own, fleet.enrol("ready", &line).await);

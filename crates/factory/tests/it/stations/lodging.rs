@@ -5,23 +5,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use factory::{
-    Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Gc, Prices, Prompt, WorkerSettings,
-};
+use engines::{Allowance, ClaudeEngine, EngineConfig, EngineContext, EngineRequest, EngineRun, Prices, Prompt};
+use factory::WorkerSettings;
 use sandbox::Launcher;
+use testkit::host::{TestRemote, clock, environment, eventually, job, roomy, run};
 
 use super::LONG;
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
 use super::plant::Plant;
-use crate::stage::{Forge, clock, environment, eventually, job, roomy, run};
 
 const OLD: &str = r#"{"claudeAiOauth":{"accessToken":"a1","refreshToken":"r1","expiresAt":1,"scopes":null}}"#;
 const NEW: &str =
     r#"{"claudeAiOauth":{"accessToken":"a2","refreshToken":"r2","expiresAt":2,"scopes":["user:inference"]}}"#;
 
 /// An operator's directory with a credential in it.
-fn operators(forge: &Forge) -> PathBuf {
+fn operators(forge: &TestRemote) -> PathBuf {
     let folder = forge.path("operators");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join(".credentials.json"), OLD).unwrap();
@@ -46,7 +45,7 @@ fn files_below(folder: &Path) -> Vec<String> {
 // [T8] [attack: a prompt-injected agent steals secrets]
 #[tokio::test]
 async fn a_refreshed_credential_returns_and_changed_settings_do_not() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let login = |token: &str| {
         let expires_at = token.len();
@@ -87,7 +86,7 @@ async fn a_refreshed_credential_returns_and_changed_settings_do_not() {
 // [T8]
 #[tokio::test]
 async fn a_link_in_a_credential_directory_of_agents_is_not_followed() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (home, secret) = (forge.path("agents"), forge.path("secret"));
     let folder = home.join(".claude");
@@ -111,7 +110,7 @@ async fn a_link_in_a_credential_directory_of_agents_is_not_followed() {
 // [T8]
 #[tokio::test]
 async fn a_refresh_before_a_kill_returns_at_the_next_start_or_clean_up() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (operators, up) = (operators(&forge), forge.path("up"));
     let outside = || fs::read_to_string(operators.join(".credentials.json")).unwrap();
@@ -140,7 +139,7 @@ async fn a_refresh_before_a_kill_returns_at_the_next_start_or_clean_up() {
     eventually("the login being back", || outside() == NEW).await;
     next.stop().await;
     fs::write(operators.join(".credentials.json"), OLD).unwrap();
-    let gc = Gc::of(&cleaned_up, client, clock()).unwrap();
+    let gc = cleaned_up.gc(client, clock()).unwrap();
     gc.dry_run().await.unwrap();
     assert_eq!(outside(), OLD, "a dry run does nothing");
     let (home, away) = (cleaned_up.state.join(format!("sessions/claude/{job}")), forge.path("not-mounted-yet"));
@@ -164,7 +163,7 @@ async fn a_refresh_before_a_kill_returns_at_the_next_start_or_clean_up() {
 // [T8]
 #[tokio::test]
 async fn a_failed_start_leaves_no_credential() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let (operators, sessions) = (operators(&forge), forge.path("sessions"));
     let bench = EngineContext {
         launcher: Launcher::unguarded(clock()),

@@ -5,13 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use domain::RunOutcome;
-use factory::{EngineConfig, EngineKind, WorkerSettings};
+use engines::{EngineConfig, EngineKind};
+use factory::WorkerSettings;
 use sandbox::EnvironmentConfig;
+use testkit::host::{TestRemote, eventually};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
-use crate::stage::{Forge, eventually};
 
 /// What Codex calls the record of the thread.
 const RECORD: &str = "rollout-2026-11-16T02-42-10-t-1.jsonl";
@@ -32,12 +33,12 @@ write_down() {
 }
 "#;
 
-fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
+fn playing(name: &str, forge: &TestRemote, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-codex"));
     fs::write(&program, format!("#!/bin/sh\n{OPENING}{script}\n")).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let engine = EngineConfig {
-        kind: Some(EngineKind::Codex),
+        kind: EngineKind::named("codex"),
         program: Some(program.to_str().unwrap().to_owned()),
         model: Some("gpt-5.3-codex".to_owned()),
         environment: EnvironmentConfig {
@@ -54,7 +55,7 @@ fn playing(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
 // [J6] [F6] [B8]
 #[tokio::test]
 async fn what_codex_had_written_down_when_its_factory_was_killed_is_charged_and_the_job_goes_on() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("mortal", &line).await;
     let script = "begin\n\
@@ -83,7 +84,7 @@ async fn what_codex_had_written_down_when_its_factory_was_killed_is_charged_and_
 // [T2] [B8]
 #[tokio::test]
 async fn a_job_with_a_budget_goes_on_after_an_interruption_of_unknown_cost_and_says_so() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("unheard", &line).await;
     let up = forge.path("up");
@@ -111,7 +112,7 @@ async fn a_job_with_a_budget_goes_on_after_an_interruption_of_unknown_cost_and_s
 // [B8]
 #[tokio::test]
 async fn a_usage_limit_on_an_engine_of_unknown_cost_is_waited_out_and_the_job_goes_on() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let fleet = Fleet::start_with(LONG, |settings| settings.windows.spread = Duration::ZERO).await;
     let line = Line::to(&fleet).await;
     let hit = forge.path("hit");

@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use factory::{EngineConfig, WorkerSettings};
+use engines::EngineConfig;
+use factory::WorkerSettings;
 use sandbox::SandboxMode;
+use testkit::host::TestRemote;
 
 use super::LONG;
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, with_setup};
-use crate::stage::{Forge, closed_place};
+use crate::closed_place::closed_place;
 
 /// A home with toolchains, one of them hidden on purpose, a directory of programs on the `PATH`, and a program that a
 /// link in it leads to.
@@ -38,7 +40,7 @@ fn writer(home: &Path) -> String {
 
 /// What an engine could write to in a home that is closed by default, and that `open` opens for it.
 async fn written(name: &str, open: impl FnOnce(&mut WorkerSettings, &Path)) -> String {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let place = closed_place();
     let home = home_in(place.path());
@@ -96,7 +98,7 @@ async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let place = closed_place();
     let (named, home, other) = (place.path().join("login"), place.path().join("home"), place.path().join("other"));
@@ -128,7 +130,7 @@ async fn an_engines_login_is_hidden_from_other_agents_wherever_it_is() {
 }
 
 /// What an engine has put into its work.
-async fn seen(own: WorkerSettings, forge: &Forge, fleet: &Fleet, line: &Line) -> Option<String> {
+async fn seen(own: WorkerSettings, forge: &TestRemote, fleet: &Fleet, line: &Line) -> Option<String> {
     let name = own.name.as_str().to_owned();
     let _plant = Plant::start(own, fleet.enrol(&name, line).await);
     let job = fleet.submit("engine: command\n").await;
@@ -144,7 +146,7 @@ async fn a_link_that_an_agent_left_in_its_home_hides_nothing_from_the_others() {
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let place = closed_place();
     let (home, tools) = (place.path().join("home"), place.path().join("tools"));
@@ -172,7 +174,7 @@ async fn a_link_in_an_engines_home_does_not_open_the_factorys_state() {
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let place = closed_place();
     let (home, state) = (place.path().join("home"), place.path().join("home/state"));
@@ -196,7 +198,7 @@ async fn a_link_that_an_agent_left_in_the_place_of_a_home_opens_nothing() {
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let place = closed_place();
     let (agents, operators) = (place.path().join("agents"), place.path().join("operators"));
@@ -226,7 +228,7 @@ async fn a_setup_command_that_may_not_write_somewhere_fails_with_the_setting_to_
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = with_setup(settings("installing", &forge, "true"), &["mkdir /usr/local/lib/installed"]);
     own.confine = SandboxMode::Required;

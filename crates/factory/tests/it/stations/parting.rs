@@ -8,12 +8,12 @@ use client::{HttpTransport, ResponseBody, TransportError, Trust, real_network};
 use domain::{RunOutcome, StageName};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
+use testkit::host::TestRemote;
 use tokio_util::sync::CancellationToken;
 
 use super::LONG;
 use super::fleet::Fleet;
 use super::plant::{Plant, settings};
-use crate::stage::Forge;
 
 /// The real network, on which the answer to an accept arrives after the worker has reported its stop.
 struct Late {
@@ -43,7 +43,7 @@ impl HttpTransport for Late {
 // [F6]
 #[tokio::test]
 async fn what_is_granted_in_the_instant_of_a_farewell_is_given_back_before_the_end() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let network = Late { real: real_network(&Trust::Public).unwrap(), leaving: CancellationToken::new() };
     let client = fleet.enrol_over("parting", Arc::new(network)).await;
     let plant = Plant::start(settings("parting", &forge, "echo done > done.md"), client);

@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use client::Client;
 use clock::SystemEntropy;
-use domain::Clock;
-use factory::{
-    AfterShip, EngineConfig, ForgeConfig, GitConfig, Housekeeping, Identity, LocalStage, Polling, RepoConfig,
-    RunRecord, Runs, StateDir, Worker, WorkerError, WorkerSettings,
-};
+use domain::{Clock, CommitAuthor};
+use engines::EngineConfig;
+use factory::{Housekeeping, Polling, Worker, WorkerError, WorkerSettings};
+use forge::ForgeConfig;
 use sandbox::{EnvironmentConfig, Limits, SandboxMode, Secrets};
+use testkit::host::{PATIENCE, TestRemote, clock, eventually, main, notes};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-use crate::stage::{Forge, PATIENCE, clock, eventually, main, notes};
+use workspace::{AfterShip, GitConfig, LocalStage, RepoConfig, RunRecord, Runs, StateDir};
 
 /// The time between SIGTERM and SIGKILL of a worker's programs.
 pub(crate) const GRACE_MS: u64 = 200;
@@ -95,7 +94,7 @@ fn is_whole(file: &std::fs::DirEntry) -> bool {
 }
 
 /// A worker with one seat that works on the forge's repository, with a shell script for an engine.
-pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSettings {
+pub(crate) fn settings(name: &str, forge: &TestRemote, engine: &str) -> WorkerSettings {
     let url = forge.remote().to_str().unwrap().to_owned();
     let engine = EngineConfig { argv: ["sh", "-c", engine].map(str::to_owned).to_vec(), ..EngineConfig::default() };
     WorkerSettings {
@@ -113,7 +112,7 @@ pub(crate) fn settings(name: &str, forge: &Forge, engine: &str) -> WorkerSetting
         tools: BTreeMap::new(),
         environment: EnvironmentConfig::default(),
         git: GitConfig::default(),
-        identity: Identity::default(),
+        identity: CommitAuthor::default(),
         limits: Limits { grace_ms: GRACE_MS, ..Limits::default() },
         forge: ForgeConfig::default(),
         ref_prefix: "aq".parse().unwrap(),

@@ -6,17 +6,17 @@ use std::time::Duration;
 use domain::{ClaimNonce, InstanceId, Mode, RunOutcome, StageName};
 use factory::{PollWhen, Polling};
 use protocol::{ClaimRequest, HeartbeatResponse, PROTOCOL_VERSION};
+use testkit::host::{TestRemote, eventually};
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, eventually};
 
 const OFTEN: Polling = Polling { every: Duration::from_millis(100), when: PollWhen::Told, gated: false };
 
 /// Completes jobs in one mode, after the worker was started in another.
 async fn works_after_a_switch_to(mode: Mode) {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut settings = settings("asking", &forge, "echo done > done.md");
     settings.polling = OFTEN;
@@ -54,7 +54,7 @@ async fn a_station_that_is_told_to_gate_claims_its_work_when_there_is_some() {
 // [D1] [§12]
 #[tokio::test]
 async fn a_station_with_the_fallback_asks_whatever_the_mode_is() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut settings = settings("fallback", &forge, "echo done > done.md");
     settings.polling = Polling { when: PollWhen::Always, ..OFTEN };
@@ -70,7 +70,7 @@ async fn a_station_with_the_fallback_asks_whatever_the_mode_is() {
 // [F6]
 #[tokio::test]
 async fn a_claimed_run_is_given_back_by_the_next_process_of_a_station_that_was_killed() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let gate = forge.path("gate");
     let engine = format!("{}; echo done > done.md", wait_for(&gate));
@@ -94,7 +94,7 @@ async fn a_claimed_run_is_given_back_by_the_next_process_of_a_station_that_was_k
 
 #[tokio::test]
 async fn row_05_what_was_claimed_and_never_heard_of_is_given_back_by_the_next_process() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut settings = settings("deaf", &forge, "echo done > done.md");
     settings.polling = OFTEN;

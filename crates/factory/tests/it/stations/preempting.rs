@@ -10,11 +10,11 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use protocol::{Directive, RenewResponse};
+use testkit::host::{TestRemote, eventually};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
-use crate::stage::{Forge, eventually};
 
 /// The real network, with one more directive in the next answer to a renewal.
 struct Adding {
@@ -45,7 +45,7 @@ impl HttpTransport for Adding {
 // [F4]
 #[tokio::test]
 async fn a_preempted_run_saves_its_work_and_another_host_goes_on_with_it() {
-    let (forge, fleet, network) = (Forge::new(), Fleet::start(LONG).await, Adding::new());
+    let (forge, fleet, network) = (TestRemote::new(), Fleet::start(LONG).await, Adding::new());
     let begun = forge.path("begun");
     let begin = format!("echo half > half.md; touch '{}'; exec sleep 600", begun.display());
     let first = fleet.enrol_over("first", network.clone()).await;

@@ -5,14 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use domain::{JobId, StageName};
+use testkit::host::{TestRemote, eventually};
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, eventually};
 
 /// A remote that signals a push of a pull request's branch, and blocks the push until a file exists.
-fn slow_remote(forge: &Forge, hook: &str, is_branch: &str) {
+fn slow_remote(forge: &TestRemote, hook: &str, is_branch: &str) {
     let path = forge.remote().join("hooks").join(hook);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let (came, go) = (forge.path("came"), forge.path("go"));
@@ -37,7 +37,7 @@ async fn send_round_again(fleet: &Fleet, job: JobId) {
 // [I15] [F3] [F5] [row 13]
 #[tokio::test]
 async fn a_branch_that_is_made_after_its_job_was_sent_round_again_goes_again() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     slow_remote(
         &forge,
@@ -65,7 +65,7 @@ async fn a_branch_that_is_made_after_its_job_was_sent_round_again_goes_again() {
 // [F3] [F6] [row 13]
 #[tokio::test]
 async fn a_branch_that_was_made_by_a_process_that_died_over_it_goes_when_the_next_one_comes() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     slow_remote(&forge, "post-receive", "grep -q refs/heads/aq/job/");
     let own = settings("mortal", &forge, &once(&forge.path("marker")));
@@ -90,7 +90,7 @@ async fn a_branch_that_was_made_by_a_process_that_died_over_it_goes_when_the_nex
 // [I11] [F3] [row 13]
 #[tokio::test]
 async fn a_branch_that_is_wanted_outlives_the_process_that_died_over_it() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     slow_remote(&forge, "post-receive", "grep -q refs/heads/aq/job/");
     let own = settings("missed", &forge, &once(&forge.path("marker")));

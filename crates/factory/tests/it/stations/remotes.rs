@@ -4,13 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
-use factory::LocalStage;
 use protocol::AlertCode;
+use testkit::host::{PATIENCE, TestRemote, clock, eventually, git};
+use workspace::LocalStage;
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, PATIENCE, clock, eventually, git};
 
 /// Waits until a run's log contains a text.
 async fn until_log_says(fleet: &Fleet, job: JobId, words: &str) {
@@ -26,7 +26,7 @@ async fn until_log_says(fleet: &Fleet, job: JobId, words: &str) {
 }
 
 /// An engine that waits for a file when its work is done, and that file.
-fn waiting_engine(forge: &Forge) -> (String, PathBuf, PathBuf) {
+fn waiting_engine(forge: &TestRemote) -> (String, PathBuf, PathBuf) {
     let (begun, gate) = (forge.path("begun"), forge.path("gate"));
     (format!("echo dear > dear.md; touch '{}'; {}", begun.display(), wait_for(&gate)), begun, gate)
 }
@@ -34,7 +34,7 @@ fn waiting_engine(forge: &Forge) -> (String, PathBuf, PathBuf) {
 // [F5]
 #[tokio::test]
 async fn a_remote_that_is_away_when_the_work_is_done_has_it_once_it_is_back() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (engine, begun, gate) = waiting_engine(&forge);
     let plant = Plant::start(settings("patient", &forge, &engine), fleet.enrol("patient", &line).await);
@@ -64,7 +64,7 @@ async fn a_remote_that_is_away_when_the_work_is_done_has_it_once_it_is_back() {
 // [F3]
 #[tokio::test]
 async fn a_remote_that_is_away_when_a_run_begins_is_waited_for() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let config = forge.remote().join("config");
     let whole = fs::read(&config).unwrap();
@@ -83,7 +83,7 @@ async fn a_remote_that_is_away_when_a_run_begins_is_waited_for() {
 // [F3]
 #[tokio::test]
 async fn a_folder_that_never_was_a_repository_is_not_waited_for() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = settings("misled", &forge, "echo done > done.md");
     let empty = forge.path("empty.git");
@@ -101,7 +101,7 @@ async fn a_folder_that_never_was_a_repository_is_not_waited_for() {
 /// Row [I9]: the environment is at fault, so no attempt is counted, and the job does not wait silently.
 #[tokio::test]
 async fn a_remote_that_is_renamed_away_counts_no_attempt() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (head, away) = (forge.remote().join("HEAD"), forge.path("HEAD.away"));
     let engine = "echo done > done.md";
@@ -131,7 +131,7 @@ async fn a_remote_that_is_renamed_away_counts_no_attempt() {
 // [I9]
 #[tokio::test]
 async fn a_factory_that_reaches_the_remote_takes_the_job_over() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut cut_off = settings("cut-off", &forge, "echo done > done.md");
     let empty = forge.path("empty.git");
@@ -150,7 +150,7 @@ async fn a_factory_that_reaches_the_remote_takes_the_job_over() {
 // [I9]
 #[tokio::test]
 async fn a_merge_whose_remote_is_away_is_put_off() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (head, away) = (forge.remote().join("HEAD"), forge.path("HEAD.away"));
     let engine = "echo done > done.md";
@@ -172,7 +172,7 @@ async fn a_merge_whose_remote_is_away_is_put_off() {
 /// [I9]: the base has a conflicting commit by now.
 #[tokio::test]
 async fn a_merge_into_a_base_that_was_changed_is_an_alert() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let engine = "echo done > done.md";
     let _plant = Plant::start(settings("late", &forge, engine), fleet.enrol("late", &line).await);
@@ -196,7 +196,7 @@ async fn a_merge_into_a_base_that_was_changed_is_an_alert() {
 
 #[tokio::test]
 async fn a_merge_that_conflicts_with_a_shipped_job_names_that_job() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let engine = "echo \"$GIGA_JOB_ID\" > done.md";
     let _plant = Plant::start(settings("twice", &forge, engine), fleet.enrol("twice", &line).await);
@@ -218,7 +218,7 @@ async fn a_merge_that_conflicts_with_a_shipped_job_names_that_job() {
 // [F5]
 #[tokio::test]
 async fn a_push_that_is_refused_is_not_tried_again() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let hook = forge.remote().join("hooks/pre-receive");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
@@ -236,7 +236,7 @@ async fn a_push_that_is_refused_is_not_tried_again() {
 // [F5]
 #[tokio::test]
 async fn a_farewell_does_not_wait_for_a_remote_that_is_away() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (engine, begun, gate) = waiting_engine(&forge);
     let client = fleet.enrol("leaving", &line).await;
@@ -252,7 +252,7 @@ async fn a_farewell_does_not_wait_for_a_remote_that_is_away() {
 
     let given_back = fleet.until_stage(job, StageName::Queued).await;
     assert_eq!(given_back.attempts, 0);
-    let kept = factory::Runs::under(&factory::StateDir::new(&state).unwrap()).list().unwrap().records;
+    let kept = workspace::Runs::under(&workspace::StateDir::new(&state).unwrap()).list().unwrap().records;
     let worktrees: Vec<_> =
         kept.iter().map(|record| (record.stage, record.worktree.as_ref().unwrap().exists())).collect();
     assert_eq!(worktrees, [(LocalStage::Quarantined, true)], "its worktree is the only copy");
@@ -261,7 +261,7 @@ async fn a_farewell_does_not_wait_for_a_remote_that_is_away() {
 // [F5]
 #[tokio::test]
 async fn a_cancelled_run_does_not_wait_for_a_remote_that_is_away() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (engine, begun, gate) = waiting_engine(&forge);
     let plant = Plant::start(settings("recalled", &forge, &engine), fleet.enrol("recalled", &line).await);
@@ -280,7 +280,7 @@ async fn a_cancelled_run_does_not_wait_for_a_remote_that_is_away() {
 // [B4]
 #[tokio::test]
 async fn what_backs_a_run_that_ends_during_an_outage_arrives_after_it() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let gate = forge.path("gate");
     let engine = format!("{}; echo done > done.md", wait_for(&gate));
@@ -302,7 +302,7 @@ async fn what_backs_a_run_that_ends_during_an_outage_arrives_after_it() {
 // [B4]
 #[tokio::test]
 async fn a_change_that_is_too_large_to_be_read_is_shown_by_its_beginning() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Longer than any output of git that is read as a whole.
     let large = forge.path("large.txt");

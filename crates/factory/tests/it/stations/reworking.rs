@@ -4,28 +4,28 @@ use std::fs;
 
 use domain::{CommandStep, FailureReason, RunOutcome, StageName};
 use protocol::AlertCode;
+use testkit::host::{TestRemote, eventually};
 
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, eventually};
 
 /// Keeps each run's prompt for the test, as `prompt-1`, `prompt-2` and so on.
-fn keeping_prompts(forge: &Forge, script: &str) -> String {
+fn keeping_prompts(forge: &TestRemote, script: &str) -> String {
     let dir = forge.path("prompts");
     fs::create_dir_all(&dir).unwrap();
     let dir = dir.display();
     format!("n=$(($(ls '{dir}' | wc -l) + 1)); cat > '{dir}'/prompt-$n; {script}")
 }
 
-fn prompt(forge: &Forge, n: u32) -> String {
+fn prompt(forge: &TestRemote, n: u32) -> String {
     fs::read_to_string(forge.path("prompts").join(format!("prompt-{n}"))).unwrap_or_default()
 }
 
 // [F2b]
 #[tokio::test]
 async fn a_retry_is_told_which_verify_command_failed_and_how() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let engine = keeping_prompts(&forge, "echo made >> out.txt");
     let _plant = Plant::start(settings("told", &forge, &engine), fleet.enrol("told", &line).await);
@@ -51,7 +51,7 @@ async fn a_retry_is_told_which_verify_command_failed_and_how() {
 // [J10] [F2b]
 #[tokio::test]
 async fn a_dead_lettered_job_passes_the_operators_message_on_with_the_failure() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let engine = keeping_prompts(&forge, "echo made >> out.txt");
     let _plant = Plant::start(settings("advised", &forge, &engine), fleet.enrol("advised", &line).await);
@@ -70,7 +70,7 @@ async fn a_dead_lettered_job_passes_the_operators_message_on_with_the_failure() 
 // [F5]
 #[tokio::test]
 async fn files_that_verify_writes_are_not_committed() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("tidy", &forge, "echo made > out.txt"), fleet.enrol("tidy", &line).await);
     let writes = "echo {} > package-lock.json; mkdir -p __pycache__; echo x > __pycache__/a.pyc; echo y >> readme.md";
@@ -87,7 +87,7 @@ async fn files_that_verify_writes_are_not_committed() {
 // [F5]
 #[tokio::test]
 async fn an_idle_agent_has_no_changes_whatever_verify_writes() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let engine = keeping_prompts(&forge, "echo all is well");
     let _plant = Plant::start(settings("idle", &forge, &engine), fleet.enrol("idle", &line).await);
@@ -104,7 +104,7 @@ async fn an_idle_agent_has_no_changes_whatever_verify_writes() {
 // [F5]
 #[tokio::test]
 async fn what_prepare_changes_is_part_of_the_work_and_verified() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("neat", &forge, "echo raw > out.txt"), fleet.enrol("neat", &line).await);
 
@@ -120,7 +120,7 @@ async fn what_prepare_changes_is_part_of_the_work_and_verified() {
 // [J1]
 #[tokio::test]
 async fn a_failed_prepare_command_fails_the_run_and_is_named() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("rough", &forge, "echo raw > out.txt"), fleet.enrol("rough", &line).await);
 
@@ -138,7 +138,7 @@ async fn a_failed_prepare_command_fails_the_run_and_is_named() {
 
 #[tokio::test]
 async fn work_saved_after_a_failed_verify_is_without_its_by_products() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("clean", &forge, "echo made > out.txt"), fleet.enrol("clean", &line).await);
 
@@ -150,7 +150,7 @@ async fn work_saved_after_a_failed_verify_is_without_its_by_products() {
 
 #[tokio::test]
 async fn work_saved_after_a_crash_during_verify_is_without_its_by_products() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let client = fleet.enrol("killed", &line).await;
     let own = settings("killed", &forge, "echo made > out.txt");
@@ -172,7 +172,7 @@ async fn work_saved_after_a_crash_during_verify_is_without_its_by_products() {
 // [F2b]
 #[tokio::test]
 async fn a_resumed_run_merges_the_base_branch_as_it_is_now() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (ready, gate) = (forge.path("ready"), forge.path("gate"));
     let first = "echo one > one.txt; git add one.txt; git commit -q -m one";
@@ -197,7 +197,7 @@ async fn a_resumed_run_merges_the_base_branch_as_it_is_now() {
 }
 
 /// A completed job whose merge conflicts with the current `main`.
-async fn conflicting(forge: &Forge, fleet: &Fleet) -> domain::JobId {
+async fn conflicting(forge: &TestRemote, fleet: &Fleet) -> domain::JobId {
     let job = fleet.submit("").await;
     fleet.until(job, "a promoted branch", |view| view.promoted_sha.is_some()).await;
     forge.commit("main", "out.txt", "theirs\n");
@@ -207,7 +207,7 @@ async fn conflicting(forge: &Forge, fleet: &Fleet) -> domain::JobId {
 // [F5]
 #[tokio::test]
 async fn a_merge_conflict_starts_one_rework_round_and_then_escalates() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let engine = keeping_prompts(&forge, "echo ours $GIGA_EPOCH > out.txt");
     let _plant = Plant::start(settings("stuck", &forge, &engine), fleet.enrol("stuck", &line).await);
@@ -231,7 +231,7 @@ async fn a_merge_conflict_starts_one_rework_round_and_then_escalates() {
 // [F5]
 #[tokio::test]
 async fn a_rework_that_resolves_the_conflict_is_merged() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let resolves = "git merge -q origin/main || { echo both > out.txt; git add out.txt; git commit -q -m merged; }";
     let engine = format!("if git log --oneline | grep -q Write; then {resolves}; else echo ours > out.txt; fi");
@@ -248,7 +248,7 @@ async fn a_rework_that_resolves_the_conflict_is_merged() {
 
 #[tokio::test]
 async fn no_conflict_starts_a_rework_where_none_is_allowed() {
-    let forge = Forge::new();
+    let forge = TestRemote::new();
     let fleet = Fleet::start_with(LONG, |settings| settings.conflict_rounds_max = 0).await;
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("manual", &forge, "echo ours > out.txt"), fleet.enrol("manual", &line).await);

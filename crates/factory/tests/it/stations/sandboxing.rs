@@ -3,18 +3,20 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use factory::{EngineConfig, EngineKind, WorkerSettings};
+use engines::{EngineConfig, EngineKind};
+use factory::WorkerSettings;
 use sandbox::{EnvironmentConfig, SandboxMode};
+use testkit::host::TestRemote;
 
 use super::LONG;
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
+use crate::closed_place::closed_place;
 use crate::golden;
-use crate::stage::{Forge, closed_place};
 
 /// A worker whose only engine is a script that plays Codex.
-fn playing_codex(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
+fn playing_codex(name: &str, forge: &TestRemote, script: &str) -> WorkerSettings {
     let program = forge.path(&format!("{name}-codex"));
     let opening = "[ \"$1\" = --version ] && { echo 'codex-cli 0.166.0'; exit 0; }\ncat > /dev/null\n";
     // Beside the program: the sandbox closes the operator's home, and the checkout may be in it.
@@ -24,7 +26,7 @@ fn playing_codex(name: &str, forge: &Forge, script: &str) -> WorkerSettings {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let set = [("CODEX_API_KEY".to_owned(), "a-key-of-nobody".to_owned())].into();
     let engine = EngineConfig {
-        kind: Some(EngineKind::Codex),
+        kind: EngineKind::named("codex"),
         program: Some(program.to_str().unwrap().to_owned()),
         environment: EnvironmentConfig { set, ..EnvironmentConfig::default() },
         ..EngineConfig::default()
@@ -39,7 +41,7 @@ async fn codex_gives_up_its_own_sandbox_only_for_one_that_keeps_it_from_writing_
     if !can_be_confined() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     // Temporary directories are writable for all accounts, so that the target file is elsewhere.
     let outside = closed_place();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use domain::{FailureReason, JobId, RunOutcome, StageName};
 use factory::WorkerSettings;
+use testkit::host::{PATIENCE, TestRemote, clock, eventually, git};
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings, wait_for, with_setup};
 use super::{LONG, pr_branch};
-use crate::stage::{Forge, PATIENCE, clock, eventually, git};
 
 /// The same worker, which detects capabilities only while `eyes` exists.
 fn looking_by(mut settings: WorkerSettings, eyes: &Path) -> WorkerSettings {
@@ -32,7 +32,7 @@ async fn until_without_engine(fleet: &Fleet, factory: &str) {
 #[tokio::test]
 async fn an_engine_that_is_uninstalled_before_it_starts_is_no_engine() {
     for is_noticed in [true, false] {
-        let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+        let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
         let line = Line::to(&fleet).await;
         let (ready, gate, eyes) = (forge.path("ready"), forge.path("gate"), forge.path("eyes"));
         let settings = looking_by(playing("bare", &forge, &stream("real-ok")), &eyes);
@@ -65,7 +65,7 @@ async fn an_engine_that_is_uninstalled_before_it_starts_is_no_engine() {
 // [F3] [F6]
 #[tokio::test]
 async fn a_repository_that_is_taken_away_before_the_work_begins_is_a_capability_that_is_missing() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let (base, eyes) = (forge.path("base"), forge.path("eyes"));
     fs::create_dir(&base).unwrap();
@@ -87,7 +87,7 @@ async fn a_repository_that_is_taken_away_before_the_work_begins_is_a_capability_
 // [B4]
 #[tokio::test]
 async fn work_that_may_change_nothing_ships_without_a_branch_and_opens_what_waits_for_it() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("auditor", &forge, "echo all is well"), fleet.enrol("auditor", &line).await);
     let job = fleet.submit("allowEmpty: true\nverify: ['true']\n").await;
@@ -104,14 +104,14 @@ async fn work_that_may_change_nothing_ships_without_a_branch_and_opens_what_wait
     assert_eq!(refs_of(&forge, job), "", "nothing was pushed");
 }
 
-fn refs_of(forge: &Forge, job: JobId) -> String {
+fn refs_of(forge: &TestRemote, job: JobId) -> String {
     git(&forge.remote(), &["for-each-ref", "--format=%(refname)", &pr_branch(job), &format!("refs/heads/aq/run/{job}")])
 }
 
 // [J5] [B4]
 #[tokio::test]
 async fn work_that_changed_nothing_is_tried_once_more_and_then_left_to_a_person() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let _plant = Plant::start(settings("idler", &forge, "echo all is well"), fleet.enrol("idler", &line).await);
 
@@ -126,7 +126,7 @@ async fn work_that_changed_nothing_is_tried_once_more_and_then_left_to_a_person(
 // [F2]
 #[tokio::test]
 async fn people_see_which_command_proves_the_work_and_what_it_prints_while_it_runs() {
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let gate = forge.path("gate");
     let _plant = Plant::start(settings("proving", &forge, "echo made > out.txt"), fleet.enrol("proving", &line).await);

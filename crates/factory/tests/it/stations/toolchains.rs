@@ -2,13 +2,13 @@
 
 use domain::StageName;
 use sandbox::SandboxMode;
+use testkit::host::TestRemote;
 use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::confining::can_be_confined;
 use super::fleet::{Fleet, Line};
 use super::plant::{Plant, settings};
-use crate::stage::Forge;
 
 /// `false` with a warning where there is no cargo that rustup manages.
 fn has_rustup() -> bool {
@@ -37,7 +37,7 @@ async fn the_operators_cargo_builds_in_the_sandbox() {
     if !can_be_confined() || !has_rustup() {
         return;
     }
-    let (forge, fleet) = (Forge::new(), Fleet::start(LONG).await);
+    let (forge, fleet) = (TestRemote::new(), Fleet::start(LONG).await);
     let line = Line::to(&fleet).await;
     let mut own = settings("rustic", &forge, ENGINE);
     own.confine = SandboxMode::Required;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clock::SystemClock;
 use domain::{Clock, EngineName};
-use factory::{EngineContext, LoginState, Presence, Prices, presences};
+use engines::{EngineContext, LoginState, Presence, Prices, presences};
 use sandbox::Launcher;
 
 use crate::compose::station_settings;

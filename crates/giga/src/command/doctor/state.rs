@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use factory::{LocalStage, Runs, StateDir};
 use rustix::fs::{Access, access};
+use workspace::{LocalStage, Runs, StateDir};
 
 use crate::compose;
 use crate::config::{Config, Origin};

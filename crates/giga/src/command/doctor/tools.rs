@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use clock::SystemClock;
-use factory::{Remote, Repository};
+use workspace::{Remote, Repository};
 
 use crate::config::{Config, FactoryConfig};
 use crate::programs;
@@ -47,7 +47,7 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
         let none = || vec![Check::warn("engines", "there is none here", remedy)];
         return if found.is_empty() { none() } else { found };
     }
-    let check = |(name, engine): (&domain::EngineName, &factory::EngineConfig)| match engine.program(name) {
+    let check = |(name, engine): (&domain::EngineName, &engines::EngineConfig)| match engine.program(name) {
         None => {
             Check::fail("engine", format!("`{name}` has no command line"), format!("set factory.engines.{name}.argv"))
         }
@@ -64,13 +64,13 @@ pub(super) fn engines(factory: &FactoryConfig) -> Vec<Check> {
 
 /// Checks that the repositories on this machine exist. Remote ones are not contacted.
 pub(super) fn repositories(factory: &FactoryConfig) -> Vec<Check> {
-    let missing = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
+    let missing = |(name, repo): (&domain::RepoName, &workspace::RepoConfig)| {
         let remote = Remote::parse(&repo.url).ok()?;
         let folder = remote.folder().filter(|folder| !folder.is_dir())?;
         let found = format!("`{name}` is not offered: {} does not exist", folder.display());
         Some(Check::warn("repository", found, format!("fix factory.repos.{name}.url, or create the repository")))
     };
-    let alone = |(name, repo): (&domain::RepoName, &factory::RepoConfig)| {
+    let alone = |(name, repo): (&domain::RepoName, &workspace::RepoConfig)| {
         let repository = Repository::of(repo).ok()?;
         let found = format!("`{name}` is {}, which has no remote", repository.checkout()?.display());
         let remedy = "add a remote `origin`, or merge finished jobs yourself where their base branch is checked out";

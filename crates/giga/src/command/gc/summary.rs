@@ -1,6 +1,6 @@
 //! The summary of a clean-up, by kind and reason: hundreds of refs that stay for one reason are one line.
 
-use factory::{GcItem, GcKind};
+use workspace::{GcItem, GcKind};
 
 use crate::output::{clean, size};
 

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use domain::CommitSha;
-
-use crate::stage::git;
+use testkit::host::git;
 
 /// Everything about the one repository.
 pub(crate) struct Book {

@@ -1,0 +1,69 @@
+//! Actions of the operator.
+
+use client::{Client, ClientError};
+use domain::JobId;
+use http::Method;
+use protocol::{Action, ActionRequest, DrainRequest, ResumeCredential};
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+use super::read_error;
+use crate::message::{Act, Acted, Deed, Target};
+
+/// Does it to each target, one after the other.
+pub(super) async fn act(client: &Client, deed: Deed) -> Acted {
+    let mut outcomes = Vec::new();
+    for target in &deed.targets {
+        let outcome = act_on(client, &deed, target).await;
+        outcomes.push(outcome.map_err(|error| read_error(&error).text().to_owned()));
+    }
+    Acted { deed, outcomes }
+}
+
+async fn act_on(client: &Client, deed: &Deed, target: &Target) -> Result<(), ClientError> {
+    match target {
+        Target::Job { id, .. } => act_on_job(client, deed, *id).await,
+        Target::Factory(id) => {
+            let request = DrainRequest { draining: deed.act != Act::Resume };
+            post(client, &format!("/factories/{id}/drain"), &request).await
+        }
+        Target::Credential(id) => {
+            post(client, "/credentials/resume", &ResumeCredential { credential: id.clone() }).await
+        }
+        Target::Fleet => match deed.act {
+            Act::Mode(mode) => client.set_mode(None, Some(mode)).await.map(drop),
+            _ => Ok(()),
+        },
+    }
+}
+
+#[derive(Serialize)]
+struct AnswerRequest<'a> {
+    text: &'a str,
+}
+
+async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), ClientError> {
+    let request = ActionRequest { message: deed.text.clone(), ..ActionRequest::default() };
+    let (action, request) = match &deed.act {
+        Act::Answer => {
+            let text = deed.text.as_deref().unwrap_or_default();
+            return post(client, &format!("/jobs/{id}/answer"), &AnswerRequest { text }).await;
+        }
+        Act::Dismiss => return post(client, &format!("/jobs/{id}/dismiss"), &request).await,
+        Act::Redrive => return post(client, &format!("/dead-letters/{id}/redrive"), &request).await,
+        Act::Ship => (Action::Ship, request),
+        Act::Requeue => (Action::Requeue, request),
+        Act::RequeueFresh => (Action::Requeue, ActionRequest { fresh: true, ..request }),
+        Act::RequestChanges => (Action::RequestChanges, request),
+        Act::Reject => (Action::Reject, request),
+        Act::Cancel => (Action::Cancel, request),
+        Act::Priority(priority) => (Action::Priority, ActionRequest { priority: Some(*priority), ..request }),
+        Act::Pin(factory) => (Action::Pin, ActionRequest { factory_id: factory.clone(), ..request }),
+        Act::Drain | Act::Resume | Act::ResumeCredential | Act::Mode(_) => return Ok(()),
+    };
+    post(client, &format!("/jobs/{id}/actions/{}", action.name()), &request).await
+}
+
+async fn post<R: Serialize + Sync>(client: &Client, path: &str, request: &R) -> Result<(), ClientError> {
+    client.call::<R, IgnoredAny>(Method::POST, path, Some(request)).await.map(drop)
+}

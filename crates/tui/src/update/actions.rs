@@ -1,0 +1,416 @@
+//! Actions of an operator: the menu, the question before each, and how it ended.
+
+use domain::{JobId, Mode, Priority, StageName, counted};
+use protocol::JobView;
+
+use super::{jobs_request, open_job};
+use crate::message::{Act, Acted, Deed, Effect, Request, Target};
+use crate::model::{
+    Dialog, DispatchRow, Field, Focus, LineEdit, Menu, MenuChoice, MenuItem, Model, Overlay, Page, Tab,
+};
+
+/// Opens the menu of what can be done here.
+pub(super) fn open_menu(model: &mut Model) {
+    if let Some(obstacle) = model.link.obstacle(model.now) {
+        return model.warn(format!("nothing can be changed now: {obstacle}"));
+    }
+    let (targets, items) = choices(model);
+    if items.is_empty() {
+        return model.warn("there is nothing to do here");
+    }
+    let title = match targets.as_slice() {
+        [only] => only.label(),
+        several => counted(several.len(), "job"),
+    };
+    model.overlay = Some(Overlay::Menu(Menu { title, items, selected: 0, targets }));
+}
+
+/// What can be done with the selected row, or with the marked ones.
+fn choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
+    if model.focus == Focus::Detail {
+        let job = model.detail.as_ref().and_then(|detail| detail.view());
+        return job.map_or_else(Default::default, |job| (vec![target(job)], job_items(&[job])));
+    }
+    match model.page {
+        Page::Jobs => {
+            let rows = model.jobs.rows();
+            let marked: Vec<&JobView> = rows.iter().copied().filter(|job| model.jobs.marks.contains(&job.id)).collect();
+            let jobs = match marked.is_empty() {
+                true => rows.get(model.jobs.cursor.selected).copied().into_iter().collect(),
+                false => marked,
+            };
+            (jobs.iter().map(|job| target(job)).collect(), job_items(&jobs))
+        }
+        Page::Needs => needs_choices(model),
+        Page::Factories => {
+            let rows = model.factories.rows();
+            let Some(factory) = rows.get(model.factories.cursor.selected) else { return Default::default() };
+            let item = match factory.draining {
+                true => item('r', "Resume: it accepts jobs again", Act::Resume),
+                false => item('d', "Drain: finish the running jobs, accept no new ones", Act::Drain),
+            };
+            (vec![Target::Factory(factory.id.clone())], vec![item])
+        }
+        Page::Dispatch => dispatch_choices(model),
+        Page::Folder => {
+            let Some(job) = model.selected_job().and_then(|id| model.jobs.get(id)) else { return Default::default() };
+            (vec![target(job)], job_items(&[job]))
+        }
+    }
+}
+
+fn target(job: &JobView) -> Target {
+    Target::Job { id: job.id, title: job.title.clone() }
+}
+
+fn item(key: char, label: &str, act: Act) -> MenuItem {
+    MenuItem { key, label: label.to_owned(), choice: MenuChoice::Act(act) }
+}
+
+/// What every one of these jobs allows.
+fn job_items(jobs: &[&JobView]) -> Vec<MenuItem> {
+    let all = |test: &dyn Fn(&JobView) -> bool| !jobs.is_empty() && jobs.iter().all(|job| test(job));
+    let is_open = |job: &JobView| !job.stage.is_terminal();
+    let is_done = |job: &JobView| matches!(job.stage, StageName::Review | StageName::Testing);
+    let has_ended = |job: &JobView| matches!(job.stage, StageName::Failed | StageName::DeadLetter);
+    let may_requeue = |job: &JobView| has_ended(job) || is_done(job);
+    let mut items = Vec::new();
+    if all(&|job| job.question.is_some()) {
+        items.push(item('a', "Answer its question", Act::Answer));
+    }
+    if all(&|job| job.stage == StageName::Testing && job.repo.is_some()) {
+        items.push(item('s', "Ship: merge the verified commit", Act::Ship));
+    }
+    if all(&may_requeue) {
+        items.push(item('r', "Requeue, keep the saved work", Act::Requeue));
+        items.push(item('f', "Requeue fresh, discard the saved work", Act::RequeueFresh));
+    }
+    if all(&is_done) {
+        items.push(item('c', "Request changes", Act::RequestChanges));
+        items.push(item('j', "Reject", Act::Reject));
+    }
+    if all(&is_open) {
+        items.push(MenuItem { key: 'p', label: "Priority …".to_owned(), choice: MenuChoice::Priorities });
+        items.push(MenuItem { key: 'n', label: "Pin to a factory …".to_owned(), choice: MenuChoice::Pins });
+        items.push(item('x', "Cancel", Act::Cancel));
+    }
+    if all(&|job| has_ended(job) && !job.dismissed) {
+        items.push(item('d', "Dismiss: remove it from what needs me", Act::Dismiss));
+    }
+    items
+}
+
+/// The coordinator says what the caller may do about an item.
+fn needs_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
+    let rows = model.needs.rows();
+    let marked: Vec<_> = rows.iter().copied().filter(|row| model.needs.marks.contains(&row.key)).collect();
+    let chosen = match marked.is_empty() {
+        true => rows.get(model.needs.cursor.selected).copied().into_iter().collect(),
+        false => marked,
+    };
+    let Some(first) = chosen.first() else { return Default::default() };
+    let targets = chosen.iter().filter_map(|row| match (&row.job_id, &row.factory_id, &row.credential) {
+        (Some(id), _, _) => Some(Target::Job { id: *id, title: row.title.clone() }),
+        (_, Some(id), _) => Some(Target::Factory(id.clone())),
+        (_, _, Some(id)) => Some(Target::Credential(id.clone())),
+        (None, None, None) => None,
+    });
+    let shared = first.actions.iter().filter(|action| chosen.iter().all(|row| row.actions.contains(action)));
+    let items = shared.flat_map(|action| named_items(action)).collect();
+    (targets.collect(), items)
+}
+
+fn named_items(action: &str) -> Vec<MenuItem> {
+    match action {
+        "answer" => vec![item('a', "Answer its question", Act::Answer)],
+        "ship" => vec![item('s', "Ship: merge the verified commit", Act::Ship)],
+        "requeue" => vec![
+            item('r', "Requeue, keep the saved work", Act::Requeue),
+            item('f', "Requeue fresh, discard the saved work", Act::RequeueFresh),
+        ],
+        "redrive" => vec![item('v', "Redrive: requeue the dead letter", Act::Redrive)],
+        "request_changes" => vec![item('c', "Request changes", Act::RequestChanges)],
+        "reject" => vec![item('j', "Reject", Act::Reject)],
+        "cancel" => vec![item('x', "Cancel", Act::Cancel)],
+        "dismiss" => vec![item('d', "Dismiss: remove it from what needs me", Act::Dismiss)],
+        "drain" => vec![item('n', "Drain: finish the running jobs, accept no new ones", Act::Drain)],
+        "resume_credential" => vec![item('u', "Resume the credential now", Act::ResumeCredential)],
+        _ => Vec::new(),
+    }
+}
+
+fn dispatch_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
+    let modes = MenuItem { key: 'm', label: "Dispatch mode …".to_owned(), choice: MenuChoice::Modes };
+    let letters = model.dispatch.dead_letters();
+    let marked: Vec<Target> = letters
+        .iter()
+        .map(|letter| &letter.job)
+        .filter(|job| model.dispatch.marks.contains(&job.id))
+        .map(target)
+        .collect();
+    let dismiss = || item('d', "Dismiss: take it off this list", Act::Dismiss);
+    if !marked.is_empty() {
+        return (marked, vec![item('r', "Redrive: requeue the dead letters", Act::Redrive), dismiss()]);
+    }
+    match model.dispatch.rows().get(model.dispatch.cursor.selected) {
+        Some(DispatchRow::DeadLetter(letter)) => {
+            let same = letters.iter().filter(|other| other.reason == letter.reason).count();
+            let mut items = vec![item('r', "Redrive: requeue it", Act::Redrive), dismiss()];
+            if same > 1 {
+                let label = format!("Redrive all {same} with the reason {}", letter.reason);
+                items.push(MenuItem { key: 'v', label, choice: MenuChoice::RedriveReason });
+            }
+            items.push(modes);
+            (vec![target(&letter.job)], items)
+        }
+        Some(DispatchRow::Credential(credential)) => {
+            let resume = item('u', "Resume the credential now", Act::ResumeCredential);
+            (vec![Target::Credential(credential.credential.clone())], vec![resume, modes])
+        }
+        None => (vec![Target::Fleet], vec![modes]),
+    }
+}
+
+/// Takes a choice of a menu.
+pub(super) fn choose(model: &mut Model, menu: Menu, row: usize) {
+    let Some(item) = menu.items.into_iter().nth(row) else { return };
+    match item.choice {
+        MenuChoice::Act(act) => ask(model, act, menu.targets),
+        MenuChoice::Priorities => {
+            let items = Priority::ALL.map(|priority| {
+                let key = priority.name().chars().next().unwrap_or('p');
+                item_of(key, priority.name().to_owned(), Act::Priority(priority))
+            });
+            let title = format!("Priority of {}", menu.title);
+            model.overlay =
+                Some(Overlay::Menu(Menu { title, items: items.to_vec(), selected: 2, targets: menu.targets }));
+        }
+        MenuChoice::Pins => {
+            let factories = model.factories.names().take(30).enumerate().map(|(at, id)| {
+                let key = char::from_digit(u32::try_from(at + 1).unwrap_or(36), 36).unwrap_or(' ');
+                item_of(key, format!("{id}: no other factory runs it"), Act::Pin(Some(id.clone())))
+            });
+            let clear = item_of('0', "any factory: remove the pin".to_owned(), Act::Pin(None));
+            let items = std::iter::once(clear).chain(factories).collect();
+            let title = format!("Pin {}", menu.title);
+            model.overlay = Some(Overlay::Menu(Menu { title, items, selected: 0, targets: menu.targets }));
+        }
+        MenuChoice::Modes => {
+            let items = Mode::ALL.into_iter().filter(|mode| mode.is_available());
+            let items = items.map(|mode| {
+                let key = mode.as_str().chars().next().unwrap_or('m');
+                let key = if mode == Mode::Poll { 'o' } else { key };
+                item_of(key, format!("{mode}: {}", mode_text(mode)), Act::Mode(mode))
+            });
+            let menu = Menu {
+                title: "Dispatch mode".to_owned(),
+                items: items.collect(),
+                selected: 0,
+                targets: vec![Target::Fleet],
+            };
+            model.overlay = Some(Overlay::Menu(menu));
+        }
+        MenuChoice::RedriveReason => {
+            let reason = match model.dispatch.rows().get(model.dispatch.cursor.selected) {
+                Some(DispatchRow::DeadLetter(letter)) => letter.reason,
+                _ => return,
+            };
+            let letters = model.dispatch.dead_letters().iter().filter(|letter| letter.reason == reason);
+            let targets = letters.map(|letter| target(&letter.job)).collect();
+            ask(model, Act::Redrive, targets);
+        }
+    }
+}
+
+fn item_of(key: char, label: String, act: Act) -> MenuItem {
+    MenuItem { key, label, choice: MenuChoice::Act(act) }
+}
+
+/// What a mode does.
+pub(crate) fn mode_text(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Push => "the coordinator offers jobs to factories",
+        Mode::Poll => "factories poll on a timer",
+        Mode::Gate => "factories poll when the queue has changed",
+        Mode::Shadow => "factories poll, offers are only compared",
+        Mode::SelfSelect => "factories select jobs from the broker",
+    }
+}
+
+/// Asks before an action.
+pub(super) fn ask(model: &mut Model, act: Act, targets: Vec<Target>) {
+    if let Some(obstacle) = model.link.obstacle(model.now) {
+        return model.warn(format!("nothing can be changed now: {obstacle}"));
+    }
+    let question = match targets.first() {
+        Some(Target::Job { id, .. }) if act == Act::Answer => question_of(model, *id),
+        _ => None,
+    };
+    let (consequence, field) = consequence(&act, targets.len());
+    model.overlay = Some(Overlay::Dialog(Dialog {
+        act,
+        targets,
+        consequence: consequence.to_owned(),
+        quote: question,
+        field,
+        line: LineEdit::default(),
+        problem: None,
+    }));
+}
+
+/// The question of a job, from wherever it is shown.
+fn question_of(model: &Model, id: JobId) -> Option<String> {
+    let detail = model.detail.as_ref().filter(|detail| detail.id == id).and_then(|detail| detail.view());
+    let listed = detail.or_else(|| model.jobs.get(id)).and_then(|job| job.question.clone());
+    let item = || model.needs.list.items.iter().find(|item| item.job_id == Some(id)).map(|item| item.text.clone());
+    listed.or_else(item)
+}
+
+fn consequence(act: &Act, count: usize) -> (&'static str, Field) {
+    let one = count == 1;
+    match act {
+        Act::Answer => ("The job is requeued and resumes with your answer.", Field::Required("answer")),
+        Act::Ship => ("A factory merges the verified commit into the base branch.", Field::Optional("reason")),
+        Act::Requeue if one => {
+            ("The job is requeued and resumes from its saved work.", Field::Optional("message for the next run"))
+        }
+        Act::Requeue => {
+            ("The jobs are requeued and resume from their saved work.", Field::Optional("message for the next run"))
+        }
+        Act::RequeueFresh => (
+            "Saved work is discarded; the next run starts from the base branch.",
+            Field::Optional("message for the next run"),
+        ),
+        Act::RequestChanges => {
+            ("The work goes back to the agent with your message.", Field::Required("what to change"))
+        }
+        Act::Reject => ("The work is rejected: the job fails and is not retried.", Field::Required("reason")),
+        Act::Cancel if one => ("The job fails as cancelled. A running agent is stopped.", Field::Optional("reason")),
+        Act::Cancel => ("The jobs fail as cancelled. Running agents are stopped.", Field::Optional("reason")),
+        Act::Priority(_) => ("The order of the queue changes. A running job continues.", Field::Optional("reason")),
+        Act::Pin(Some(_)) => ("Only this factory may run it, even if it is offline.", Field::Optional("reason")),
+        Act::Pin(None) => ("Any eligible factory may run it.", Field::Optional("reason")),
+        Act::Dismiss => ("It needs nobody any more; it can still be requeued.", Field::Optional("reason")),
+        Act::Redrive => {
+            ("Dead letters are requeued with all their attempts.", Field::Optional("message for the next run"))
+        }
+        Act::Drain => ("It finishes its running jobs and accepts no new ones.", Field::None),
+        Act::Resume => ("The factory accepts jobs again.", Field::None),
+        Act::ResumeCredential => ("Its engines are used again before the usage window resets.", Field::None),
+        Act::Mode(Mode::Push) => {
+            ("The coordinator offers jobs again, for every product without a mode of its own.", Field::None)
+        }
+        Act::Mode(_) => ("For every product without a mode of its own. `push` switches back at any time.", Field::None),
+    }
+}
+
+/// The verb on the button.
+pub(crate) fn verb(act: &Act) -> String {
+    match act {
+        Act::Answer => "Answer".to_owned(),
+        Act::Ship => "Ship".to_owned(),
+        Act::Requeue => "Requeue".to_owned(),
+        Act::RequeueFresh => "Requeue fresh".to_owned(),
+        Act::RequestChanges => "Request changes of".to_owned(),
+        Act::Reject => "Reject".to_owned(),
+        Act::Cancel => "Cancel".to_owned(),
+        Act::Priority(priority) => format!("Set priority {} of", priority.name()),
+        Act::Pin(Some(factory)) => format!("Pin to {factory}:"),
+        Act::Pin(None) => "Remove the pin of".to_owned(),
+        Act::Dismiss => "Dismiss".to_owned(),
+        Act::Redrive => "Redrive".to_owned(),
+        Act::Drain => "Drain".to_owned(),
+        Act::Resume => "Resume".to_owned(),
+        Act::ResumeCredential => "Resume credential".to_owned(),
+        Act::Mode(mode) => format!("Switch to mode {mode}:"),
+    }
+}
+
+/// `Cancel 12 jobs`, `Drain east`.
+pub(crate) fn button(act: &Act, targets: &[Target]) -> String {
+    match targets {
+        [only] => format!("{} {}", verb(act), only.label()),
+        several => format!("{} {}", verb(act), counted(several.len(), "job")),
+    }
+}
+
+/// Confirms the question.
+pub(super) fn confirm(model: &mut Model, mut dialog: Dialog) -> Vec<Effect> {
+    let text = dialog.line.text().trim().to_owned();
+    if let Field::Required(label) = dialog.field
+        && text.is_empty()
+    {
+        dialog.problem = Some(format!("type the {label} first"));
+        model.overlay = Some(Overlay::Dialog(dialog));
+        return Vec::new();
+    }
+    let text = (!text.is_empty()).then_some(text);
+    model.tell(format!("{} …", button(&dialog.act, &dialog.targets)));
+    vec![Effect::Act(Deed { act: dialog.act, targets: dialog.targets, text })]
+}
+
+/// Shows how an action ended, and reads what it changed.
+pub(super) fn ended(model: &mut Model, acted: &Acted) -> Vec<Effect> {
+    let Acted { deed, outcomes } = acted;
+    let failures: Vec<String> = deed
+        .targets
+        .iter()
+        .zip(outcomes)
+        .filter_map(|(target, outcome)| {
+            let why = outcome.as_ref().err()?;
+            Some(format!("{}: {why}", target.label()))
+        })
+        .collect();
+    let done = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let what = button(&deed.act, &deed.targets);
+    match failures.as_slice() {
+        [] => model.tell(format!("{what}: done")),
+        [only] if done == 0 => model.warn(format!("{} failed: {only}", verb(&deed.act))),
+        several => {
+            let title = format!("{what}: {done} done, {} failed", several.len());
+            model.overlay = Some(Overlay::Outcomes { title, lines: failures, scroll: 0 });
+            model.note = None;
+        }
+    }
+    model.jobs.marks.clear();
+    model.needs.marks.clear();
+    model.dispatch.marks.clear();
+    let changed = match &deed.act {
+        Act::Drain | Act::Resume => vec![Request::Factories, Request::Needs],
+        Act::Mode(_) => vec![Request::Flags],
+        Act::ResumeCredential => vec![Request::Credentials, Request::Needs],
+        Act::Dismiss | Act::Redrive => vec![Request::DeadLetters, Request::Needs, jobs_request(model)],
+        _ => {
+            let jobs = deed.targets.iter().filter_map(|target| match target {
+                Target::Job { id, .. } => Some(Request::Job(*id)),
+                Target::Factory(_) | Target::Credential(_) | Target::Fleet => None,
+            });
+            jobs.chain([Request::Needs]).collect()
+        }
+    };
+    changed.into_iter().map(Effect::Read).collect()
+}
+
+/// Opens what the selected row is about.
+pub(super) fn open_selected(model: &mut Model, tab: Tab) -> Vec<Effect> {
+    match model.selected_job() {
+        Some(id) => open_job(model, id, tab),
+        None => {
+            match model.page {
+                Page::Folder => model.warn("this file was not submitted as a job yet"),
+                Page::Needs => {
+                    let rows = model.needs.rows();
+                    let factory = rows.get(model.needs.cursor.selected).and_then(|item| item.factory_id.clone());
+                    if let Some(factory) = factory {
+                        let row = model.factories.rows().iter().position(|known| known.id == factory);
+                        let effects = super::open_page(model, Page::Factories);
+                        model.factories.cursor.selected = row.unwrap_or(0);
+                        return effects;
+                    }
+                }
+                Page::Jobs | Page::Factories | Page::Dispatch => {}
+            }
+            Vec::new()
+        }
+    }
+}

@@ -1,0 +1,216 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { NeedItem } from "../../api/contract";
+import { factoriesQuery, jobExplainQuery, jobQuery, runEvidenceQuery } from "../../api/queries";
+import type { JobDetail } from "../../api/types";
+import { factoryState } from "../../lib/factories";
+import { capital, money, plural, shortSha } from "../../lib/format";
+import { Age } from "../../ui/Age";
+import { Glyph } from "../../ui/Glyph";
+import { Skeleton } from "../../ui/Panel";
+import { PanelError } from "../../ui/PanelError";
+import { Words } from "../../ui/Words";
+import { AnswerBox } from "../job/Answer";
+import { CheckRow } from "../job/Evidence";
+import { FitTable } from "../job/FitTable";
+import { Fact } from "../job/Properties";
+import { parseDiff } from "../job/parseDiff";
+import { NeedButton, NeedLink } from "./NeedActions";
+
+/** An item opened in place: what a person needs to decide it, and the actions. */
+export function NeedBody({ item }: { item: NeedItem }) {
+  return (
+    <div className="ask-body">
+      <div className="stack">
+        {item.jobId == null ? <Plain item={item} /> : <OfJob item={item} id={item.jobId} />}
+        {item.kind !== "question" && (
+          <div className="btns">
+            {item.actions.map((action, index) => (
+              <NeedButton
+                key={action}
+                item={item}
+                action={action}
+                small={false}
+                look={index === 0 ? "primary" : action === "reject" || action === "cancel" ? "danger" : "plain"}
+              />
+            ))}
+            <NeedLink item={item} />
+          </div>
+        )}
+      </div>
+      <Side item={item} />
+    </div>
+  );
+}
+
+function Plain({ item }: { item: NeedItem }) {
+  return (
+    <>
+      <p className="measure">
+        <Words text={capital(item.text)} />
+      </p>
+      <Remedy text={item.remedy} />
+    </>
+  );
+}
+
+function Remedy({ text }: { text: string }) {
+  if (text === "") return null;
+  return (
+    <p className="dim measure">
+      <Words text={capital(text)} />
+    </p>
+  );
+}
+
+function OfJob({ item, id }: { item: NeedItem; id: string }) {
+  const query = useQuery(jobQuery(id));
+  if (query.data === undefined)
+    return query.error === null ? <Skeleton /> : <PanelError error={query.error} retry={() => void query.refetch()} />;
+  const job = query.data;
+  switch (item.kind) {
+    case "question":
+      return <AnswerBox job={job} extra={<NeedLink item={item} />} />;
+    case "unplaceable":
+      return <Unplaceable item={item} id={id} />;
+    case "ready_to_ship":
+    case "review":
+      return <Finished job={job} />;
+    default:
+      return (
+        <>
+          {job.message != null && job.message !== "" ? (
+            <pre className="out is-short">{job.message}</pre>
+          ) : (
+            <p className="measure">
+              <Words text={capital(item.text)} />
+            </p>
+          )}
+          <Remedy text={item.remedy} />
+          {job.checkpoint != null && (
+            <p className="dim">
+              Checkpoint <span className="mono">{shortSha(job.checkpoint.sha)}</span> is kept: a requeued job continues
+              from it unless you drop it.
+            </p>
+          )}
+        </>
+      );
+  }
+}
+
+function Unplaceable({ item, id }: { item: NeedItem; id: string }) {
+  const { data } = useQuery(jobExplainQuery(id));
+  return (
+    <>
+      <Plain item={item} />
+      {data !== undefined && (
+        <div className="panel">
+          <FitTable explanation={data.now} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function Finished({ job }: { job: JobDetail }) {
+  const { data } = useQuery({ ...runEvidenceQuery(job.id, job.runs), enabled: job.runs > 0 });
+  if (job.runs === 0) return <p className="measure">It changed no file.</p>;
+  if (data === undefined) return <Skeleton />;
+  const files = parseDiff(data.diff ?? "");
+  const added = files.reduce((sum, file) => sum + file.added, 0);
+  const removed = files.reduce((sum, file) => sum + file.removed, 0);
+  return (
+    <div className="panel">
+      <ul className="evidence">
+        {data.verify.length === 0 && (
+          <li>
+            <span className="st-warn">
+              <Glyph name="warn" />
+            </span>
+            <span>No verify command ran on this commit</span>
+          </li>
+        )}
+        {data.verify.map((check, index) => (
+          <CheckRow key={index} check={check} />
+        ))}
+        <li>
+          <span className="dim">
+            <Glyph name="checkpoint" />
+          </span>
+          <span className="wrap-any">
+            {plural(files.length, "file")} changed:{" "}
+            <span className="mono">
+              {files
+                .slice(0, 6)
+                .map((file) => file.name)
+                .join(", ")}
+            </span>
+            {files.length > 6 && ` and ${files.length - 6} more`}
+          </span>
+          <span className="num">
+            <span className="add">+{added}</span> <span className="del">−{removed}</span>
+          </span>
+        </li>
+      </ul>
+      <div className="panel-f">
+        <Link className="link" to="/jobs/$id" params={{ id: job.id }} search={{ tab: "runs" }}>
+          Full diff
+        </Link>
+      </div>
+    </div>
+  );
+}
+
+function Side({ item }: { item: NeedItem }) {
+  return (
+    <dl className="facts">
+      {item.jobId != null && <JobFacts id={item.jobId} />}
+      {item.factoryId != null && <FactoryFacts id={item.factoryId} />}
+      <Fact name="Waits">
+        <Age at={item.at} />
+      </Fact>
+      {item.costUsd != null && <Fact name="Cost so far">{money(item.costUsd)}</Fact>}
+    </dl>
+  );
+}
+
+function JobFacts({ id }: { id: string }) {
+  const { data: job } = useQuery(jobQuery(id));
+  if (job === undefined) return null;
+  return (
+    <>
+      <Fact name="Job">
+        <Link className="link" to="/jobs/$id" params={{ id }}>
+          {job.title}
+        </Link>
+      </Fact>
+      <Fact name="Product">{[job.productId, job.repo].filter(Boolean).join(" / ")}</Fact>
+      {job.runs > 0 && <Fact name="Runs">{job.runs}</Fact>}
+      {job.checkpoint != null && (
+        <Fact name="Checkpoint">
+          <span className="mono">{shortSha(job.checkpoint.sha)}</span>
+        </Fact>
+      )}
+    </>
+  );
+}
+
+function FactoryFacts({ id }: { id: string }) {
+  const { data } = useQuery(factoriesQuery);
+  const factory = data?.items.find((one) => one.id === id);
+  return (
+    <>
+      <Fact name="Factory">
+        <Link className="link" to="/factories/$id" params={{ id }}>
+          {id}
+        </Link>
+      </Fact>
+      {factory !== undefined && <Fact name="State">{factoryState(factory).word}</Fact>}
+      {factory?.lastHeartbeatAt != null && (
+        <Fact name="Heartbeat">
+          <Age at={factory.lastHeartbeatAt} suffix=" ago" />
+        </Fact>
+      )}
+    </>
+  );
+}
