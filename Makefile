@@ -3,6 +3,9 @@
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
+# Installs the programs that tests run, and lists the skipped tests at the end.
+WITH_TOOLS := scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-tmux scripts/with-engines \
+  scripts/with-api-tools scripts/with-mcp-client scripts/with-chromium
 TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
 # Tests that need no server, no repository and no process: rules, golden files, in-memory adapters. Half a minute.
@@ -66,10 +69,10 @@ lint:
 # engines,lfs,api-tools,chromium,rustup,home makes skips of these failures.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools scripts/with-chromium $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  $(WITH_TOOLS) $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools scripts/with-chromium $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  $(WITH_TOOLS) $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
 # The web UI in a browser, on a real fleet. Part of `unit` too.

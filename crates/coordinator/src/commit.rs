@@ -6,7 +6,7 @@ pub(crate) mod quarantine;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Revision, Versioned};
+use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Revision, StageName, Versioned};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
@@ -164,8 +164,14 @@ impl Coordinator {
             let mut state = self.state.lock();
             let before = state.timing();
             for job in written {
-                is_empty = false;
-                has_work |= state.absorb(job.clone(), moment);
+                if std::mem::take(&mut is_empty) {
+                    self.record_step(&state);
+                }
+                let is_news = state.absorb(job.clone(), moment);
+                has_work |= is_news;
+                if is_news && job.value.stage().name() == StageName::Assigned {
+                    self.metrics_history.record_claim(job.value.product());
+                }
                 self.progress.settle(&job.value);
                 // A run may have begun or ended with it.
                 self.log_notifier.ring(job.value.id());

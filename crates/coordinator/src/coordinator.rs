@@ -23,6 +23,7 @@ use crate::pull_requests::poller::PullRequestPoller;
 use crate::read::event_stream::EventTail;
 use crate::read::live::LiveBoard;
 use crate::read::metrics::Counters;
+use crate::read::metrics_history::HistoryRecorder;
 use crate::state::manifest_cache::ManifestCache;
 use crate::state::progress::ProgressBoard;
 use crate::state::{FleetState, StateTime};
@@ -62,6 +63,7 @@ pub struct Coordinator {
     pub(crate) log_notifier: LogNotifier,
     pub(crate) progress: ProgressBoard,
     pub(crate) counters: Counters,
+    pub(crate) metrics_history: HistoryRecorder,
     pub(crate) health: StoreHealth,
     pub(crate) quarantine: Quarantine,
     /// Decides which factory polls which pull request.

@@ -9,6 +9,7 @@ mod factory;
 #[cfg(feature = "failpoints")]
 pub(crate) mod kill_at;
 mod local;
+mod mcp;
 mod signals;
 mod space;
 pub(crate) mod stores;

@@ -8,8 +8,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
-    products, root, sessions, tokens, webhooks, work,
+    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
+    operations, products, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -53,6 +53,7 @@ fn under_the_prefix() -> Routes {
         .get("/jobs", jobs::list)
         .post("/jobs", jobs::submit)
         .post("/jobs/batch", jobs::batch)
+        .get("/jobs/counts", counts::jobs)
         .get("/jobs/{id}", jobs::job)
         .patch("/jobs/{id}", work::patch)
         .post("/jobs/{id}/actions/{action}", jobs::act)
@@ -96,6 +97,7 @@ fn under_the_prefix() -> Routes {
         .get("/credentials", credentials::list)
         .post("/credentials/resume", credentials::resume)
         .get("/metrics", operations::metrics)
+        .get("/metrics/history", counts::metrics_history)
         .get("/queue-state", operations::queue_state)
         .get("/flags", modes::flags)
         .put("/flags", modes::put_flags)

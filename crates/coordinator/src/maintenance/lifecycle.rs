@@ -41,6 +41,7 @@ impl Coordinator {
             log_notifier: Default::default(),
             progress: Default::default(),
             counters: Default::default(),
+            metrics_history: Default::default(),
             health: Default::default(),
             quarantine: Default::default(),
             pull_request_poller: Default::default(),

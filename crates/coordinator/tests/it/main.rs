@@ -31,6 +31,7 @@ mod idle;
 mod leadership;
 mod leases;
 mod live;
+mod metrics_history;
 mod modes;
 mod needs;
 mod offer_answers;

@@ -239,6 +239,7 @@ fn options(config: &Config) -> anyhow::Result<Options> {
         webhook_secret,
         name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         web_dir: web_dir()?,
+        mounts: vec![super::mcp::mount()],
         ..Options::default()
     })
 }

@@ -15,6 +15,7 @@ mod identity;
 mod job_lifecycle;
 mod limits;
 mod listening;
+mod lists;
 mod mode_switch;
 mod modes;
 mod mount;

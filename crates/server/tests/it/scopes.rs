@@ -64,6 +64,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("POST", "/api/fleet/jobs/{id}/answer", json!({ "text": "red" }), STEERERS),
         with("POST", "/api/fleet/jobs/{id}/dismiss", json!({}), STEERERS),
         row("GET", "/api/fleet/needs-me", ONLOOKERS),
+        row("GET", "/api/fleet/jobs/counts", ONLOOKERS),
+        row("GET", "/api/fleet/metrics/history", ONLOOKERS),
         row("GET", "/api/fleet/jobs/{id}/runs", ONLOOKERS_OF_ITS_PRODUCT),
         row("GET", "/api/fleet/jobs/{id}/runs/{n}/evidence", ONLOOKERS_OF_ITS_PRODUCT),
         with("POST", "/api/fleet/jobs/{id}/runs/evidence", json!({ "leaseEpoch": epoch, "diff": "+x\n" }), HOLDER),
