@@ -287,8 +287,8 @@ impl FleetTools {
     ) -> Result<CallToolResult, ToolFailure> {
         let (client, id) = (self.client(&context.extensions)?, job_id(&asked.id)?);
         let timeout = asked.timeout_s.map_or(WAIT_DEFAULT, Duration::from_secs).min(self.wait_max);
-        let mut watch = Watch::open(&client, id).await?;
-        let outcome = watch.until(&client, &*self.clock, asked.until, timeout, &context.ct).await?;
+        let mut watch = Watch::open(client, Arc::clone(&self.clock), id).await?;
+        let outcome = watch.until(asked.until, timeout, &context.ct).await?;
         let shown = match outcome {
             Outcome::Reached | Outcome::NeedsAttention => job_line(&watch.job),
             Outcome::TimedOut => {
@@ -296,7 +296,7 @@ impl FleetTools {
                 format!("not there after {waited} s, call wait_for_job again: {}", job_line(&watch.job))
             }
         };
-        answer(shown, &WaitAnswer { outcome, job: ApiObject::of(&watch.job)?, cursor: watch.cursor })
+        answer(shown, &WaitAnswer { outcome, job: ApiObject::of(&watch.job)?, cursor: watch.cursor() })
     }
 
     /// Answer the question that a job is blocked on. The agent goes on with its saved work.

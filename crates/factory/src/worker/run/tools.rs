@@ -150,8 +150,8 @@ impl Worker {
 
     async fn answer(&self, run: &Run, socket: &RunSocket, control: &RunControl<'_>, request: RunRequest) -> RunAnswer {
         match request {
-            RunRequest::Offer => RunAnswer::Offer { tools: socket.offered(run) },
-            RunRequest::Context => RunAnswer::Context(Box::new(self.run_context(run, socket))),
+            RunRequest::Offer {} => RunAnswer::Offer { tools: socket.offered(run) },
+            RunRequest::Context {} => RunAnswer::Context(Box::new(self.run_context(run, socket))),
             RunRequest::Progress { text } => {
                 control.log.push(&self.turn_to(run, &text));
                 RunAnswer::Noted
@@ -160,7 +160,7 @@ impl Worker {
                 refused("nobody_answers", "no person answers questions here; decide by yourself and go on")
             }
             RunRequest::Ask { question } => self.park(run, control, question.trim()).await,
-            RunRequest::Checkpoint => match save_now(control).await {
+            RunRequest::Checkpoint {} => match save_now(control).await {
                 Ok(saved) => RunAnswer::Saved { saved },
                 Err(message) => refused("not_saved", &format!("{message}; go on, it is saved again later")),
             },
