@@ -12,6 +12,7 @@ mod ids;
 mod job;
 mod job_columns;
 mod job_label;
+mod job_search;
 mod json;
 mod lease;
 mod manifest;
@@ -23,6 +24,7 @@ mod ports;
 mod previous_run;
 mod pull_request;
 mod reason;
+mod recent_events;
 mod refusal;
 mod repo_identity;
 mod retry;
@@ -50,6 +52,7 @@ pub use ids::{
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
+pub use job_search::JobSearch;
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, duration_millis, manifest_schema, suggest};
@@ -68,8 +71,9 @@ pub use ports::{
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;
 pub use reason::{FailureReason, Retryability};
+pub use recent_events::RecentEvents;
 pub use refusal::Refusal;
-pub use retry::{RetryDecision, RetryPolicy};
+pub use retry::{RetryDecision, RetryPolicy, doubled};
 pub use run::{
     COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, Run, RunInsights, RunOutcome, TOKENS_MAX, TURNS_MAX,
     TotalSpend, ValueOutOfRange, last_lines,

@@ -2,7 +2,8 @@
 //!
 //! An engine detects itself, builds the command of a run, and returns a [`Session`] that translates the program's
 //! output and judges its end. [`EngineRun`] does what all of them have in common: it starts the program, transfers
-//! lines in both directions, enforces the limits and asks the session for its verdict. One file for each engine.
+//! lines in both directions, enforces the limits and asks the session for its verdict. One file for each engine, with
+//! its descriptor; `descriptor` lists them all.
 
 mod acp;
 mod activity;

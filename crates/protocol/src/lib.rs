@@ -9,6 +9,9 @@ mod feedback;
 mod identity;
 mod job_rest;
 mod jobs;
+mod live;
+mod metrics_history;
+mod needs;
 mod operations;
 mod problem;
 mod progress;
@@ -30,9 +33,13 @@ pub use feedback::{
 };
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest, fingerprint};
 pub use jobs::{
-    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobDetail,
-    JobExplanation, JobList, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
+    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobCounts, JobDetail,
+    JobExplanation, JobList, JobTotal, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
+    WaitingCounts,
 };
+pub use live::{AlertChange, AlertEvent, FactoryChange, FactoryEvent, HelloEvent, NeedsEvent};
+pub use metrics_history::{LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts};
+pub use needs::{AnswerRequest, DismissRequest, Need, NeedAction, NeedKind, NeedList, UnknownNeedKind};
 pub use operations::{
     Alert, AlertCode, AlertList, CoordinatorAddress, CreateTokenRequest, CreateTokenResponse, DeadLetter,
     DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,

@@ -23,8 +23,12 @@ pub enum Requirement {
     ApiTools,
     /// The official Python SDK of MCP.
     McpClient,
+    /// Chromium, and the built web UI.
+    Chromium,
     /// rustup, with a toolchain.
     Rustup,
+    /// tmux.
+    Tmux,
     /// A home directory of the account that runs the tests, with a readable file.
     Home,
 }
@@ -41,7 +45,9 @@ impl Requirement {
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
             Self::McpClient => "mcp-client",
+            Self::Chromium => "chromium",
             Self::Rustup => "rustup",
+            Self::Tmux => "tmux",
             Self::Home => "home",
         }
     }

@@ -1,20 +1,18 @@
 //! Event streams: replay from any position, then live, without gaps or duplicates (row 24).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use domain::{Position, Scope, StoreError, StoredEvent};
+use domain::{Position, RecentEvents, Scope, StoreError, StoredEvent};
 use parking_lot::Mutex;
-use protocol::ProgressEvent;
+use protocol::{ProgressEvent, StreamEvent};
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::fleet::principal::Principal;
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
-
-/// Events kept in memory for subscribers near the end of the log; others read from the store.
-const KEPT_MAX: usize = 16_384;
+use crate::read::live::LiveFollower;
 
 /// Events per read.
 const PAGE: u16 = 512;
@@ -25,7 +23,8 @@ const BEHIND_MAX: u64 = 200_000;
 /// The end of the log, in memory and shared by all subscribers.
 #[derive(Default)]
 pub(crate) struct EventTail {
-    kept: Mutex<VecDeque<StoredEvent>>,
+    /// For subscribers near the end of the log; others read from the store.
+    kept: Mutex<RecentEvents>,
     filling: tokio::sync::Mutex<()>,
 }
 
@@ -42,6 +41,10 @@ pub struct Subscriber {
     progress: watch::Receiver<u64>,
     /// The progress updates returned so far.
     heard: u64,
+    /// What the stream of the fleet tells beside events.
+    live: Option<LiveFollower>,
+    /// Whether the last item was events.
+    has_sent_events: bool,
 }
 
 /// One item of an event stream.
@@ -51,11 +54,19 @@ pub enum StreamItem {
     Events(Vec<StoredEvent>),
     /// The progress of agents, the latest per job. It has no position, and a client may miss it.
     Progress(Vec<ProgressEvent>),
+    /// Changes of the fleet: factories, alerts, modes, metrics. They have no position.
+    Live(Vec<StreamEvent>),
     /// The position is unknown or too far behind: read the state again, then continue from here.
     Reset(Position),
 }
 
 impl Coordinator {
+    /// Subscribes to everything that the caller may see: events after `after`, or from now on, and changes of the fleet.
+    pub async fn follow_fleet(self: &Arc<Self>, who: &Principal, after: Option<Position>) -> Result<Subscriber, Error> {
+        let subscriber = self.follow(self.fleet_scope(who)?, after).await?;
+        Ok(Subscriber { live: Some(self.follow_live(who).await), ..subscriber })
+    }
+
     /// Subscribes to events after `after`, or from now on.
     pub async fn follow(self: &Arc<Self>, scope: Scope, after: Option<Position>) -> Result<Subscriber, Error> {
         let end = self.log_end().await?;
@@ -66,7 +77,17 @@ impl Coordinator {
         let position = if reset { end } else { position };
         let progress = self.progress.listen();
         let heard = *progress.borrow();
-        Ok(Subscriber { coordinator: Arc::clone(self), scope, position, seen: position, reset, progress, heard })
+        Ok(Subscriber {
+            coordinator: Arc::clone(self),
+            scope,
+            position,
+            seen: position,
+            reset,
+            progress,
+            heard,
+            live: None,
+            has_sent_events: false,
+        })
     }
 
     /// The current end of the log.
@@ -120,15 +141,12 @@ impl EventTail {
     /// The events in memory after a position, if memory reaches back that far and has newer ones.
     fn after(&self, scope: &Scope, after: Position) -> Option<(Vec<StoredEvent>, Position)> {
         let kept = self.kept.lock();
-        let first = kept.front()?.position;
-        let last = kept.back()?.position;
-        if after.0 + 1 < first.0 || after >= last {
+        if after >= kept.end()? {
             return None;
         }
-        let start = kept.partition_point(|event| event.position <= after);
         let mut events = Vec::new();
         let mut reached = after;
-        for event in kept.iter().skip(start).take(PAGE.into()) {
+        for event in kept.after(after)?.take(PAGE.into()) {
             reached = event.position;
             if scope.covers(event) {
                 events.push(event.clone());
@@ -137,20 +155,9 @@ impl EventTail {
         Some((events, reached))
     }
 
-    /// Appends events to memory. A gap clears it first.
+    /// Appends events to memory.
     fn keep(&self, events: &[StoredEvent]) {
-        let mut kept = self.kept.lock();
-        for event in events {
-            match kept.back().map(|last| last.position) {
-                Some(last) if event.position <= last => continue,
-                Some(last) if event.position.0 != last.0 + 1 => kept.clear(),
-                Some(_) | None => {}
-            }
-            kept.push_back(event.clone());
-        }
-        while kept.len() > KEPT_MAX {
-            kept.pop_front();
-        }
+        self.kept.lock().append(events.iter().cloned());
     }
 }
 
@@ -161,11 +168,22 @@ impl Subscriber {
             return Some(StreamItem::Reset(self.position));
         }
         loop {
+            // A steady flow of events does not hold it back.
+            if std::mem::take(&mut self.has_sent_events) {
+                let news = self.live_news().await;
+                if !news.is_empty() {
+                    return Some(StreamItem::Live(news));
+                }
+            }
             self.seen = self.coordinator.log_end().await.unwrap_or(self.seen);
             if self.seen <= self.position {
                 let news = self.progress_news();
                 if !news.is_empty() {
                     return Some(StreamItem::Progress(news));
+                }
+                let news = self.live_news().await;
+                if !news.is_empty() {
+                    return Some(StreamItem::Live(news));
                 }
                 self.wait().await?;
                 continue;
@@ -174,6 +192,7 @@ impl Subscriber {
                 Ok((events, reached)) => {
                     self.position = reached;
                     if !events.is_empty() {
+                        self.has_sent_events = true;
                         return Some(StreamItem::Events(events));
                     }
                 }
@@ -195,12 +214,28 @@ impl Subscriber {
         news
     }
 
-    /// Waits for new events or new progress. `None` when the coordinator is stopping.
+    /// The changes of the fleet, if some may be sent now.
+    async fn live_news(&mut self) -> Vec<StreamEvent> {
+        let now = self.coordinator.ports.clock.monotonic();
+        match self.live.as_mut().filter(|live| live.is_due(now)) {
+            Some(live) => live.news(&self.coordinator).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Waits for new events, new progress or changes of the fleet. `None` when the coordinator is stopping.
     async fn wait(&mut self) -> Option<()> {
-        let Self { coordinator, progress, .. } = self;
+        let Self { coordinator, progress, live, .. } = self;
+        let changed = async {
+            match live {
+                Some(live) => live.wait(coordinator).await,
+                None => std::future::pending().await,
+            }
+        };
         let grown = tokio::select! {
             () = coordinator.stopped() => return None,
             _ = progress.changed() => return Some(()),
+            () = changed => return Some(()),
             grown = coordinator.ports.jobs.changed(self.seen.max(self.position)) => grown,
         };
         match grown {

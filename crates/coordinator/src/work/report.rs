@@ -367,7 +367,7 @@ impl Coordinator {
 /// The pause of an errand that was postponed this often in a row: as long as its factory requests, and longer each
 /// time, so that a factory that postpones in a loop does not fill the store.
 fn postpone_for(asked: Duration, put_offs: u32) -> Duration {
-    let backoff = PUT_OFF_MIN.saturating_mul(2_u32.saturating_pow(put_offs)).min(PUT_OFF_BACKOFF_MAX);
+    let backoff = domain::doubled(PUT_OFF_MIN, put_offs, PUT_OFF_BACKOFF_MAX);
     asked.clamp(backoff, PUT_OFF_MAX)
 }
 
@@ -376,12 +376,12 @@ fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
     StageEvent::Checkpointed { holder: holder.clone(), checkpoint }
 }
 
-fn ships_by_itself(state: &FleetState, job: &Job) -> bool {
+pub(crate) fn ships_by_itself(state: &FleetState, job: &Job) -> bool {
     state.product(job.product()).is_some_and(|product| product.auto_ship)
 }
 
 /// Whether a job is done, its branch has the work, and its merge was not abandoned.
-fn is_ready(job: &Job) -> bool {
+pub(crate) fn is_ready(job: &Job) -> bool {
     let is_at_rest = matches!(job.stage(), Stage::Testing { errand: None, .. });
     is_at_rest && job.promoted() == job.completed() && !job.is_merge_failed() && !job.is_escalated()
 }
