@@ -287,7 +287,7 @@ impl Client {
 
     /// The response body as a stream.
     pub(crate) fn stream(&self, body: ResponseBody) -> LogStream {
-        LogStream { body, base: self.base.clone() }
+        LogStream { body, base: self.base.clone(), offset: None }
     }
 
     async fn open(&self, request: Request<Full<Bytes>>) -> Result<ResponseBody, ClientError> {

@@ -213,3 +213,15 @@ fn a_call_without_a_caller_reaches_no_api() {
 
     assert_eq!(failure(refused), "error `unauthenticated`: the call has no caller");
 }
+
+#[tokio::test]
+async fn the_end_of_a_log_is_read_without_escape_sequences() {
+    let (api, tools) = tools([]);
+    api.answers.lock().push_back((200, "a \u{1b}]52;c;eA==\u{7}b\n".to_owned()));
+    let client = tools.client(&Extensions::new()).unwrap();
+
+    let tail = log_tail::read(&client, ID.parse().unwrap(), None, Some(1_000_000)).await.unwrap();
+
+    assert_eq!((tail.text.as_str(), tail.truncated), ("a b\n", false));
+    assert_eq!(api.asked.lock()[0].1, format!("http://giga/api/fleet/jobs/{ID}/logs?tail=64000"));
+}
