@@ -8,9 +8,9 @@ use super::Cli;
 
 /// The commands by what they are for, the most used first.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Common commands", &["up", "submit", "wait", "dash", "jobs", "ship"]),
+    ("Common commands", &["up", "submit", "wait", "jobs", "ship"]),
     ("Jobs", &["job", "logs", "runs", "explain", "answer", "requeue", "cancel", "events", "alerts", "dead-letters"]),
-    ("Fleet", &["serve", "factory", "local", "product", "token", "credential", "mode"]),
+    ("Fleet", &["dash", "serve", "factory", "local", "product", "token", "credential", "mode"]),
     ("Setup and maintenance", &["init", "doctor", "backup", "gc", "bench"]),
     ("Tools", &["completions", "schema"]),
 ];
