@@ -1,10 +1,11 @@
-//! Benchmarks of a fleet on this machine, measured over real HTTP on durable commits [P1]–[P6].
+//! Benchmarks of a fleet on this machine, measured over real HTTP on durable commits [P1]–[P7].
 
 mod cleanup;
 mod decide;
 mod depth;
 mod error;
 mod fake_worker;
+mod fanout;
 mod idle;
 mod latency;
 mod memory;
@@ -23,7 +24,8 @@ mod workload;
 
 pub use error::{Error, ErrorKind};
 pub use options::{
-    Benchmark, Coordinator, DepthOptions, IdleOptions, LatencyOptions, MemoryOptions, StoreOption, ThroughputOptions,
+    Benchmark, Coordinator, DepthOptions, FanoutOptions, IdleOptions, LatencyOptions, MemoryOptions, StoreOption,
+    ThroughputOptions,
 };
 pub use report::{Progress, Report};
 pub use run::run;

@@ -40,6 +40,8 @@ pub enum Benchmark {
     Depth(DepthOptions),
     /// What idle factories cost in each dispatch mode.
     Idle(IdleOptions),
+    /// Many clients of the event stream while the fleet works.
+    Fanout(FanoutOptions),
     /// One scheduling decision.
     Decide,
     /// Memory and start-up time with many jobs.
@@ -81,6 +83,17 @@ pub struct IdleOptions {
     /// Numbers of idle factories.
     pub factories: Vec<u32>,
     /// How long to measure each row.
+    pub seconds: u32,
+}
+
+/// Options of [`Benchmark::Fanout`].
+#[derive(Debug, Clone, Copy)]
+pub struct FanoutOptions {
+    /// Clients of the event stream.
+    pub clients: usize,
+    /// Jobs per second.
+    pub rate: u32,
+    /// How long the fleet works.
     pub seconds: u32,
 }
 

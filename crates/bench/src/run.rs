@@ -3,7 +3,9 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::target::BenchSite;
-use crate::{Benchmark, Coordinator, Error, Progress, Report, decide, depth, idle, latency, memory, throughput};
+use crate::{
+    Benchmark, Coordinator, Error, Progress, Report, decide, depth, fanout, idle, latency, memory, throughput,
+};
 
 /// Runs one benchmark until it ends or `stop` is cancelled. Whatever the outcome, it cleans up.
 pub async fn run(
@@ -19,6 +21,7 @@ pub async fn run(
             Benchmark::Throughput(options) => throughput::run(progress, &site, &options).await,
             Benchmark::Depth(options) => depth::run(progress, &site, &options).await,
             Benchmark::Idle(options) => idle::run(progress, &site, &options).await,
+            Benchmark::Fanout(options) => fanout::run(progress, &site, &options).await,
             Benchmark::Decide => decide::run(progress, &site),
             Benchmark::Memory(options) => memory::run(progress, &site, &options).await,
         }

@@ -250,7 +250,9 @@ impl Client {
     /// Opens a stream of raw bytes.
     pub async fn bytes(&self, path: &str) -> Result<LogStream, ClientError> {
         let request = self.request(Method::GET, path, "application/json", Bytes::new())?;
-        Ok(LogStream { body: self.open(request).await?, base: self.base.clone() })
+        let response = self.opened(request, REQUEST_TIME_MAX).await?;
+        let offset = response.headers().get("x-log-offset").and_then(|offset| offset.to_str().ok()?.parse().ok());
+        Ok(LogStream { body: response.into_body(), base: self.base.clone(), offset })
     }
 
     async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
@@ -285,7 +287,7 @@ impl Client {
 
     /// The response body as a stream.
     pub(crate) fn stream(&self, body: ResponseBody) -> LogStream {
-        LogStream { body, base: self.base.clone() }
+        LogStream { body, base: self.base.clone(), offset: None }
     }
 
     async fn open(&self, request: Request<Full<Bytes>>) -> Result<ResponseBody, ClientError> {
@@ -391,9 +393,15 @@ impl EventStream {
 pub struct LogStream {
     body: ResponseBody,
     base: String,
+    offset: Option<u64>,
 }
 
 impl LogStream {
+    /// Where the bytes begin in the whole log; none from a coordinator of an earlier version.
+    pub fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
     /// The next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         next_chunk(&mut self.body, &self.base).await

@@ -6,7 +6,7 @@ pub(crate) mod quarantine;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Revision, Versioned};
+use domain::{Commit, CommitError, Expected, Job, JobId, Refusal, Revision, StageName, Versioned};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
@@ -159,12 +159,19 @@ impl Coordinator {
     /// Absorbs committed jobs into memory and wakes the dispatcher and the timer.
     pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
         let moment = self.state_time();
-        let mut has_work = false;
+        let (mut has_work, mut is_empty) = (false, true);
         let (is_sooner, ended_offers) = {
             let mut state = self.state.lock();
             let before = state.timing();
             for job in written {
-                has_work |= state.absorb(job.clone(), moment);
+                if std::mem::take(&mut is_empty) {
+                    self.record_step(&state);
+                }
+                let is_news = state.absorb(job.clone(), moment);
+                has_work |= is_news;
+                if is_news && job.value.stage().name() == StageName::Assigned {
+                    self.metrics_history.record_claim(job.value.product());
+                }
                 self.progress.settle(&job.value);
                 // A run may have begun or ended with it.
                 self.log_notifier.ring(job.value.id());
@@ -173,6 +180,9 @@ impl Coordinator {
         };
         for (factory, message) in ended_offers {
             self.inboxes.settle(&factory, message);
+        }
+        if !is_empty {
+            self.live.note();
         }
         if has_work {
             self.work.notify_one();

@@ -21,7 +21,9 @@ use crate::fleet::tokens::TokenBook;
 use crate::maintenance::health::StoreHealth;
 use crate::pull_requests::poller::PullRequestPoller;
 use crate::read::event_stream::EventTail;
+use crate::read::live::LiveBoard;
 use crate::read::metrics::Counters;
+use crate::read::metrics_history::HistoryRecorder;
 use crate::state::manifest_cache::ManifestCache;
 use crate::state::progress::ProgressBoard;
 use crate::state::{FleetState, StateTime};
@@ -56,10 +58,12 @@ pub struct Coordinator {
     pub(crate) tokens: TokenBook,
     pub(crate) sessions: SessionBook,
     pub(crate) tail: EventTail,
+    pub(crate) live: LiveBoard,
     pub(crate) manifests: ManifestCache,
     pub(crate) log_notifier: LogNotifier,
     pub(crate) progress: ProgressBoard,
     pub(crate) counters: Counters,
+    pub(crate) metrics_history: HistoryRecorder,
     pub(crate) health: StoreHealth,
     pub(crate) quarantine: Quarantine,
     /// Decides which factory polls which pull request.

@@ -26,5 +26,6 @@ pub use maintenance::health::{Disk, NotReady};
 pub use pull_requests::poller::ForgeHint;
 pub use read::event_stream::{StreamItem, Subscriber};
 pub use read::metrics::MetricsSnapshot;
-pub use work::logs::LogReader;
+pub use read::needs::NeedsFilter;
+pub use work::logs::{LogReader, LogStart};
 pub use work::quota_windows::QuotaWindowPolicy;

@@ -105,6 +105,8 @@ pub(crate) struct FleetState {
     versions: BTreeMap<ProductId, u64>,
     /// Queued jobs by product.
     pending: BTreeMap<ProductId, u64>,
+    /// Jobs that wait for a person.
+    needing: BTreeSet<JobId>,
     /// Jobs that each factory holds or is offered.
     seated: HashMap<FactoryId, BTreeSet<JobId>>,
     /// The engine whose seat each offer uses, if the plan is known.
@@ -134,6 +136,11 @@ impl FleetState {
     /// All open jobs.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Versioned<Arc<Job>>> {
         self.jobs.values().map(|open| &open.job)
+    }
+
+    /// Open jobs that wait for a person, among a few others.
+    pub(crate) fn jobs_needing_people(&self) -> impl Iterator<Item = &Versioned<Arc<Job>>> {
+        self.needing.iter().filter_map(|id| self.jobs.get(id)).map(|open| &open.job)
     }
 
     /// How many jobs are open.
@@ -221,6 +228,9 @@ impl FleetState {
     fn place(&mut self, open: &OpenJob, now: Timestamp) {
         let (job, id) = (&open.job.value, open.job.value.id());
         let is_ripe = open.due.is_none_or(|due| due <= now);
+        if may_need_people(job) {
+            self.needing.insert(id);
+        }
         if job.stage().name() == StageName::Queued {
             *self.pending.entry(job.product().clone()).or_default() += 1;
         }
@@ -326,6 +336,7 @@ impl FleetState {
             *pending = pending.saturating_sub(1);
         }
         self.errands.remove(id);
+        self.needing.remove(&id);
         self.waiting_since.remove(&id);
         self.deadlines.clear(id);
         for dep in &known.value.submission().deps {
@@ -469,6 +480,17 @@ impl FleetState {
     pub(crate) fn queue_version(&self, product: &ProductId) -> (u64, u64) {
         let read = |counts: &BTreeMap<ProductId, u64>| counts.get(product).copied().unwrap_or(0);
         (read(&self.versions), read(&self.pending))
+    }
+}
+
+/// Whether an open job may wait for a person: a question, a review, a merge, a failed dependency.
+fn may_need_people(job: &Job) -> bool {
+    match job.stage() {
+        Stage::Blocked { on: BlockedOn::Question(_) }
+        | Stage::Review { errand: None, .. }
+        | Stage::Testing { errand: None, .. } => true,
+        Stage::Blocked { on: BlockedOn::Deps } => job.failed_dependency().is_some(),
+        _ => job.is_escalated(),
     }
 }
 

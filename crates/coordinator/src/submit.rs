@@ -117,7 +117,7 @@ impl Coordinator {
                     info!(job.id = %id, product = %product, "Submitted job {}", job.value.label());
                     self.counters.submitted();
                     if job.value.dispatch().is_some() {
-                        self.counters.dispatched(Duration::ZERO);
+                        self.note_dispatched(Duration::ZERO);
                         self.publish(&job.value, Publish::First).await;
                     }
                     if job.value.stage().name() == StageName::Blocked {

@@ -144,7 +144,7 @@ pub enum EventKind {
     DependencyFailed,
     /// A failed dependency was requeued. The job waits for it as before.
     DependencyRecovered,
-    /// An operator dismissed the dead letter.
+    /// An operator dismissed the failure.
     Dismissed,
     /// The store was restored from a backup, which revoked the job's lease or offer.
     Restored,

@@ -147,7 +147,7 @@ struct State {
     /// Whether verify commands ran on the completed work; absent in documents of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
-    /// An operator dismissed the dead letter.
+    /// An operator dismissed the failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     dismissed: bool,
     /// Rework rounds for merge conflicts since an operator last acted on the job.

@@ -12,6 +12,7 @@ mod ids;
 mod job;
 mod job_columns;
 mod job_label;
+mod job_search;
 mod json;
 mod lease;
 mod manifest;
@@ -51,6 +52,7 @@ pub use ids::{
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
+pub use job_search::JobSearch;
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, duration_millis, manifest_schema, suggest};

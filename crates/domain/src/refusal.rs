@@ -55,6 +55,9 @@ pub enum Refusal {
     /// The job has no repository.
     #[error("the job has no repository: there is nothing to ship")]
     NothingToShip,
+    /// The job waits for no answer.
+    #[error("the job has no open question: there is nothing to answer")]
+    NoQuestion,
     /// A reason that only the coordinator may set.
     #[error("`{0}` is not a reason that a factory can report")]
     NotAWorkersReason(FailureReason),

@@ -7,9 +7,11 @@ mod fleet;
 mod help;
 mod jobs;
 mod maintenance;
+mod mcp;
 #[cfg(test)]
 mod reference;
 mod service;
+mod steering;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,7 +33,9 @@ pub(crate) use jobs::{
     SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
+pub(crate) use mcp::McpArgs;
 pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
+pub(crate) use steering::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -152,6 +156,18 @@ Columns:
     Answer(AnswerArgs),
     /// Merge the work of verified jobs
     Ship(ShipArgs),
+    /// Send completed work back for changes
+    RequestChanges(VerdictArgs),
+    /// Reject completed work: the job fails
+    Reject(VerdictArgs),
+    /// Change the priority of a job
+    Priority(PriorityArgs),
+    /// Pin a job to a factory
+    Pin(PinArgs),
+    /// Remove failed jobs from the list of what needs you; they can still be requeued
+    Dismiss(DismissArgs),
+    /// List what needs you: questions, reviews, merges, failures, alerts
+    NeedsMe(NeedsMeArgs),
     /// List what needs an operator
     Alerts,
     /// List dead-lettered jobs
@@ -179,6 +195,8 @@ Columns:
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// Print a link that signs a browser in to the web UI
+    SignIn,
     /// Show events of the fleet or of one job
     Events(EventsArgs),
     /// Remove worktrees and branches of finished jobs
@@ -193,6 +211,8 @@ Columns:
     },
     /// Check this machine and show the effective settings
     Doctor,
+    /// Serve the tools of the fleet to an MCP client, on standard input and output
+    Mcp(McpArgs),
     /// Print a shell completion script
     Completions {
         /// Shell
@@ -233,8 +253,11 @@ impl Command {
         matches!(self, Self::Local(_)) || matches!(self, Self::Up(args) if args.demo)
     }
 
-    /// The log verbosity. `gc` uses the first `-v` for its own output.
+    /// The log verbosity. `gc` uses the first `-v` for its own output; log lines would break the screen of `dash`.
     pub(crate) fn log_verbosity(&self, given: &GlobalArgs) -> u8 {
+        if matches!(self, Self::Dash(_)) {
+            return 0;
+        }
         let own = u8::from(matches!(self, Self::Gc(_)));
         given.verbose.saturating_sub(own)
     }

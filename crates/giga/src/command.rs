@@ -22,11 +22,14 @@ mod job;
 mod job_id;
 mod jobs;
 mod logs;
+mod mcp;
 mod mode;
+mod needs_me;
 mod product;
 mod query;
 mod restore;
 mod runs;
+mod sign_in;
 mod status;
 mod store_location;
 mod submit;
@@ -43,6 +46,7 @@ use domain::{Clock, Timestamp};
 pub(crate) use backoff::Backoff;
 pub(crate) use doctor::doctor;
 pub(crate) use forecast::is_stuck;
+pub(crate) use mcp::serve_run;
 pub(crate) use wait::{asks, rests};
 
 use crate::api::connect;
@@ -103,13 +107,21 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Answer(args) => actions::answer(context, args).await,
         Command::Requeue(args) => actions::requeue(context, args).await,
         Command::Ship(args) => actions::ship(context, args).await,
+        Command::RequestChanges(args) => actions::request_changes(context, args).await,
+        Command::Reject(args) => actions::reject(context, args).await,
+        Command::Priority(args) => actions::priority(context, args).await,
+        Command::Pin(args) => actions::pin(context, args).await,
+        Command::Dismiss(args) => needs_me::dismiss(context, args).await,
+        Command::NeedsMe(args) => needs_me::needs_me(context, args).await,
         Command::Alerts => alerts::alerts(context).await,
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Product { command } => product::product(context, command).await,
         Command::Credential { command } => credential::credential(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
+        Command::SignIn => sign_in::sign_in(context).await,
         Command::Events(args) => events::events(context, args).await,
+        Command::Mcp(args) => mcp::mcp(context, &args).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Bench(args) => bench::bench(context, args).await,
         Command::Backup { command } => match command {

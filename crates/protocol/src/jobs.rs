@@ -1,5 +1,7 @@
 //! Jobs in the API.
 
+use std::collections::BTreeMap;
+
 use domain::{
     BlockedOn, BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq,
     FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Priority, ProductId, PullRequest,
@@ -159,7 +161,7 @@ pub struct JobView {
     /// The failed dependency that the job stays blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_dependency: Option<JobId>,
-    /// Whether an operator dismissed the dead letter.
+    /// Whether an operator dismissed the failure.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dismissed: bool,
     /// The commit that the pull request's branch points at.
@@ -299,11 +301,44 @@ pub struct JobDetail {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobList {
-    /// The jobs, newest first.
+    /// The jobs, newest first. A search may return fewer than requested although there are more.
     pub items: Vec<JobView>,
-    /// The `cursor` of the next page.
+    /// The `cursor` of the next page; absent on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// How many jobs match on all pages; with `total=true` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<JobTotal>,
+}
+
+/// How many jobs match a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobTotal {
+    /// The number of jobs that were counted.
+    #[schema(minimum = 0)]
+    pub count: u64,
+    /// Whether these are all.
+    pub is_exact: bool,
+}
+
+/// The number of jobs by stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JobCounts {
+    /// Every stage, with 0 if it has no job.
+    pub stages: BTreeMap<String, u64>,
+    /// Why queued jobs wait.
+    pub waiting: WaitingCounts,
+}
+
+/// Why queued jobs wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingCounts {
+    /// Jobs that no factory can run: an operator has to act.
+    #[schema(minimum = 0)]
+    pub unplaceable: u64,
 }
 
 /// A page of a job's events.

@@ -7,11 +7,16 @@ mod evidence;
 mod factories;
 mod feedback;
 mod identity;
+mod job_rest;
 mod jobs;
+mod live;
+mod metrics_history;
+mod needs;
 mod operations;
 mod problem;
 mod progress;
 mod quota;
+mod run_tools;
 mod session;
 mod sse;
 mod work;
@@ -28,9 +33,13 @@ pub use feedback::{
 };
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest, fingerprint};
 pub use jobs::{
-    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobDetail,
-    JobExplanation, JobList, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
+    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobCounts, JobDetail,
+    JobExplanation, JobList, JobTotal, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
+    WaitingCounts,
 };
+pub use live::{AlertChange, AlertEvent, FactoryChange, FactoryEvent, HelloEvent, NeedsEvent};
+pub use metrics_history::{LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts};
+pub use needs::{AnswerRequest, DismissRequest, Need, NeedAction, NeedKind, NeedList, UnknownNeedKind};
 pub use operations::{
     Alert, AlertCode, AlertList, CoordinatorAddress, CreateTokenRequest, CreateTokenResponse, DeadLetter,
     DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
@@ -38,6 +47,7 @@ pub use operations::{
 pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
+pub use run_tools::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
 pub use session::{
     CoordinatorView, CreateCodeRequest, PrincipalView, Role, SESSION_HEADER, SessionView, SignInCode, SignInRequest,
     SignInResponse,

@@ -1,9 +1,11 @@
 //! Live progress of an agent.
 
-use domain::{Epoch, JobEvent, JobId};
+use domain::{DispatchModes, Epoch, JobEvent, JobId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::live::{AlertEvent, FactoryEvent, HelloEvent, NeedsEvent};
+use crate::operations::Metrics;
 use crate::work::HeldJob;
 
 /// Progress of an agent. An unknown value is absent, never 0.
@@ -71,11 +73,21 @@ pub struct ProgressEvent {
 #[serde(rename_all = "camelCase", tag = "event", content = "data")]
 pub enum StreamEvent {
     /// The stream is open. The event's `id` is its start, unless the client resumes.
-    Hello {},
+    Hello(HelloEvent),
     /// An event of a job. The event's `id` is its position in the log.
     Job(JobEvent),
     /// Progress of a job's agent; without an `id`.
     Progress(ProgressEvent),
+    /// A factory changed; without an `id`.
+    Factory(FactoryEvent),
+    /// An alert was raised or ended; without an `id`.
+    Alert(AlertEvent),
+    /// The dispatch modes changed, as in `GET /flags`; without an `id`.
+    Flags(DispatchModes),
+    /// The metrics changed, as in `GET /metrics`; without an `id`, once a second at most.
+    Metrics(Metrics),
+    /// The number of items of `GET /needs-me` changed; without an `id`.
+    Needs(NeedsEvent),
     /// Events were missed: reload the state. The stream continues at the event's `id`.
     Reset {
         /// The reason.

@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod batch;
+pub(crate) mod counts;
 pub(crate) mod credentials;
 pub(crate) mod events;
 pub(crate) mod factories;
@@ -11,6 +12,7 @@ pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod logs;
 pub(crate) mod modes;
+pub(crate) mod needs;
 pub(crate) mod operations;
 pub(crate) mod products;
 pub(crate) mod root;

@@ -8,6 +8,7 @@ mod auth;
 mod auth_rate_limit;
 mod backup_service;
 mod body_budget;
+mod build;
 mod connection;
 mod connections;
 mod etag;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
-    root, sessions, tokens, webhooks, work,
+    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
+    operations, products, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -45,8 +45,11 @@ struct Description;
         jobs::list,
         jobs::submit,
         jobs::batch,
+        counts::jobs,
         jobs::job,
         jobs::act,
+        needs::answer,
+        needs::dismiss,
         history::runs,
         history::evidence,
         history::events,
@@ -86,10 +89,12 @@ struct Description;
         credentials::list,
         credentials::resume,
         operations::metrics,
+        counts::metrics_history,
         operations::queue_state,
         modes::flags,
         modes::put_flags,
         operations::alerts,
+        needs::needs_me,
         operations::dead_letters,
         operations::dismiss,
         operations::redrive,

@@ -300,6 +300,7 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         Refusal::AlreadyGranted => Problem::new(code::ALREADY_GRANTED, detail),
         Refusal::DepsUnmet(dep) => Problem::new(code::DEPS_UNMET, detail).with(json!({ "jobId": dep })),
         Refusal::NothingToShip => Problem::new(code::NOTHING_TO_SHIP, detail),
+        Refusal::NoQuestion => Problem::new(code::NO_QUESTION, detail),
         Refusal::NotAWorkersReason(_) => Problem::new(code::NOT_A_WORKERS_REASON, detail),
     }
 }

@@ -8,8 +8,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, batch, credentials, events, factories, history, identity, inbox, jobs, logs, modes, operations, products,
-    root, sessions, tokens, webhooks, work,
+    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
+    operations, products, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -53,9 +53,12 @@ fn under_the_prefix() -> Routes {
         .get("/jobs", jobs::list)
         .post("/jobs", jobs::submit)
         .post("/jobs/batch", jobs::batch)
+        .get("/jobs/counts", counts::jobs)
         .get("/jobs/{id}", jobs::job)
         .patch("/jobs/{id}", work::patch)
         .post("/jobs/{id}/actions/{action}", jobs::act)
+        .post("/jobs/{id}/answer", needs::answer)
+        .post("/jobs/{id}/dismiss", needs::dismiss)
         .get("/jobs/{id}/runs", history::runs)
         .get("/jobs/{id}/runs/{n}/evidence", history::evidence)
         .post("/jobs/{id}/runs/evidence", work::keep_evidence)
@@ -94,10 +97,12 @@ fn under_the_prefix() -> Routes {
         .get("/credentials", credentials::list)
         .post("/credentials/resume", credentials::resume)
         .get("/metrics", operations::metrics)
+        .get("/metrics/history", counts::metrics_history)
         .get("/queue-state", operations::queue_state)
         .get("/flags", modes::flags)
         .put("/flags", modes::put_flags)
         .get("/alerts", operations::alerts)
+        .get("/needs-me", needs::needs_me)
         .get("/dead-letters", operations::dead_letters)
         .post("/dead-letters/{id}/dismiss", operations::dismiss)
         .post("/dead-letters/{id}/redrive", operations::redrive)

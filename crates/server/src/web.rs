@@ -108,7 +108,9 @@ async fn file(app: &App, path: &str, headers: &HeaderMap, cache: &'static str) -
     }
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
-    headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    // A path of a page has another answer for programs.
+    let vary = if cache == IMMUTABLE { "accept-encoding" } else { "accept, accept-encoding" };
+    headers.insert(header::VARY, HeaderValue::from_static(vary));
     headers.insert(header::ETAG, HeaderValue::from_str(&tag).ok()?);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(path)));
     if let Some(name) = encoding.name() {

@@ -2,6 +2,9 @@
 
 use domain::{Cursor, Job, JobId, StoreError, Timestamp};
 
+/// Jobs that a page of a search reads at most. Its cursor continues after the last of them.
+pub(crate) const EXAMINED_MAX: usize = 5_000;
+
 /// The position of a job in lists: newest first, ties by id. It never changes, so pages stay stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListPosition {

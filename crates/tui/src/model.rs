@@ -29,7 +29,7 @@ pub(crate) use jobs::{Jobs, PAGE_LEN, Reread};
 pub(crate) use line_edit::LineEdit;
 pub(crate) use link::{Link, LinkState};
 pub(crate) use log::Log;
-pub(crate) use needs::{Needs, NeedsItem, NeedsList};
+pub(crate) use needs::Needs;
 pub(crate) use overlay::{Dialog, Field, Input, InputKind, Menu, MenuChoice, MenuItem, Overlay};
 
 use crate::look::Look;

@@ -11,7 +11,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What this is, for whoever looks in with a browser. */
+        /** The web UI; for programs that ask for `application/json`, where the API is. */
         get: operations["getRoot"];
         put?: never;
         post?: never;
@@ -30,7 +30,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes a dispatch. The same nonce gives the same answer, however often it is asked for. */
+        /** Accepts a dispatch. The same nonce always returns the same answer. */
         post: operations["postAccept"];
         delete?: never;
         options?: never;
@@ -45,7 +45,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a person should know. */
+        /** Alerts for operators. */
         get: operations["getAlerts"];
         put?: never;
         post?: never;
@@ -63,8 +63,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everything that the coordinator knows, as of now, in one SQLite file. Logs of runs are not in it.
-         * @description Work goes on meanwhile. The header `x-backup-summary` says what is in the file, its digest included.
+         * Backs up the coordinator to one SQLite file (online). Logs of runs are not included.
+         * @description The header `x-backup-summary` describes the contents and has the digest.
          */
         get: operations["getBackup"];
         put?: never;
@@ -84,7 +84,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Asks for work, where it is not offered. The same nonce gives the same answer, however often it is asked for. */
+        /** Claims jobs in the modes without offers. The same nonce always returns the same answer. */
         post: operations["postClaim"];
         delete?: never;
         options?: never;
@@ -99,7 +99,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Logins whose usage window is used up. */
+        /** Credentials whose usage window is exhausted. */
         get: operations["getCredentials"];
         put?: never;
         post?: never;
@@ -109,7 +109,7 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/fleet/credentials/reopen": {
+    "/api/fleet/credentials/resume": {
         parameters: {
             query?: never;
             header?: never;
@@ -118,8 +118,8 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Lets a login go on before its usage window begins anew. */
-        post: operations["postCredentialsReopen"];
+        /** Resumes a credential before its usage window resets. */
+        post: operations["postCredentialsResume"];
         delete?: never;
         options?: never;
         head?: never;
@@ -133,7 +133,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Jobs that are out of the running. */
+        /** Lists dead-lettered jobs. */
         get: operations["getDeadLetters"];
         put?: never;
         post?: never;
@@ -152,7 +152,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes a dead-lettered job off the list, and out of the alert. It stays dead-lettered and can still be requeued. */
+        /** Removes a dead-lettered job from the list and the alert. It stays dead-lettered and can still be requeued. */
         post: operations["postDeadLettersIdDismiss"];
         delete?: never;
         options?: never;
@@ -169,7 +169,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sends a job that is out of the running round again. */
+        /** Requeues a dead-lettered job. */
         post: operations["postDeadLettersIdRedrive"];
         delete?: never;
         options?: never;
@@ -203,10 +203,13 @@ export interface paths {
         };
         /**
          * The events of all jobs that the caller may see, as they happen.
-         * @description Events named `job` carry the event as JSON, with its place in the log as `id`. `progress` says what the agent of a job is doing
-         *     now: it has no place in the log, and only the latest of each job is told. `hello` says that the stream is open and, with
-         *     its `id`, where it begins. `reset` says that events were missed, or that the store was put back from a backup and some never
-         *     happened: read the state afresh, the stream goes on from its `id`.
+         * @description Events named `job` have the event as JSON, with its cursor as `id`. `progress` has what the agent of a job is doing
+         *     now: it has no cursor, and only the latest of each job is sent. `hello` confirms that the stream is open; its `id` is
+         *     the cursor where it starts. `reset` means that events were missed, or that the store was restored from a backup and some
+         *     were undone: read the state again, the stream continues from its `id`.
+         *
+         *     `factory`, `alert`, `flags`, `metrics` and `needs` tell what changed in the fleet since the stream opened, once a second
+         *     at most. They have no cursor: a client that reconnects reads the state again.
          */
         get: operations["getEventsStream"];
         put?: never;
@@ -243,7 +246,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Trades a one-time join token for a factory's own. Needs no other token. */
+        /** Exchanges a one-time join token for a factory token. Needs no other token. */
         post: operations["postFactoriesEnroll"];
         delete?: never;
         options?: never;
@@ -260,7 +263,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A sign of life with what the factory is. The factory is the token's. */
+        /** Reports a factory's state. The token identifies the factory. */
         post: operations["postFactoriesHeartbeat"];
         delete?: never;
         options?: never;
@@ -277,7 +280,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Forgets every factory that has been silent for long and holds nothing. */
+        /** Removes stale factories that hold no job. */
         post: operations["postFactoriesPrune"];
         delete?: never;
         options?: never;
@@ -296,7 +299,7 @@ export interface paths {
         get: operations["getFactoriesId"];
         put?: never;
         post?: never;
-        /** Forgets a factory and its tokens. What it holds goes back to the queue. */
+        /** Removes a factory and its tokens. Its jobs are requeued. */
         delete: operations["deleteFactoriesId"];
         options?: never;
         head?: never;
@@ -312,7 +315,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Takes a factory out of service, or back in. */
+        /** Drains a factory, or resumes it. */
         post: operations["postFactoriesIdDrain"];
         delete?: never;
         options?: never;
@@ -328,9 +331,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Offers and directives for a factory, as they come.
-         * @description Events: `hello` with the modes in force, then `dispatch` with a message, `directive` with what to do, and `modes` when
-         *     work reaches the factory in other ways than before.
+         * Streams offers and directives to a factory.
+         * @description Events: `hello` with the current modes, then `dispatch` with a message, `directive` with an instruction, and `modes` when
+         *     the modes change.
          */
         get: operations["getFactoriesIdInbox"];
         put?: never;
@@ -350,7 +353,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Renews everything that one process holds. */
+        /** Renews all leases of one factory process. */
         post: operations["postFactoriesIdRenew"];
         delete?: never;
         options?: never;
@@ -367,7 +370,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Ends all tokens of a factory, and its open streams. */
+        /** Revokes all tokens of a factory, and closes its streams. */
         post: operations["postFactoriesIdTokenRevoke"];
         delete?: never;
         options?: never;
@@ -384,7 +387,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A new token for a factory; the old one works a little longer. */
+        /** Rotates a factory's token; the old one stays valid for a short time. */
         post: operations["postFactoriesIdTokenRotate"];
         delete?: never;
         options?: never;
@@ -401,7 +404,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says that the attempt failed. The coordinator alone decides what follows. */
+        /** Reports a failed attempt. The coordinator decides whether to retry. */
         post: operations["postFail"];
         delete?: never;
         options?: never;
@@ -416,9 +419,9 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The modes in force. */
+        /** The current dispatch modes. */
         get: operations["getFlags"];
-        /** Switches the fleet or single products to other modes. Offers that are out stay out. */
+        /** Changes the dispatch modes of the fleet or of products. Open offers stay valid. */
         put: operations["putFlags"];
         post?: never;
         delete?: never;
@@ -436,7 +439,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Proves that this coordinator's store knows a token. Needs no token: what is proven is of no use without one. */
+        /** Proves that this coordinator's store knows a token. Needs no token: the proof is useless without one. */
         post: operations["postIdentity"];
         delete?: never;
         options?: never;
@@ -455,8 +458,8 @@ export interface paths {
         get: operations["getJobs"];
         put?: never;
         /**
-         * Writes a job down, once.
-         * @description The same idempotency key gives back the same job, with status 200 instead of 201. The manifest can also be the body
+         * Submits a job, idempotently.
+         * @description The same idempotency key returns the same job, with status 200 instead of 201. The manifest can also be the body
          *     itself, as `text/markdown`.
          */
         post: operations["postJobs"];
@@ -475,7 +478,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Writes many jobs down, each with its own outcome. */
+        /** Submits many jobs, each with its own outcome. */
         post: operations["postJobsBatch"];
         delete?: never;
         options?: never;
@@ -497,7 +500,7 @@ export interface paths {
         delete?: never;
         options?: never;
         head?: never;
-        /** Saves work in progress, or goes to `building`. */
+        /** Records a checkpoint, or sets the stage `building`. */
         patch: operations["patchJobsId"];
         trace?: never;
     };
@@ -511,10 +514,27 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Does something to a job.
+         * Applies an action to a job.
          * @description `ship`, `requeue`, `reject`, `cancel`, `retry-from-checkpoint`, `request-changes`, `priority` or `pin`.
          */
         post: operations["postJobsIdActionsAction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/jobs/{id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Answers the question of a job's agent. The job is requeued with the answer. */
+        post: operations["postJobsIdAnswer"];
         delete?: never;
         options?: never;
         head?: never;
@@ -530,7 +550,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Parks the job on a question to a person. `requeue` with a message answers it. */
+        /** Pauses the job with a question. `requeue` with a message answers it. */
         post: operations["postJobsIdAsk"];
         delete?: never;
         options?: never;
@@ -547,7 +567,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says that the work is done, verified and pushed. */
+        /** Reports completed, verified and pushed work. */
         post: operations["postJobsIdComplete"];
         delete?: never;
         options?: never;
@@ -562,10 +582,27 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A job with everything it waits for and everything that waits for it. */
+        /** A job with its dependencies and its dependents. */
         get: operations["getJobsIdDag"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/jobs/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Dismisses a failed or dead-lettered job: it needs nobody any more. It keeps its stage and can still be requeued. */
+        post: operations["postJobsIdDismiss"];
         delete?: never;
         options?: never;
         head?: never;
@@ -613,7 +650,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Why a job is where it is: every factory, as things are and as they were when it was dispatched. */
+        /** Explains a job's placement: every factory, now and at the time of the dispatch. */
         get: operations["getJobsIdExplain"];
         put?: never;
         post?: never;
@@ -630,7 +667,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who holds a job. */
+        /** A job's lease. */
         get: operations["getJobsIdLease"];
         put?: never;
         post?: never;
@@ -649,7 +686,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Gives a job back. */
+        /** Releases a job. */
         post: operations["postJobsIdLeaseRelease"];
         delete?: never;
         options?: never;
@@ -681,10 +718,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A job's log as text; `x-log-epoch` says of which run. */
+        /** A job's log as text; `x-log-epoch` has the epoch of its run. */
         get: operations["getJobsIdLogs"];
         put?: never;
-        /** Adds a holder's output to the log. A repeated chunk changes nothing. */
+        /** Appends a factory's output to the log. A repeated chunk changes nothing. */
         post: operations["postJobsIdLogs"];
         delete?: never;
         options?: never;
@@ -701,7 +738,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says what became of a promotion or a merge. */
+        /** Reports the outcome of a promotion or a merge. */
         post: operations["postJobsIdPromote"];
         delete?: never;
         options?: never;
@@ -718,7 +755,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says what is to be seen on a job's pull request. Only the factory that was asked to look is heard. */
+        /** Reports the state of a job's pull request. Accepted only from the factory that was asked to poll it. */
         post: operations["postJobsIdPullRequest"];
         delete?: never;
         options?: never;
@@ -735,7 +772,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says that the engine's usage window is used up. The job waits for whoever else can take it, or for the window. */
+        /** Reports an exhausted usage window. The job waits for another factory or for the reset. */
         post: operations["postJobsIdQuota"];
         delete?: never;
         options?: never;
@@ -769,7 +806,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keeps what backs the run that is going on: the change, the commits, the engine's own ending. */
+        /** Stores evidence of the current run: diff, commits, the engine's last messages. */
         post: operations["postJobsIdRunsEvidence"];
         delete?: never;
         options?: never;
@@ -784,7 +821,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What backs one run: verify output, the change, the commits, the engine's own ending. */
+        /** The evidence of one run: verify output, diff, commits, the engine's last messages. */
         get: operations["getJobsIdRunsNEvidence"];
         put?: never;
         post?: never;
@@ -803,7 +840,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Says that the engine is up. */
+        /** Reports that the engine started. */
         post: operations["postJobsIdStart"];
         delete?: never;
         options?: never;
@@ -818,8 +855,28 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The figures of the fleet. */
+        /** The metrics of the fleet. */
         get: operations["getMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/needs-me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What needs the caller: questions, reviews, merges, failures, and alerts.
+         * @description Blocked people and money come first, then the oldest. `actions` lists what the caller's role may do about an item.
+         */
+        get: operations["getNeedsMe"];
         put?: never;
         post?: never;
         delete?: never;
@@ -854,7 +911,7 @@ export interface paths {
         };
         /** One product. */
         get: operations["getProductsId"];
-        /** Registers a product, or changes what is given of it. */
+        /** Creates a product, or changes the given fields. */
         put: operations["putProductsId"];
         post?: never;
         delete?: never;
@@ -870,7 +927,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How much has changed and how much waits, by product. */
+        /** The queue version and depth, by product. */
         get: operations["getQueueState"];
         put?: never;
         post?: never;
@@ -889,7 +946,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Replaces everything with a backup. The coordinator then starts again, and whoever knew the lost future is fenced. */
+        /** Restores a backup, replacing all data. The coordinator then restarts, and leases newer than the backup are fenced. */
         post: operations["postRestore"];
         delete?: never;
         options?: never;
@@ -914,6 +971,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The caller, and the coordinator that answers. */
+        get: operations["getSession"];
+        put?: never;
+        /**
+         * Signs a browser in with a token or a one-time code. Needs no other token.
+         * @description The session has two halves, and each request needs both: the answer's cookie, and the answer's `session` in the header
+         *     `x-giga-session`. It has the scope of the token, ends with it, and lasts for 12 hours. A change needs
+         *     `Sec-Fetch-Site: same-origin`, or an `Origin` that is the `Host`.
+         */
+        post: operations["postSession"];
+        /** Signs the browser out, and closes its streams. */
+        delete: operations["deleteSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/session/codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a one-time code that signs a browser in with the caller's token. Not for browser sessions. */
+        post: operations["postSessionCodes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/tokens": {
         parameters: {
             query?: never;
@@ -924,7 +1022,7 @@ export interface paths {
         /** All tokens, without their secrets. */
         get: operations["getTokens"];
         put?: never;
-        /** Makes a token. The secret is in the answer and nowhere else. */
+        /** Creates a token. Only this answer has the secret. */
         post: operations["postTokens"];
         delete?: never;
         options?: never;
@@ -942,7 +1040,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Ends a token, and its open streams. */
+        /** Revokes a token, and closes its streams. */
         delete: operations["deleteTokensId"];
         options?: never;
         head?: never;
@@ -958,7 +1056,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Does many operations side by side, and answers in the order of the request. */
+        /** Runs many operations concurrently. The results are in the order of the request. */
         post: operations["postWork"];
         delete?: never;
         options?: never;
@@ -990,7 +1088,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The figures as Prometheus reads them. Needs a token unless only this machine can reach the server. */
+        /** Metrics in the Prometheus text format. Needs a token unless the server is reachable only from this machine. */
         get: operations["getRootMetrics"];
         put?: never;
         post?: never;
@@ -1007,7 +1105,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** This description. */
+        /** The OpenAPI description. */
         get: operations["getRootOpenapiJson"];
         put?: never;
         post?: never;
@@ -1024,7 +1122,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the store answers, is whole, and takes writes. */
+        /** Whether the store answers, is intact and accepts writes. */
         get: operations["getRootReadyz"];
         put?: never;
         post?: never;
@@ -1043,7 +1141,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Something happened on GitHub: the pull requests that it names are looked at soon. Signed with the shared secret. */
+        /** Receives a GitHub webhook: the pull requests that it names are polled next. Signed with the shared secret. */
         post: operations["postRootWebhooksGithub"];
         delete?: never;
         options?: never;
@@ -1126,9 +1224,9 @@ export interface components {
              */
             who: "person";
         };
-        /** @description How many jobs a message concerns. */
+        /** @description The jobs that a webhook concerns. */
         AffectedJobs: {
-            /** @description Jobs whose pull requests are looked at soon. */
+            /** @description Number of jobs whose pull requests are polled next. */
             jobs: number;
         };
         /** @description An alert for operators. */
@@ -1151,14 +1249,36 @@ export interface components {
             since: components["schemas"]["Timestamp"];
         };
         /**
+         * @description How an alert changed.
+         * @enum {string}
+         */
+        AlertChange: "raised" | "cleared";
+        /**
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
         AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        /** @description The event `alert`: an alert was raised, or ended. */
+        AlertEvent: {
+            /** @description Whether it was raised or ended. */
+            change: components["schemas"]["AlertChange"];
+            /** @description The kind of alert. */
+            code: components["schemas"]["AlertCode"];
+            factoryId?: components["schemas"]["FactoryId"] | null;
+            jobId?: components["schemas"]["JobId"] | null;
+        };
         /** @description The open alerts. */
         AlertList: {
             /** @description Ordered by kind, then oldest first. */
             items: components["schemas"]["Alert"][];
+        };
+        /** @description An answer to the question of a job's agent. */
+        AnswerRequest: {
+            /**
+             * @description The answer. Empty: the agent decides by itself.
+             * @example Use the red brick.
+             */
+            text: string;
         };
         /** @description The answer to a log chunk. */
         AppendLogResponse: {
@@ -1398,6 +1518,22 @@ export interface components {
             /** @description `sha256:` and the fingerprint of its certificate, unless a public authority issued it. */
             certificate?: string | null;
         };
+        /** @description A coordinator, as pages show it. */
+        CoordinatorView: {
+            /** @description The name of its host. */
+            name: string;
+            /** @description Its version. */
+            version: string;
+        };
+        /** @description Asks for a one-time code. */
+        CreateCodeRequest: {
+            /**
+             * Format: int64
+             * @description Lifetime in seconds; five minutes when absent.
+             * @example 300
+             */
+            ttlSeconds?: number | null;
+        };
         /** @description A token to create. */
         CreateTokenRequest: {
             /** @description What it allows. */
@@ -1580,6 +1716,11 @@ export interface components {
              * @enum {string}
              */
             op: "resume";
+        };
+        /** @description Why a failure is dismissed. */
+        DismissRequest: {
+            /** @description The reason, recorded in the event. */
+            message?: string | null;
         };
         /** @description The dispatch modes of the fleet: a default, and overrides by product. */
         DispatchModes: {
@@ -1819,6 +1960,18 @@ export interface components {
             /** @description The weights of the score. */
             weights: components["schemas"]["Weights"];
         };
+        /**
+         * @description How a factory changed.
+         * @enum {string}
+         */
+        FactoryChange: "online" | "offline" | "draining" | "resumed" | "removed" | "updated";
+        /** @description The event `factory`: a factory changed. Its seats in use follow from the events of jobs. */
+        FactoryEvent: {
+            /** @description The latest change. */
+            change: components["schemas"]["FactoryChange"];
+            /** @description The factory. */
+            factoryId: components["schemas"]["FactoryId"];
+        };
         /** @description Eligibility and score of one factory. */
         FactoryFit: {
             /** @description Whether the factory is the last resort, because the job avoids it. */
@@ -1900,7 +2053,7 @@ export interface components {
             /** @description The program's version. */
             version: string;
         };
-        /** @description A failed attempt, with the job it was at. */
+        /** @description A failed attempt of a job. */
         FailedAttempt: {
             /** @description Whether a retry may succeed; if not, the job fails at once. */
             again?: components["schemas"]["Retryability"];
@@ -2107,6 +2260,20 @@ export interface components {
             /** @description The epoch of the lease. */
             leaseEpoch: components["schemas"]["Epoch"];
             progress?: components["schemas"]["Progress"] | null;
+        };
+        /** @description The event `hello`: the first of a stream. */
+        HelloEvent: {
+            /** @description Identifies the coordinator's build: after an upgrade an open page is outdated. */
+            build: string;
+            /**
+             * Format: int64
+             * @description The keep-alive interval: a stream that is silent for much longer is broken.
+             */
+            keepAliveSeconds: number;
+            /** @description The coordinator's name. */
+            name: string;
+            /** @description The coordinator's version. */
+            version: string;
         };
         /** @description Asks a coordinator to prove that it issued a token. */
         IdentityChallenge: {
@@ -2404,7 +2571,7 @@ export interface components {
             createdBy: string;
             /** @description The dependencies. */
             deps?: components["schemas"]["JobId"][];
-            /** @description Whether an operator dismissed the dead letter. */
+            /** @description Whether an operator dismissed the failure. */
             dismissed?: boolean;
             /** @description Number of the latest dispatch. */
             dispatchSeq: components["schemas"]["DispatchSeq"];
@@ -2539,7 +2706,7 @@ export interface components {
             createdBy: string;
             /** @description The dependencies. */
             deps?: components["schemas"]["JobId"][];
-            /** @description Whether an operator dismissed the dead letter. */
+            /** @description Whether an operator dismissed the failure. */
             dismissed?: boolean;
             /** @description Number of the latest dispatch. */
             dispatchSeq: components["schemas"]["DispatchSeq"];
@@ -2732,6 +2899,63 @@ export interface components {
          * @enum {string}
          */
         Mode: "push" | "poll" | "gate" | "shadow" | "self-select";
+        /** @description One thing that needs a person. */
+        Need: {
+            /** @description What the caller may do about it. */
+            actions: components["schemas"]["NeedAction"][];
+            /** @description Since when. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: double
+             * @description What the job has cost so far, in US dollars.
+             */
+            costUsd?: number | null;
+            /** @description The credential. */
+            credential?: string | null;
+            factoryId?: components["schemas"]["FactoryId"] | null;
+            jobId?: components["schemas"]["JobId"] | null;
+            /** @description Identifies the item for as long as it lasts. */
+            key: string;
+            /** @description The kind. */
+            kind: components["schemas"]["NeedKind"];
+            productId?: components["schemas"]["ProductId"] | null;
+            /** @description What to do. */
+            remedy: string;
+            /** @description What is asked, in one sentence. */
+            text: string;
+            /** @description The title of the job, or the name of the factory or the credential. */
+            title: string;
+        };
+        /**
+         * @description What a person can do about an item.
+         * @enum {string}
+         */
+        NeedAction: "answer" | "requeue" | "ship" | "cancel" | "dismiss" | "redrive" | "reject" | "request_changes" | "drain" | "prune" | "resume_credential";
+        /**
+         * @description The kinds of things that need a person.
+         * @enum {string}
+         */
+        NeedKind: "question" | "review" | "merge_failed" | "unplaceable" | "dead_letter" | "failed" | "ready_to_ship" | "pull_request_abandoned" | "stale_factory" | "credential_exhausted" | "alert";
+        /** @description What needs the caller. */
+        NeedList: {
+            /** @description Blocked people and money first, then by age. */
+            items: components["schemas"]["Need"][];
+            /** @description The `cursor` of the next page. */
+            next?: string | null;
+            /**
+             * Format: int64
+             * @description The number of items on all pages.
+             */
+            total: number;
+        };
+        /** @description The event `needs`: the number of items of `GET /needs-me` changed. */
+        NeedsEvent: {
+            /**
+             * Format: int64
+             * @description The number of items.
+             */
+            count: number;
+        };
         /** @description A job that a claim would not get. */
         NotGranted: {
             jobId?: components["schemas"]["JobId"] | null;
@@ -2791,6 +3015,15 @@ export interface components {
             n: number;
             /** @description Whether an operator has discarded the saved work since. */
             workDiscarded?: boolean;
+        };
+        /** @description The owner of a token or of a session. */
+        PrincipalView: {
+            /** @description Its name: the author in events. */
+            name: string;
+            /** @description The products that it is limited to; all when empty. */
+            products: components["schemas"]["ProductId"][];
+            /** @description Its role. */
+            role: components["schemas"]["Role"];
         };
         /**
          * @description Priority of a job. The order is the order of service.
@@ -3063,9 +3296,9 @@ export interface components {
         };
         /** @description One lease to renew. */
         RenewLease: {
-            /** @description The process that holds it. */
+            /** @description The factory process that holds the lease. */
             instance: components["schemas"]["InstanceId"];
-            /** @description The fence. */
+            /** @description The epoch of the lease. */
             leaseEpoch: components["schemas"]["Epoch"];
         };
         /** @description Renews all leases of one process in one call [§6.4]. */
@@ -3185,6 +3418,11 @@ export interface components {
          * @description Revision of a stored document, compared by every write.
          */
         Revision: number;
+        /**
+         * @description The role of a token.
+         * @enum {string}
+         */
+        Role: "admin" | "operator" | "viewer" | "factory" | "join";
         /** @description A new token for a factory; the old one stays valid for a while. */
         RotateTokenResponse: {
             /** @description When the old token expires. */
@@ -3506,6 +3744,14 @@ export interface components {
             /** @description Its title. */
             title: string;
         };
+        /** @description The caller, and the coordinator that answers. */
+        SessionView: {
+            /** @description The coordinator. */
+            coordinator: components["schemas"]["CoordinatorView"];
+            expiresAt?: components["schemas"]["Timestamp"] | null;
+            /** @description The caller. */
+            principal: components["schemas"]["PrincipalView"];
+        };
         /**
          * @description The severity of a finding.
          * @enum {string}
@@ -3522,6 +3768,31 @@ export interface components {
             /** @description The product that owns the job: a factory's token may not cover it. */
             product: components["schemas"]["ProductId"];
             repo?: components["schemas"]["RepoName"] | null;
+        };
+        /** @description A one-time code that signs a browser in with the caller's token. */
+        SignInCode: {
+            /** @description The code. */
+            code: string;
+            /** @description When the code expires. */
+            expiresAt: components["schemas"]["Timestamp"];
+            /** @description The address of the page that uses the code. */
+            url: string;
+        };
+        /** @description Signs a browser in: with a token, or with a one-time code. */
+        SignInRequest: {
+            /** @description A code of `POST /session/codes`. */
+            code?: string | null;
+            /** @description The secret of a token. */
+            token?: string | null;
+        };
+        /** @description A new session. The answer sets its cookie too. */
+        SignInResponse: {
+            /** @description When the session ends. */
+            expiresAt: components["schemas"]["Timestamp"];
+            /** @description The owner of the session. */
+            principal: components["schemas"]["PrincipalView"];
+            /** @description The page's half: it sends it with every request, in the header `x-giga-session`. */
+            session: string;
         };
         /** @description A parsed manifest. */
         Spec: {
@@ -3648,11 +3919,41 @@ export interface components {
             leaseEpoch: components["schemas"]["Epoch"];
         };
         /** @description An event in the stream of the fleet or of one job: the event's name, and its data as JSON. */
-        StreamEvent: components["schemas"]["StreamEventHello"] | components["schemas"]["StreamEventJob"] | components["schemas"]["StreamEventProgress"] | components["schemas"]["StreamEventReset"];
+        StreamEvent: components["schemas"]["StreamEventHello"] | components["schemas"]["StreamEventJob"] | components["schemas"]["StreamEventProgress"] | components["schemas"]["StreamEventFactory"] | components["schemas"]["StreamEventAlert"] | components["schemas"]["StreamEventFlags"] | components["schemas"]["StreamEventMetrics"] | components["schemas"]["StreamEventNeeds"] | components["schemas"]["StreamEventReset"];
+        /** @description An alert was raised or ended; without an `id`. */
+        StreamEventAlert: {
+            /** @description An alert was raised or ended; without an `id`. */
+            data: components["schemas"]["AlertEvent"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "alert";
+        };
+        /** @description A factory changed; without an `id`. */
+        StreamEventFactory: {
+            /** @description A factory changed; without an `id`. */
+            data: components["schemas"]["FactoryEvent"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "factory";
+        };
+        /** @description The dispatch modes changed, as in `GET /flags`; without an `id`. */
+        StreamEventFlags: {
+            /** @description The dispatch modes changed, as in `GET /flags`; without an `id`. */
+            data: components["schemas"]["DispatchModes"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "flags";
+        };
         /** @description The stream is open. The event's `id` is its start, unless the client resumes. */
         StreamEventHello: {
             /** @description The stream is open. The event's `id` is its start, unless the client resumes. */
-            data: Record<string, never>;
+            data: components["schemas"]["HelloEvent"];
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -3668,6 +3969,26 @@ export interface components {
              * @enum {string}
              */
             event: "job";
+        };
+        /** @description The metrics changed, as in `GET /metrics`; without an `id`, once a second at most. */
+        StreamEventMetrics: {
+            /** @description The metrics changed, as in `GET /metrics`; without an `id`, once a second at most. */
+            data: components["schemas"]["Metrics"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "metrics";
+        };
+        /** @description The number of items of `GET /needs-me` changed; without an `id`. */
+        StreamEventNeeds: {
+            /** @description The number of items of `GET /needs-me` changed; without an `id`. */
+            data: components["schemas"]["NeedsEvent"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "needs";
         };
         /** @description Progress of a job's agent; without an `id`. */
         StreamEventProgress: {
@@ -4512,7 +4833,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Nothing is decided: the store, the broker or the coordinator is not available, or made a mistake */
+        /** @description The store, the broker or the coordinator is unavailable, or an internal error occurred */
         Problem: {
             headers: {
                 /** @description Seconds to wait */
@@ -4566,7 +4887,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The lease, and everything needed to work */
+            /** @description The lease, with all inputs of the run */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4625,7 +4946,7 @@ export interface operations {
             /** @description The file */
             200: {
                 headers: {
-                    /** @description What is in the file: a `BackupSummary` as JSON */
+                    /** @description The backup's contents: a `BackupSummary` as JSON */
                     "x-backup-summary"?: string;
                     [name: string]: unknown;
                 };
@@ -4644,7 +4965,7 @@ export interface operations {
     postClaim: {
         parameters: {
             query?: {
-                /** @description Say what would be granted and why not more, and change nothing. */
+                /** @description Report what would be granted and why not more, without a change. */
                 dryRun?: boolean;
             };
             header?: never;
@@ -4657,7 +4978,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The leases, and everything needed to work */
+            /** @description The leases, with all inputs of the runs */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4704,7 +5025,7 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
-    postCredentialsReopen: {
+    postCredentialsResume: {
         parameters: {
             query?: never;
             header?: never;
@@ -4717,7 +5038,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Those that still wait */
+            /** @description The credentials that still wait */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4742,9 +5063,9 @@ export interface operations {
     getDeadLetters: {
         parameters: {
             query?: {
-                /** @description Where the page before ended: its `next`. */
+                /** @description The `next` of the previous page. */
                 cursor?: string;
-                /** @description How many. */
+                /** @description The page size. */
                 limit?: number;
             };
             header?: never;
@@ -4789,7 +5110,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The job afterwards */
+            /** @description The job after the change */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4831,7 +5152,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The job afterwards */
+            /** @description The job after the change */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4867,7 +5188,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now */
+            /** @description The job's stage after the report */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4892,7 +5213,7 @@ export interface operations {
     getEventsStream: {
         parameters: {
             query?: {
-                /** @description Resume behind this event; the header `Last-Event-ID` goes before it. From now on when neither is given. */
+                /** @description Resume after this event; the header `Last-Event-ID` takes precedence. Only new events when neither is given. */
                 after?: string;
             };
             header?: never;
@@ -4990,7 +5311,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How to go on */
+            /** @description How to continue */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5022,7 +5343,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who was forgotten */
+            /** @description The factories that were removed */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5113,7 +5434,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The factory afterwards */
+            /** @description The factory after the change */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5138,9 +5459,9 @@ export interface operations {
     getFactoriesIdInbox: {
         parameters: {
             query: {
-                /** @description The process that reads. */
+                /** @description The process that reads the inbox. */
                 instance: string;
-                /** @description Offers that may be unanswered at one time: its free seats. */
+                /** @description Maximum number of unanswered offers: the process's free seats. */
                 credit?: number;
             };
             header?: never;
@@ -5185,7 +5506,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What it no longer holds, and what to do */
+            /** @description Leases that the factory lost, and directives */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5278,7 +5599,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now */
+            /** @description The job's stage after the report */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5304,7 +5625,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what the client has */
+                /** @description The `ETag` of the client's copy */
                 "If-None-Match"?: string;
             };
             path?: never;
@@ -5323,7 +5644,7 @@ export interface operations {
                     "application/json": components["schemas"]["DispatchModes"];
                 };
             };
-            /** @description They are still as `If-None-Match` says */
+            /** @description Unchanged since `If-None-Match` */
             304: {
                 headers: {
                     /** @description The revision of the modes */
@@ -5343,7 +5664,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the modes that are to be changed */
+                /** @description The `ETag` of the modes to change */
                 "If-Match"?: string;
             };
             path?: never;
@@ -5355,7 +5676,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The modes afterwards */
+            /** @description The modes after the change */
             200: {
                 headers: {
                     /** @description The revision of the modes */
@@ -5417,21 +5738,21 @@ export interface operations {
     getJobs: {
         parameters: {
             query?: {
-                /** @description Only these products, with commas between them. */
+                /** @description Only these products, separated by commas. */
                 product?: string;
-                /** @description Only these stages, with commas between them. */
+                /** @description Only these stages, separated by commas. */
                 stage?: string;
                 /** @description Only this priority. */
                 priority?: components["schemas"]["Priority"];
                 /** @description Only this repository. */
                 repo?: components["schemas"]["RepoName"];
-                /** @description Where the page before ended: its `next`. */
+                /** @description The `next` of the previous page. */
                 cursor?: string;
-                /** @description How many. */
+                /** @description The page size. */
                 limit?: number;
             };
             header?: {
-                /** @description Only this product, where `product` names none */
+                /** @description Only this product, if `product` names none */
                 "x-product-id"?: components["schemas"]["ProductId"] | null;
             };
             path?: never;
@@ -5459,15 +5780,15 @@ export interface operations {
     postJobs: {
         parameters: {
             query?: {
-                /** @description Only say what would happen. */
+                /** @description Only report what would happen. */
                 dryRun?: boolean;
                 /** @description Unknown keys are errors. */
                 strict?: boolean;
             };
             header?: {
-                /** @description The same key gives back the same job */
+                /** @description The same key returns the same job */
                 "Idempotency-Key"?: string;
-                /** @description The product, where the manifest names none */
+                /** @description The product, if the manifest names none */
                 "x-product-id"?: components["schemas"]["ProductId"] | null;
             };
             path?: never;
@@ -5480,7 +5801,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It was there already, or this was a dry run */
+            /** @description The job already existed, or this was a dry run */
             200: {
                 headers: {
                     /** @description The job's path */
@@ -5519,7 +5840,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The product, where a manifest names none */
+                /** @description The product, if a manifest names none */
                 "x-product-id"?: components["schemas"]["ProductId"] | null;
             };
             path?: never;
@@ -5531,7 +5852,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description One outcome for each, in order */
+            /** @description One outcome per job, in order */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5557,7 +5878,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of what the client has */
+                /** @description The `ETag` of the client's copy */
                 "If-None-Match"?: string;
             };
             path: {
@@ -5579,7 +5900,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobDetail"];
                 };
             };
-            /** @description It is still as `If-None-Match` says */
+            /** @description Unchanged since `If-None-Match` */
             304: {
                 headers: {
                     /** @description The job's revision */
@@ -5615,7 +5936,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now */
+            /** @description The job's stage after the report */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5648,7 +5969,7 @@ export interface operations {
             path: {
                 /** @description The job */
                 id: components["schemas"]["JobId"];
-                /** @description What to do */
+                /** @description The action */
                 action: components["schemas"]["Action"];
             };
             cookie?: never;
@@ -5659,7 +5980,49 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The job afterwards */
+            /** @description The job after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdAnswer: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Only if the job is still at this `ETag` */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AnswerRequest"];
+            };
+        };
+        responses: {
+            /** @description The job after the change */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5698,7 +6061,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now */
+            /** @description The job's stage after the report */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5736,7 +6099,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now, and the branch to move */
+            /** @description The job's stage, and the branch to update */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5770,7 +6133,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The graph, or the part of it that is nearest to the job */
+            /** @description The graph, or the part closest to the job */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5787,12 +6150,54 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    postJobsIdDismiss: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Only if the job is still at this `ETag` */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["DismissRequest"];
+            };
+        };
+        responses: {
+            /** @description The job after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
     getJobsIdEvents: {
         parameters: {
             query?: {
-                /** @description Where the page before ended: its `next`. */
+                /** @description The `next` of the previous page. */
                 after?: string;
-                /** @description How many. */
+                /** @description The page size. */
                 limit?: number;
             };
             header?: never;
@@ -5824,7 +6229,7 @@ export interface operations {
     getJobsIdEventsStream: {
         parameters: {
             query?: {
-                /** @description Resume behind this event; the header `Last-Event-ID` goes before it. From now on when neither is given. */
+                /** @description Resume after this event; the header `Last-Event-ID` takes precedence. Only new events when neither is given. */
                 after?: string;
             };
             header?: never;
@@ -5865,7 +6270,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description In words and in figures */
+            /** @description The explanation, as text and data */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5927,7 +6332,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now */
+            /** @description The job's stage after the report */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5992,9 +6397,9 @@ export interface operations {
             query?: {
                 /** @description The run, by its epoch; the latest that printed anything when absent. */
                 epoch?: number;
-                /** @description Where to begin, in bytes. */
+                /** @description Start offset in bytes. */
                 offset?: number;
-                /** @description Go on until the run ends. */
+                /** @description Follow until the run ends. */
                 follow?: boolean;
             };
             header?: never;
@@ -6028,9 +6433,9 @@ export interface operations {
     postJobsIdLogs: {
         parameters: {
             query: {
-                /** @description The fence. */
+                /** @description The epoch of the lease. */
                 leaseEpoch: number;
-                /** @description Where the chunk begins, in bytes. */
+                /** @description Offset of the chunk in bytes. */
                 offset: number;
             };
             header?: never;
@@ -6046,7 +6451,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How long the log is now */
+            /** @description Length of the log */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6084,7 +6489,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now */
+            /** @description The job's stage after the report */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6122,7 +6527,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now, and what to say there */
+            /** @description The job's stage, and the comment to post */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6160,7 +6565,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now, and until when the login rests */
+            /** @description The job's stage, and when the usage window resets */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6185,9 +6590,9 @@ export interface operations {
     getJobsIdRuns: {
         parameters: {
             query?: {
-                /** @description Where the page before ended: its `next`. */
+                /** @description The `next` of the previous page. */
                 cursor?: number;
-                /** @description How many. */
+                /** @description The page size. */
                 limit?: number;
             };
             header?: never;
@@ -6199,7 +6604,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Oldest first; the last may still be going on */
+            /** @description Oldest first; the last may still be running */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6233,7 +6638,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How much is kept */
+            /** @description Length of the log */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6269,7 +6674,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description As far as it was shown */
+            /** @description What has been reported so far */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6302,7 +6707,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Where the job is now */
+            /** @description The job's stage after the report */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6342,6 +6747,44 @@ export interface operations {
                     "application/json": components["schemas"]["Metrics"];
                 };
             };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getNeedsMe: {
+        parameters: {
+            query?: {
+                /** @description Only jobs of these products, separated by commas. */
+                product?: string;
+                /** @description Only these kinds, separated by commas. */
+                kind?: string;
+                /** @description The `next` of the previous page. */
+                cursor?: string;
+                /** @description The page size. */
+                limit?: number;
+            };
+            header?: {
+                /** @description Only this product, if `product` names none */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NeedList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
@@ -6419,7 +6862,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The product afterwards */
+            /** @description The product after the change */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6444,11 +6887,11 @@ export interface operations {
     getQueueState: {
         parameters: {
             query?: {
-                /** @description With commas between them; all that the token covers when absent. */
+                /** @description Separated by commas; all products of the token when absent. */
                 products?: string;
             };
             header?: {
-                /** @description The `ETag` of what the client has */
+                /** @description The `ETag` of the client's copy */
                 "If-None-Match"?: string;
             };
             path?: never;
@@ -6459,7 +6902,7 @@ export interface operations {
             /** @description By product */
             200: {
                 headers: {
-                    /** @description What stands for this answer */
+                    /** @description The version of this answer */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -6470,7 +6913,7 @@ export interface operations {
             /** @description Nothing has changed since `If-None-Match` */
             304: {
                 headers: {
-                    /** @description What stands for this answer */
+                    /** @description The version of this answer */
                     ETag?: string;
                     [name: string]: unknown;
                 };
@@ -6486,7 +6929,7 @@ export interface operations {
     postRestore: {
         parameters: {
             query?: {
-                /** @description `everything`: what is there now is replaced. It is kept in a file beside the new database. */
+                /** @description `everything`: all current data is replaced. It is kept in a file beside the new database. */
                 replace?: string;
             };
             header?: never;
@@ -6499,7 +6942,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It is put back, and the coordinator starts again */
+            /** @description The backup is restored, and the coordinator restarts */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6541,6 +6984,128 @@ export interface operations {
                 };
             };
             403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caller */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SignInRequest"];
+            };
+        };
+        responses: {
+            /** @description The session */
+            201: {
+                headers: {
+                    /** @description The other half of the session */
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Signed out */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postSessionCodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CreateCodeRequest"];
+            };
+        };
+        responses: {
+            /** @description The code, and a link with it */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInCode"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];
@@ -6755,7 +7320,7 @@ export interface operations {
                 };
             };
             403: components["responses"]["Problem403"];
-            /** @description It does not: the problem says why */
+            /** @description Not ready: the problem has the reason */
             503: {
                 headers: {
                     [name: string]: unknown;

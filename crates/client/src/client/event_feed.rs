@@ -130,10 +130,11 @@ impl EventFeed {
     fn item(&mut self, event: SseEvent) -> Option<FeedItem> {
         self.after = event.id.or_else(|| self.after.take());
         match event.event.as_str() {
-            "hello" => return None,
+            "job" => {}
             "reset" => return Some(FeedItem::Reset),
             "progress" => return serde_json::from_str(&event.data).ok().map(FeedItem::Progress),
-            _ => {}
+            // `hello`, and what changed beside jobs.
+            _ => return None,
         }
         let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
         let event = JobEvent::deserialize(&json).ok().map(Box::new);

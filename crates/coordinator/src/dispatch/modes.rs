@@ -107,6 +107,7 @@ impl Coordinator {
             is_news
         };
         if is_news {
+            self.live.note();
             // Jobs that waited to be claimed may have to be offered from now on.
             self.work.notify_one();
         }

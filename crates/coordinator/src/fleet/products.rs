@@ -83,6 +83,7 @@ impl Coordinator {
 
     pub(crate) fn cache_product(&self, product: Versioned<Product>) {
         self.state.lock().put_product(product);
+        self.live.note();
     }
 
     fn check_ownership(&self, id: &ProductId, settings: &ProductSettings) -> Result<(), Error> {

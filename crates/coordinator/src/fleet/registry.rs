@@ -168,7 +168,11 @@ impl Coordinator {
                 return Err(is_conflict());
             }
         }
-        let held = self.state.lock().remove_factory(id);
+        let held = {
+            let mut state = self.state.lock();
+            self.note_factory_removed(&state, id);
+            state.remove_factory(id)
+        };
         self.counters.forget(id);
         self.claim_locks.forget(id);
         self.inboxes.close(id);
@@ -368,6 +372,7 @@ impl Coordinator {
             unresponsive: state.offer_pause(id),
             resting,
         };
+        self.note_factory_change(state.factory_state(id), &factory_state);
         state.show_factory(factory_state);
     }
 

@@ -16,12 +16,17 @@ impl Coordinator {
         if visible.is_empty() || who.factory().is_ok_and(|own| own == id) {
             return true;
         }
-        let served = match state.liveness_of(id) {
+        let served = self.served_products(state, id);
+        served.is_empty() || !served.is_disjoint(&visible)
+    }
+
+    /// The products that a factory works for; all when empty.
+    pub(crate) fn served_products(&self, state: &FleetState, id: &FactoryId) -> BTreeSet<ProductId> {
+        match state.liveness_of(id) {
             Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
             // It has signed off, or has not connected since the coordinator started: its tokens have the same scope.
             Some(_) | None => self.products_of_tokens(id),
-        };
-        served.is_empty() || !served.is_disjoint(&visible)
+        }
     }
 
     /// The factories with an engine that uses a credential, limited to those that the caller may see.

@@ -74,6 +74,7 @@ impl Coordinator {
             "the store is damaged ({why}): stop the coordinator, keep a copy of the database, then `giga backup restore FILE`"
         );
         *self.health.damage.lock() = Some(HealthProblem { since: self.now(), message });
+        self.live.note();
     }
 
     /// Why the coordinator should get no work although it answers; `None` when it is ready. The store is not queried.
@@ -124,6 +125,7 @@ impl Coordinator {
         }
         error!("Writes fail: {}", self.disk_full_message());
         self.health.became_full.notify_one();
+        self.live.note();
     }
 
     fn space_returned(&self) {
@@ -131,6 +133,7 @@ impl Coordinator {
             return;
         }
         info!("Writes work again: disk space is available");
+        self.live.note();
         // Failed writes are compared again, and waiting work continues.
         self.mark_suspect();
         self.work.notify_one();

@@ -165,7 +165,10 @@ impl Coordinator {
     /// Pull requests that no rework round could satisfy.
     fn request_alerts(&self, who: &Principal) -> Vec<Alert> {
         let state = self.state.lock();
-        let stuck = state.jobs().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
+        let stuck = state
+            .jobs_needing_people()
+            .map(|job| &job.value)
+            .filter(|job| job.is_escalated() && who.sees(job.product()));
         let told = stuck.take(LOOKED_AT_MAX).map(|job| {
             let (id, message) = (job.id(), job.message().unwrap_or("needs a maintainer"));
             let place = job.pull_request().map_or_else(String::new, |request| format!(" at {}", request.url));
@@ -178,7 +181,7 @@ impl Coordinator {
     /// Jobs that wait for an operator's answer.
     fn question_alerts(&self, who: &Principal) -> Vec<Alert> {
         let state = self.state.lock();
-        let asked = state.jobs().map(|job| &job.value).filter_map(|job| match job.stage() {
+        let asked = state.jobs_needing_people().map(|job| &job.value).filter_map(|job| match job.stage() {
             Stage::Blocked { on: BlockedOn::Question(question) } if who.sees(job.product()) => Some((job, question)),
             _ => None,
         });
@@ -280,7 +283,10 @@ impl Coordinator {
     /// Finished jobs whose promotion or merge was abandoned: an operator has to act.
     fn merge_alerts(&self, who: &Principal) -> Vec<Alert> {
         let state = self.state.lock();
-        let failed = state.jobs().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
+        let failed = state
+            .jobs_needing_people()
+            .map(|job| &job.value)
+            .filter(|job| job.is_merge_failed() && who.sees(job.product()));
         let told = failed.take(LOOKED_AT_MAX).map(|job| {
             let (label, short) = (job.label(), job.id().short());
             let failure = job.merge_failure().map_or_else(|| "merge failed".to_owned(), |failure| failure.to_string());
@@ -297,7 +303,7 @@ impl Coordinator {
         let blocked: Vec<_> = {
             let state = self.state.lock();
             let is_stuck = |job: &&Job| job.failed_dependency().is_some() && who.sees(job.product());
-            let stuck = state.jobs().filter(|job| is_stuck(&&*job.value)).take(LOOKED_AT_MAX);
+            let stuck = state.jobs_needing_people().filter(|job| is_stuck(&&*job.value)).take(LOOKED_AT_MAX);
             stuck.map(|job| Arc::clone(&job.value)).collect()
         };
         let mut alerts = Vec::new();
@@ -334,7 +340,9 @@ impl Coordinator {
                 }
             };
             let is_lately = |job: &&Job| match job.stage() {
-                Stage::Failed { reason } => *reason != FailureReason::Cancelled && job.updated_at() >= since,
+                Stage::Failed { reason } => {
+                    *reason != FailureReason::Cancelled && !job.is_dismissed() && job.updated_at() >= since
+                }
                 _ => false,
             };
             let jobs: Vec<&Job> = page.items.iter().map(|summary| &summary.job).filter(is_lately).collect();

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use domain::{Position, RecentEvents, Scope, StoreError, StoredEvent};
 use parking_lot::Mutex;
-use protocol::ProgressEvent;
+use protocol::{ProgressEvent, StreamEvent};
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::fleet::principal::Principal;
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
+use crate::read::live::LiveFollower;
 
 /// Events per read.
 const PAGE: u16 = 512;
@@ -39,6 +41,10 @@ pub struct Subscriber {
     progress: watch::Receiver<u64>,
     /// The progress updates returned so far.
     heard: u64,
+    /// What the stream of the fleet tells beside events.
+    live: Option<LiveFollower>,
+    /// Whether the last item was events.
+    has_sent_events: bool,
 }
 
 /// One item of an event stream.
@@ -48,11 +54,19 @@ pub enum StreamItem {
     Events(Vec<StoredEvent>),
     /// The progress of agents, the latest per job. It has no position, and a client may miss it.
     Progress(Vec<ProgressEvent>),
+    /// Changes of the fleet: factories, alerts, modes, metrics. They have no position.
+    Live(Vec<StreamEvent>),
     /// The position is unknown or too far behind: read the state again, then continue from here.
     Reset(Position),
 }
 
 impl Coordinator {
+    /// Subscribes to everything that the caller may see: events after `after`, or from now on, and changes of the fleet.
+    pub async fn follow_fleet(self: &Arc<Self>, who: &Principal, after: Option<Position>) -> Result<Subscriber, Error> {
+        let subscriber = self.follow(self.fleet_scope(who)?, after).await?;
+        Ok(Subscriber { live: Some(self.follow_live(who).await), ..subscriber })
+    }
+
     /// Subscribes to events after `after`, or from now on.
     pub async fn follow(self: &Arc<Self>, scope: Scope, after: Option<Position>) -> Result<Subscriber, Error> {
         let end = self.log_end().await?;
@@ -63,7 +77,17 @@ impl Coordinator {
         let position = if reset { end } else { position };
         let progress = self.progress.listen();
         let heard = *progress.borrow();
-        Ok(Subscriber { coordinator: Arc::clone(self), scope, position, seen: position, reset, progress, heard })
+        Ok(Subscriber {
+            coordinator: Arc::clone(self),
+            scope,
+            position,
+            seen: position,
+            reset,
+            progress,
+            heard,
+            live: None,
+            has_sent_events: false,
+        })
     }
 
     /// The current end of the log.
@@ -144,11 +168,22 @@ impl Subscriber {
             return Some(StreamItem::Reset(self.position));
         }
         loop {
+            // A steady flow of events does not hold it back.
+            if std::mem::take(&mut self.has_sent_events) {
+                let news = self.live_news().await;
+                if !news.is_empty() {
+                    return Some(StreamItem::Live(news));
+                }
+            }
             self.seen = self.coordinator.log_end().await.unwrap_or(self.seen);
             if self.seen <= self.position {
                 let news = self.progress_news();
                 if !news.is_empty() {
                     return Some(StreamItem::Progress(news));
+                }
+                let news = self.live_news().await;
+                if !news.is_empty() {
+                    return Some(StreamItem::Live(news));
                 }
                 self.wait().await?;
                 continue;
@@ -157,6 +192,7 @@ impl Subscriber {
                 Ok((events, reached)) => {
                     self.position = reached;
                     if !events.is_empty() {
+                        self.has_sent_events = true;
                         return Some(StreamItem::Events(events));
                     }
                 }
@@ -178,12 +214,28 @@ impl Subscriber {
         news
     }
 
-    /// Waits for new events or new progress. `None` when the coordinator is stopping.
+    /// The changes of the fleet, if some may be sent now.
+    async fn live_news(&mut self) -> Vec<StreamEvent> {
+        let now = self.coordinator.ports.clock.monotonic();
+        match self.live.as_mut().filter(|live| live.is_due(now)) {
+            Some(live) => live.news(&self.coordinator).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Waits for new events, new progress or changes of the fleet. `None` when the coordinator is stopping.
     async fn wait(&mut self) -> Option<()> {
-        let Self { coordinator, progress, .. } = self;
+        let Self { coordinator, progress, live, .. } = self;
+        let changed = async {
+            match live {
+                Some(live) => live.wait(coordinator).await,
+                None => std::future::pending().await,
+            }
+        };
         let grown = tokio::select! {
             () = coordinator.stopped() => return None,
             _ = progress.changed() => return Some(()),
+            () = changed => return Some(()),
             grown = coordinator.ports.jobs.changed(self.seen.max(self.position)) => grown,
         };
         match grown {

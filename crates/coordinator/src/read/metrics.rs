@@ -101,6 +101,12 @@ impl Counters {
 }
 
 impl Coordinator {
+    /// Records that a job was dispatched after it had waited this long.
+    pub(crate) fn note_dispatched(&self, lag: Duration) {
+        self.counters.dispatched(lag);
+        self.metrics_history.record_lag(crate::fleet::registry::millis(lag));
+    }
+
     /// The counters since the start.
     pub fn metrics_snapshot(&self) -> MetricsSnapshot {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -88,7 +88,7 @@ impl Coordinator {
             JobView { waiting, ..JobView::of(job, summary.revision) }
         };
         let items = page.items.iter().map(view).collect();
-        Ok(JobList { items, next: page.next.map(|cursor| cursor.0) })
+        Ok(JobList { items, next: page.next.map(|cursor| cursor.0), total: None })
     }
 
     /// The products of a list: those requested, limited to the token's scope.

@@ -79,7 +79,29 @@ impl Coordinator {
         Ok(JobView::of(&after.value, after.revision))
     }
 
-    /// Dismisses a dead letter: it leaves the list of dead letters and the alert.
+    /// Answers the question of a job's agent, if the job is still at `expected` where that is given. The job is requeued
+    /// with the answer.
+    pub async fn answer(
+        &self,
+        who: &Principal,
+        id: JobId,
+        expected: Option<Revision>,
+        text: &str,
+    ) -> Result<JobView, Error> {
+        let before = self.look_up(id).await?;
+        if !who.sees(before.value.product()) {
+            return Err(Error::NoSuchJob(id));
+        }
+        who.require_operator(before.value.product())?;
+        let answered =
+            self.amend(Target { id, expected }, |job| answered(job, text, self.now(), who).map(Decision::Write));
+        let after = answered.await?;
+        info!(job.id = %id, by = %who.name, "`{}` answered the question of job {}", who.name, after.value.label());
+        self.after_report(&after.value).await;
+        Ok(JobView::of(&after.value, after.revision))
+    }
+
+    /// Dismisses a failed or dead-lettered job: it leaves the lists of what needs an operator, and the alerts.
     pub async fn dismiss(
         &self,
         who: &Principal,
@@ -143,8 +165,7 @@ impl Coordinator {
                 Ok(if is_fresh { job.without_checkpoint() } else { job })
             }
             Stage::Blocked { on: BlockedOn::Question(_) } => {
-                let answer = message.as_deref().unwrap_or("no answer was given; decide yourself");
-                job.with_answer(answer).apply(StageEvent::Unblocked, now, who.actor())
+                answered(job, message.as_deref().unwrap_or_default(), now, who)
             }
             _ => {
                 let message = message.clone();
@@ -196,4 +217,16 @@ impl Coordinator {
             warn!(job.id = %job.id(), %error, "Could not mirror the dead letter of job {}", job.label());
         }
     }
+}
+
+/// The job with the answer to its question. Without one the agent decides.
+fn answered(job: Job, text: &str, now: Timestamp, who: &Principal) -> Result<Job, Refusal> {
+    if !matches!(job.stage(), Stage::Blocked { on: BlockedOn::Question(_) }) {
+        return Err(Refusal::NoQuestion);
+    }
+    let answer = match cut(text) {
+        text if text.trim().is_empty() => "no answer was given; decide yourself".to_owned(),
+        text => text,
+    };
+    job.with_answer(&answer).apply(StageEvent::Unblocked, now, who.actor())
 }

@@ -48,12 +48,28 @@ impl LogNotifier {
     }
 }
 
+/// The most bytes of a tail.
+const TAIL_MAX: u64 = 1024 * 1024;
+
+/// The longest line of which a tail drops the rest.
+const LINE_LEN_MAX: u32 = 64 * 1024;
+
+/// Where a reader of a log begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogStart {
+    /// At this offset in bytes.
+    Offset(u64),
+    /// At the first line that begins in the last this many bytes, 1 MiB at most.
+    Tail(u64),
+}
+
 /// A reader of one job's log.
 pub struct LogReader {
     coordinator: Arc<Coordinator>,
     job: JobId,
     epoch: Epoch,
     offset: u64,
+    length: u64,
     until: Until,
 }
 
@@ -88,25 +104,38 @@ impl Coordinator {
         Ok(length)
     }
 
-    /// Reads a job's log from `offset`: of one run, or of the latest run with output.
+    /// Reads a job's log: of one run, or of the latest run with output.
     pub async fn log(
         self: &Arc<Self>,
         who: &Principal,
         id: JobId,
         epoch: Option<Epoch>,
-        offset: u64,
+        start: LogStart,
         follow: bool,
     ) -> Result<LogReader, Error> {
         let job = self.visible(who, id).await?;
-        let epoch = match epoch {
-            Some(epoch) => epoch,
-            None => match job.value.run() {
-                Some(run) => run.epoch,
-                None => self.ports.logs.logs(id).await?.last().map_or(Epoch(0), |(epoch, _)| *epoch),
-            },
+        let logs = self.ports.logs.logs(id).await?;
+        let latest = || job.value.run().map(|run| run.epoch).or(logs.last().map(|(epoch, _)| *epoch));
+        let epoch = epoch.or_else(latest).unwrap_or(Epoch(0));
+        let length = logs.iter().find(|(known, _)| *known == epoch).map_or(0, |(_, length)| *length);
+        let offset = match start {
+            LogStart::Offset(offset) => offset,
+            LogStart::Tail(bytes) => self.tail_of(id, epoch, length, bytes).await?,
         };
         let until = if follow { Until::RunEnds } else { Until::Now };
-        Ok(LogReader { coordinator: Arc::clone(self), job: id, epoch, offset, until })
+        Ok(LogReader { coordinator: Arc::clone(self), job: id, epoch, offset, length, until })
+    }
+
+    /// The offset of the first line that begins in the last bytes of a log.
+    async fn tail_of(&self, id: JobId, epoch: Epoch, length: u64, bytes: u64) -> Result<u64, Error> {
+        let start = length.saturating_sub(bytes.min(TAIL_MAX));
+        if start == 0 || start == length {
+            return Ok(start);
+        }
+        // One byte earlier: the cut may be at the beginning of a line.
+        let chunk = self.ports.logs.read(id, epoch, start - 1, LINE_LEN_MAX).await?;
+        let end = chunk.iter().position(|byte| *byte == b'\n').map(|at| start + at as u64);
+        Ok(end.filter(|end| *end < length).unwrap_or(start))
     }
 }
 
@@ -114,6 +143,16 @@ impl LogReader {
     /// The epoch of the run that is read.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Where the reader is, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The length of the log when the reader was opened.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
     /// The next bytes; `None` at the end: now, or when the run has ended.

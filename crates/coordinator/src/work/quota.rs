@@ -215,6 +215,7 @@ impl Coordinator {
             self.show_to_scheduler(&mut state, &factory);
         }
         drop(state);
+        self.live.note();
         self.timer.notify_one();
     }
 
@@ -237,6 +238,7 @@ impl Coordinator {
                 return Err(is_conflict());
             }
         }
+        self.live.note();
         Ok(())
     }
 }

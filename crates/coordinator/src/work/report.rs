@@ -376,12 +376,12 @@ fn saved(holder: &Holder, checkpoint: &Checkpoint) -> StageEvent {
     StageEvent::Checkpointed { holder: holder.clone(), checkpoint }
 }
 
-fn ships_by_itself(state: &FleetState, job: &Job) -> bool {
+pub(crate) fn ships_by_itself(state: &FleetState, job: &Job) -> bool {
     state.product(job.product()).is_some_and(|product| product.auto_ship)
 }
 
 /// Whether a job is done, its branch has the work, and its merge was not abandoned.
-fn is_ready(job: &Job) -> bool {
+pub(crate) fn is_ready(job: &Job) -> bool {
     let is_at_rest = matches!(job.stage(), Stage::Testing { errand: None, .. });
     is_at_rest && job.promoted() == job.completed() && !job.is_merge_failed() && !job.is_escalated()
 }

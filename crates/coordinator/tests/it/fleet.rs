@@ -419,6 +419,11 @@ impl Fleet {
         self.coordinator.act(&self.admin, id, action, ActionRequest::default()).await
     }
 
+    /// The store operations since the start, by kind.
+    pub(crate) fn operations(&self) -> Vec<(&'static str, u64)> {
+        self.history.operations()
+    }
+
     /// Dispatches until the queue is empty.
     pub(crate) async fn dispatch(&self) -> usize {
         let (mut sent, mut idle) = (0, 0);

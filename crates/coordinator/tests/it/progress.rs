@@ -26,7 +26,7 @@ pub(crate) async fn next_progress(follower: &mut Subscriber) -> Vec<ProgressEven
         loop {
             match follower.next().await {
                 Some(StreamItem::Progress(news)) => return news,
-                Some(StreamItem::Events(_)) => {}
+                Some(StreamItem::Events(_) | StreamItem::Live(_)) => {}
                 Some(StreamItem::Reset(_)) | None => panic!("the log ended, or was reset"),
             }
         }

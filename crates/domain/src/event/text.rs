@@ -66,7 +66,7 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Pinned => format!("pin removed by {actor}"),
         EventKind::DependencyFailed => data.with_message("a dependency failed".to_owned()),
         EventKind::DependencyRecovered => "the failed dependency was requeued, waiting for it again".to_owned(),
-        EventKind::Dismissed => data.with_message(format!("dead letter dismissed by {actor}")),
+        EventKind::Dismissed => data.with_message(format!("dismissed by {actor}")),
         EventKind::Restored => "store restored from a backup, earlier leases and offers revoked".to_owned(),
     }
 }

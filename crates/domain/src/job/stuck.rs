@@ -1,4 +1,4 @@
-//! Obstacles: a failed merge, a failed dependency, and dismissed dead letters [I9].
+//! Obstacles: a failed merge, a failed dependency, and dismissed failures [I9].
 
 use serde_json::json;
 
@@ -7,6 +7,7 @@ use crate::event::{Actor, EventKind};
 use crate::ids::JobId;
 use crate::lease::ErrandKind;
 use crate::merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, FailedErrand, MergeFailure};
+use crate::reason::FailureReason;
 use crate::refusal::Refusal;
 use crate::stage::{BlockedOn, Stage};
 use crate::time::Timestamp;
@@ -68,14 +69,27 @@ impl Job {
         self
     }
 
-    /// Whether the dead letter was dismissed: it keeps its stage, and leaves the list and the alert.
+    /// Whether the failure was dismissed: the job keeps its stage, and leaves the lists and the alerts.
     pub fn is_dismissed(&self) -> bool {
-        self.state.dismissed && matches!(self.state.stage, Stage::DeadLetter { .. })
+        self.state.dismissed && self.has_failed()
     }
 
-    /// Dismisses a dead letter. It can still be requeued.
+    /// Whether the job failed or was dead-lettered and nobody has attended to it: neither dismissed nor ended by a
+    /// person.
+    pub fn is_unattended_failure(&self) -> bool {
+        match &self.state.stage {
+            Stage::Failed { reason: FailureReason::Cancelled | FailureReason::Rejected } => false,
+            _ => self.has_failed() && !self.state.dismissed,
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self.state.stage, Stage::Failed { .. } | Stage::DeadLetter { .. })
+    }
+
+    /// Dismisses a failure. The job can still be requeued.
     pub fn dismiss(mut self, message: Option<&str>, at: Timestamp, by: Actor) -> Result<Self, Refusal> {
-        if !matches!(self.state.stage, Stage::DeadLetter { .. }) {
+        if !self.has_failed() {
             let stage = self.state.stage.name();
             return Err(Refusal::IllegalTransition { stage, event: "dismissed", allowed: stage.moves().to_vec() });
         }

@@ -6,6 +6,7 @@ use crate::event::{JobEvent, StoredEvent};
 use crate::ids::{JobId, Position, Revision};
 use crate::job::{Job, Versioned};
 use crate::job_columns::JobColumns;
+use crate::job_search::JobSearch;
 use crate::names::ProductId;
 use crate::run::Run;
 use crate::spec::Priority;
@@ -51,7 +52,8 @@ pub struct UnreadableDocument {
 pub trait JobHistory: Send + Sync {
     /// The submitted manifest, byte for byte.
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError>;
-    /// Jobs, newest first.
+    /// Jobs, newest first. A search examines a bounded number of jobs per page: a page may be short, even empty, and not
+    /// the last.
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError>;
     /// Events after a position: in commit order within a job, and across jobs if the store has a total order. Positions
     /// never change, so that a reader can resume.
@@ -124,6 +126,8 @@ pub struct JobFilter {
     pub priority: Option<Priority>,
     /// Only this repository.
     pub repo: Option<crate::names::RepoName>,
+    /// What no column has.
+    pub search: JobSearch,
 }
 
 /// The events that a stream contains.

@@ -46,6 +46,8 @@ pub(crate) enum BenchCommand {
     Depth(BenchDepthArgs),
     /// Store operations, claims and CPU time of idle factories, by dispatch mode
     Idle(BenchIdleArgs),
+    /// Clients of the event stream that see every event while the fleet works, and the API beside them
+    Fanout(BenchFanoutArgs),
     /// Time of one scheduling decision
     Decide,
     /// Memory and start-up time with many jobs
@@ -96,6 +98,20 @@ pub(crate) struct BenchIdleArgs {
     pub(crate) factories: Vec<u32>,
     /// Duration of each measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(3..=600))]
+    pub(crate) seconds: u32,
+}
+
+/// Arguments of `bench fanout`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchFanoutArgs {
+    /// Clients of the event stream
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=8_000))]
+    pub(crate) clients: u32,
+    /// Jobs per second
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) rate: u32,
+    /// Duration of the measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
 }
 

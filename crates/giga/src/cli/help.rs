@@ -9,10 +9,30 @@ use super::Cli;
 /// The commands by what they are for, the most used first.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Common commands", &["up", "submit", "wait", "jobs", "ship"]),
-    ("Jobs", &["job", "logs", "runs", "explain", "answer", "requeue", "cancel", "events", "alerts", "dead-letters"]),
-    ("Fleet", &["dash", "serve", "factory", "local", "product", "token", "credential", "mode"]),
+    (
+        "Jobs",
+        &[
+            "needs-me",
+            "job",
+            "logs",
+            "runs",
+            "explain",
+            "answer",
+            "request-changes",
+            "reject",
+            "requeue",
+            "cancel",
+            "priority",
+            "pin",
+            "dismiss",
+            "events",
+            "alerts",
+            "dead-letters",
+        ],
+    ),
+    ("Fleet", &["dash", "serve", "factory", "local", "product", "token", "sign-in", "credential", "mode"]),
     ("Setup and maintenance", &["init", "doctor", "backup", "gc", "bench"]),
-    ("Tools", &["completions", "schema"]),
+    ("Tools", &["mcp", "completions", "schema"]),
 ];
 
 /// The command line with its help screen.

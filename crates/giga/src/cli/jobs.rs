@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use domain::StageName;
+use domain::{FactoryId, RepoName, StageName, Tag};
 
 use crate::config::HumanDuration;
+
+use super::steering::Tail;
 
 /// Arguments of `submit`.
 #[derive(Debug, Args)]
@@ -67,6 +69,21 @@ pub(crate) struct JobsArgs {
     /// Only jobs in this stage; repeatable
     #[arg(long = "stage", value_name = "STAGE")]
     pub(crate) stages: Vec<StageName>,
+    /// Only jobs that this factory holds or is offered, or whose last run was on it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) factory: Option<FactoryId>,
+    /// Only jobs with this tag; repeatable: all must match
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<Tag>,
+    /// Only jobs with these words in the title, or with this beginning or end of the id
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+    /// Only jobs of this repository
+    #[arg(long, value_name = "NAME")]
+    pub(crate) repo: Option<RepoName>,
+    /// Also print how many jobs match
+    #[arg(long)]
+    pub(crate) total: bool,
     /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) limit: u16,
@@ -89,6 +106,9 @@ pub(crate) struct LogsArgs {
     /// Run with this lease epoch
     #[arg(long, value_name = "EPOCH")]
     pub(crate) epoch: Option<u64>,
+    /// Only the end: a number of lines, or a size such as 64KiB; 1 MiB at most
+    #[arg(long, value_name = "LINES|SIZE")]
+    pub(crate) tail: Option<Tail>,
     /// Print control characters unescaped; they can affect your terminal
     #[arg(long)]
     pub(crate) raw: bool,
@@ -127,6 +147,9 @@ pub(crate) struct RequeueArgs {
     /// Discard saved work and start again from the base branch
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Continue with the saved work (default)
+    #[arg(long, conflicts_with = "fresh")]
+    pub(crate) from_checkpoint: bool,
     /// Message for the next run
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
@@ -138,8 +161,11 @@ pub(crate) struct AnswerArgs {
     /// Job id, or its last characters (at least 4)
     pub(crate) id: String,
     /// The answer; use "" to let the agent decide
+    #[arg(value_name = "TEXT", required_unless_present = "message", conflicts_with = "message")]
+    pub(crate) text: Option<String>,
+    /// The answer, as an option
     #[arg(short, long, value_name = "TEXT")]
-    pub(crate) message: String,
+    pub(crate) message: Option<String>,
 }
 
 /// Arguments of `ship`.

@@ -1,10 +1,10 @@
-//! `giga cancel`, `giga requeue`, `giga answer` and `giga ship`: actions on jobs.
+//! Actions on jobs: `giga cancel`, `requeue`, `answer`, `ship`, `reject`, `request-changes`, `priority` and `pin`.
 
 use client::Client;
 use domain::{JobId, StageName};
-use protocol::{Action, ActionRequest, JobView};
+use protocol::{Action, ActionRequest, AnswerRequest, JobView};
 
-use crate::cli::{AnswerArgs, CancelArgs, RequeueArgs, ShipArgs, Until};
+use crate::cli::{AnswerArgs, CancelArgs, PinArgs, PriorityArgs, RequeueArgs, ShipArgs, Until, VerdictArgs};
 use crate::failure::Failure;
 use crate::output::clean;
 
@@ -26,23 +26,54 @@ pub(super) async fn requeue(context: &Context<'_>, args: RequeueArgs) -> Result<
         refuse_unanswered(&client, &ids).await?;
     }
     let request = ActionRequest { fresh: args.fresh, message: args.message, ..ActionRequest::default() };
-    act(context, &client, &ids, Action::Requeue, &request).await.map(drop)
+    let action = if args.from_checkpoint { Action::RetryFromCheckpoint } else { Action::Requeue };
+    act(context, &client, &ids, action, &request).await.map(drop)
 }
 
-/// Answers a job's question and requeues it.
+/// Answers a job's question; the job is requeued with the answer.
 pub(super) async fn answer(context: &Context<'_>, args: AnswerArgs) -> Result<(), Failure> {
     let client = context.client()?;
-    let ids = job_id::find_all(&client, &[args.id]).await?;
-    for id in &ids {
-        let job = wait::read(&client, *id).await?;
-        if !wait::asks(&job) {
-            let label = clean(&job.label().to_string());
-            return Err(Failure::usage(format!("job {label} has no open question"))
-                .hint(format!("`giga requeue {} -m \"…\"` requeues it with a message", id.short())));
-        }
-    }
-    let request = ActionRequest { message: Some(args.message), ..ActionRequest::default() };
-    act(context, &client, &ids, Action::Requeue, &request).await.map(drop)
+    let id = job_id::find(&client, &args.id).await?;
+    let request = AnswerRequest { text: args.text.or(args.message).unwrap_or_default() };
+    let answered = client.post(&format!("/jobs/{id}/answer"), &request).await;
+    let job: JobView = answered.map_err(|error| {
+        let hint = || format!("`giga requeue {} -m \"…\"` requeues it with a message", id.short());
+        Failure::from(error).hint_at("no_question", hint)
+    })?;
+    show(context, &job)
+}
+
+/// Sends completed work back for changes.
+pub(super) async fn request_changes(context: &Context<'_>, args: VerdictArgs) -> Result<(), Failure> {
+    judge(context, args, Action::RequestChanges).await
+}
+
+/// Rejects completed work.
+pub(super) async fn reject(context: &Context<'_>, args: VerdictArgs) -> Result<(), Failure> {
+    judge(context, args, Action::Reject).await
+}
+
+async fn judge(context: &Context<'_>, args: VerdictArgs, action: Action) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &args.ids).await?;
+    let request = ActionRequest { message: args.message, ..ActionRequest::default() };
+    act(context, &client, &ids, action, &request).await.map(drop)
+}
+
+/// Changes the priority of a job.
+pub(super) async fn priority(context: &Context<'_>, args: PriorityArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let id = job_id::find(&client, &args.id).await?;
+    let request = ActionRequest { priority: Some(args.priority), ..ActionRequest::default() };
+    act(context, &client, &[id], Action::Priority, &request).await.map(drop)
+}
+
+/// Pins a job to a factory, or removes the pin.
+pub(super) async fn pin(context: &Context<'_>, args: PinArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let id = job_id::find(&client, &args.id).await?;
+    let request = ActionRequest { factory_id: args.factory.filter(|_| !args.clear), ..ActionRequest::default() };
+    act(context, &client, &[id], Action::Pin, &request).await.map(drop)
 }
 
 async fn refuse_unanswered(client: &Client, ids: &[JobId]) -> Result<(), Failure> {
@@ -106,17 +137,15 @@ async fn act(
             let hint = || format!("`giga job {}` shows its stage, and what can be done with it there", id.short());
             Failure::from(error).hint_at("illegal_transition", hint)
         })?;
-        if context.out.is_json() {
-            context.out.document(&job)?;
-        } else {
-            context.out.line(&format!(
-                "{}  {:<11}  {}",
-                job.id.short(),
-                status::stage_word(&job),
-                clean(&job.title)
-            ))?;
-        }
+        show(context, &job)?;
         jobs.push(job);
     }
     Ok(jobs)
+}
+
+fn show(context: &Context<'_>, job: &JobView) -> Result<(), Failure> {
+    if context.out.is_json() {
+        return context.out.document(job);
+    }
+    context.out.line(&format!("{}  {:<11}  {}", job.id.short(), status::stage_word(job), clean(&job.title)))
 }

@@ -61,6 +61,11 @@ fn benchmark(command: BenchCommand) -> Benchmark {
         BenchCommand::Idle(args) => {
             Benchmark::Idle(bench::IdleOptions { factories: args.factories, seconds: args.seconds })
         }
+        BenchCommand::Fanout(args) => Benchmark::Fanout(bench::FanoutOptions {
+            clients: usize::try_from(args.clients).unwrap_or(usize::MAX),
+            rate: args.rate,
+            seconds: args.seconds,
+        }),
         BenchCommand::Decide => Benchmark::Decide,
         BenchCommand::Memory(args) => {
             Benchmark::Memory(bench::MemoryOptions { stored: args.stored, open: args.open, resident: args.resident })

@@ -7,7 +7,7 @@ use client::{Client, ClientError, FeedItem, LogStream};
 use domain::{Epoch, JobId, Run};
 use serde::Serialize;
 
-use crate::cli::LogsArgs;
+use crate::cli::{LogsArgs, Tail};
 use crate::failure::Failure;
 use crate::output::Scrubber;
 
@@ -15,6 +15,9 @@ use super::follow::EventFollower;
 use super::query::Query;
 use super::wait::{read, read_behind, rests};
 use super::{Context, job_id};
+
+/// The longest tail that a coordinator returns.
+const TAIL_MAX: u64 = 1024 * 1024;
 
 /// The pause before a lost stream is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(1);
@@ -67,6 +70,21 @@ impl fmt::Display for Log {
             None => write!(f, "the run with epoch {}", self.epoch),
         }
     }
+}
+
+/// Where a log is read from.
+#[derive(Debug, Clone, Copy)]
+enum Start {
+    Offset(u64),
+    Tail(u64),
+}
+
+/// Where the last lines of a text begin.
+fn start_of_last_lines(text: &[u8], lines: usize) -> usize {
+    let ends = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    // The end of the last line is the end of the text.
+    let mut starts = ends.filter(|at| *at < text.len());
+    starts.nth(lines.saturating_sub(1)).unwrap_or(0)
 }
 
 struct Reader<'c> {
@@ -139,8 +157,10 @@ impl Reader<'_> {
 
     /// The output of one run: what exists, or all until it ends. An idle or lost stream is resumed at its position.
     async fn print(&self, log: Log) -> Result<(), Failure> {
+        let start = self.start(log.epoch).await?;
         let mut sheet = Sheet::new(self.context, self.args.raw, log);
-        let mut stream = self.open(log.epoch, 0).await?;
+        let mut stream = self.open(log.epoch, start).await?;
+        sheet.length = stream.offset().unwrap_or(0);
         loop {
             match stream.next().await {
                 Ok(Some(bytes)) => sheet.write(&bytes)?,
@@ -151,17 +171,50 @@ impl Reader<'_> {
         }
     }
 
-    async fn open(&self, epoch: Epoch, offset: u64) -> Result<LogStream, ClientError> {
+    /// Where the requested part of a log begins.
+    async fn start(&self, epoch: Epoch) -> Result<Start, Failure> {
+        match self.args.tail {
+            None => Ok(Start::Offset(0)),
+            Some(Tail::Bytes(bytes)) => Ok(Start::Tail(bytes)),
+            Some(Tail::Lines(lines)) => {
+                let path = Query::new(format!("/jobs/{}/logs", self.id))
+                    .with("epoch", epoch.to_string())
+                    .with("tail", TAIL_MAX.to_string());
+                let mut stream = self.client.bytes(path.as_str()).await?;
+                let mut text = Vec::new();
+                while let Some(bytes) = stream.next().await? {
+                    text.extend_from_slice(&bytes);
+                }
+                let begins = stream.offset().unwrap_or(0);
+                Ok(Start::Offset(begins + start_of_last_lines(&text, lines) as u64))
+            }
+        }
+    }
+
+    async fn open(&self, epoch: Epoch, start: Start) -> Result<LogStream, ClientError> {
         let path = Query::new(format!("/jobs/{}/logs", self.id))
             .with("epoch", epoch.to_string())
-            .with("offset", offset.to_string())
+            .maybe(
+                "offset",
+                match start {
+                    Start::Offset(offset) => Some(offset.to_string()),
+                    Start::Tail(_) => None,
+                },
+            )
+            .maybe(
+                "tail",
+                match start {
+                    Start::Tail(bytes) => Some(bytes.to_string()),
+                    Start::Offset(_) => None,
+                },
+            )
             .with("follow", self.args.follow.to_string());
         self.client.bytes(path.as_str()).await
     }
 
     async fn reopen(&self, sheet: &Sheet<'_>) -> Result<LogStream, ClientError> {
         loop {
-            match self.open(sheet.log.epoch, sheet.length).await {
+            match self.open(sheet.log.epoch, Start::Offset(sheet.length)).await {
                 Err(error) if !error.is_final() => self.context.clock.sleep(REOPEN_PAUSE).await,
                 opened => return opened,
             }
@@ -223,5 +276,18 @@ impl<'c> Sheet<'c> {
 
     fn document(&self, line: &str) -> Result<(), Failure> {
         self.context.out.document(&LogLine { run: self.log.run, lease_epoch: self.log.epoch, line })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_found_with_and_without_a_final_newline() {
+        assert_eq!(start_of_last_lines(b"a\nb\nc\n", 1), 4);
+        assert_eq!(start_of_last_lines(b"a\nb\nc", 2), 2);
+        assert_eq!(start_of_last_lines(b"a\nb\n", 9), 0);
+        assert_eq!(start_of_last_lines(b"", 3), 0);
     }
 }

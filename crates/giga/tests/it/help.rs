@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 21] = [
+const SCREENS: [(&str, &[&str]); 22] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -25,6 +25,7 @@ const SCREENS: [(&str, &[&str]); 21] = [
     ("mode", &["mode", "--help"]),
     ("bench", &["bench", "--help"]),
     ("bench-throughput", &["bench", "throughput", "--help"]),
+    ("sign-in", &["sign-in", "--help"]),
     ("token-create", &["token", "create", "--help"]),
 ];
 

@@ -3,15 +3,16 @@
 use axum::extract::State;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
-use coordinator::{Principal, StreamItem, Subscriber};
-use domain::{EventCursor, Generation, JobId, Position, Scope, StoredEvent};
+use coordinator::{StreamItem, Subscriber};
+use domain::{EventCursor, Generation, JobId, Position, StoredEvent};
 use http::HeaderMap;
-use protocol::{ProgressEvent, ResetReason, StreamEvent};
+use protocol::{HelloEvent, Metrics, ProgressEvent, ResetReason, StreamEvent};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::build;
 use crate::extract::{Id, QueryParams};
 use crate::problem::Problem;
 use crate::streaming::{self, Source};
@@ -37,6 +38,9 @@ pub(crate) struct StreamQuery {
 /// now: it has no cursor, and only the latest of each job is sent. `hello` confirms that the stream is open; its `id` is
 /// the cursor where it starts. `reset` means that events were missed, or that the store was restored from a backup and some
 /// were undone: read the state again, the stream continues from its `id`.
+///
+/// `factory`, `alert`, `flags`, `metrics` and `needs` tell what changed in the fleet since the stream opened, once a second
+/// at most. They have no cursor: a client that reconnects reads the state again.
 #[utoipa::path(
     get, path = "/events/stream", tag = "jobs", params(StreamQuery),
     responses((status = 200, description = "Held open", body = StreamEvent, content_type = "text/event-stream")),
@@ -47,8 +51,10 @@ pub(crate) async fn fleet(
     QueryParams(asked): QueryParams<StreamQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let scope = app.coordinator.fleet_scope(&who)?;
-    follow(&app, &who, scope, resume_after(&asked, &headers)?).await
+    let permit = app.streams.open(&who)?;
+    let after = resume_after(&asked, &headers)?;
+    let follower = app.coordinator.follow_fleet(&who, position(&app, after)).await?;
+    Ok(streaming::hold(&app, permit, Events::new(&app, follower, after), EVENT_STREAM))
 }
 
 /// The events of one job, as they happen.
@@ -65,7 +71,10 @@ pub(crate) async fn of_job(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let scope = app.coordinator.job_scope(&who, id).await?;
-    follow(&app, &who, scope, resume_after(&asked, &headers)?).await
+    let permit = app.streams.open(&who)?;
+    let after = resume_after(&asked, &headers)?;
+    let follower = app.coordinator.follow(scope, position(&app, after)).await?;
+    Ok(streaming::hold(&app, permit, Events::new(&app, follower, after), EVENT_STREAM))
 }
 
 fn resume_after(asked: &StreamQuery, headers: &HeaderMap) -> Result<Option<EventCursor>, Problem> {
@@ -77,15 +86,12 @@ fn resume_after(asked: &StreamQuery, headers: &HeaderMap) -> Result<Option<Event
 /// A position in no log: a stream that resumes after it begins with a reset.
 const NOWHERE: Position = Position(u64::MAX);
 
-async fn follow(app: &App, who: &Principal, scope: Scope, after: Option<EventCursor>) -> Result<Response, Problem> {
-    let permit = app.streams.open(who)?;
-    let position = after.map(|mark| app.coordinator.position(mark).unwrap_or(NOWHERE));
-    let follower = app.coordinator.follow(scope, position).await?;
-    let events = Events { follower, after, generation: app.coordinator.generation(), is_greeted: false };
-    Ok(streaming::hold(app, permit, events, EVENT_STREAM))
+fn position(app: &App, after: Option<EventCursor>) -> Option<Position> {
+    after.map(|mark| app.coordinator.position(mark).unwrap_or(NOWHERE))
 }
 
 struct Events {
+    app: App,
     follower: Subscriber,
     after: Option<EventCursor>,
     generation: Generation,
@@ -93,6 +99,35 @@ struct Events {
 }
 
 impl Events {
+    fn new(app: &App, follower: Subscriber, after: Option<EventCursor>) -> Self {
+        Self { app: app.clone(), follower, after, generation: app.coordinator.generation(), is_greeted: false }
+    }
+
+    fn hello(&self) -> HelloEvent {
+        HelloEvent {
+            keep_alive_seconds: self.app.limits.keep_alive_every.as_secs(),
+            version: build::VERSION.to_owned(),
+            build: build::id().to_owned(),
+            name: build::coordinator_name().to_owned(),
+        }
+    }
+
+    fn live_frames(&self, news: Vec<StreamEvent>) -> Bytes {
+        let mut text = BytesMut::new();
+        for event in news {
+            let event = match event {
+                StreamEvent::Metrics(metrics) => StreamEvent::Metrics(self.with_own_counters(metrics)),
+                other => other,
+            };
+            write_event(&mut text, None, &event);
+        }
+        text.freeze()
+    }
+
+    fn with_own_counters(&self, metrics: Metrics) -> Metrics {
+        Metrics { ignored_request_keys: self.app.request_schemas.ignored(), ..metrics }
+    }
+
     fn mark(&self, position: Position) -> EventCursor {
         EventCursor { generation: self.generation, position }
     }
@@ -118,11 +153,14 @@ impl Source for Events {
             // A client that is disconnected before its first event resumes from here. A client that resumes gets no id:
             // its position may be unknown, and then it must not skip the reset.
             let id = self.after.is_none().then(|| self.mark(self.follower.position()));
-            return Some(frame(id, "hello", "{}"));
+            let mut text = BytesMut::new();
+            write_event(&mut text, id, &StreamEvent::Hello(self.hello()));
+            return Some(text.freeze());
         }
         Some(match self.follower.next().await? {
             StreamItem::Events(events) => frames(&events, self.generation),
             StreamItem::Progress(news) => progress_frames(&news),
+            StreamItem::Live(news) => self.live_frames(news),
             StreamItem::Reset(to) => self.reset(to, self.reason(to)),
         })
     }
@@ -164,6 +202,13 @@ pub(super) fn frame(id: Option<EventCursor>, event: &str, data: &str) -> Bytes {
     let mut text = BytesMut::with_capacity(data.len() + FRAME_LEN);
     write_frame(&mut text, id, event, data);
     text.freeze()
+}
+
+/// A frame with the event's own name and data.
+fn write_event(text: &mut BytesMut, id: Option<EventCursor>, event: &StreamEvent) {
+    let value = serde_json::to_value(event).unwrap_or_default();
+    let name = value["event"].as_str().unwrap_or_default();
+    write_frame(text, id, name, &value["data"].to_string());
 }
 
 fn write_frame(text: &mut BytesMut, id: Option<EventCursor>, event: &str, data: &str) {

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::{JobFilter, JobId, Priority, ProductId, RepoName};
+use domain::{FactoryId, JobFilter, JobId, JobSearch, Priority, ProductId, RepoName};
 use http::{HeaderMap, StatusCode, header};
 use protocol::{
     API_PREFIX, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, JobDetail, JobList, JobView, SubmitRequest,
@@ -122,6 +122,23 @@ pub(crate) struct JobQuery {
     /// Only this repository.
     #[param(value_type = Option<RepoName>)]
     repo: Option<RepoName>,
+    /// Only jobs that this factory holds or is offered, or whose last run was on it.
+    #[param(value_type = Option<FactoryId>)]
+    factory: Option<FactoryId>,
+    /// Only jobs with all of these tags, separated by commas.
+    #[param(
+        pattern = r"^(?!.*[^,]{65})[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?(,[A-Za-z0-9](\.?[A-Za-z0-9_-])*\.?)*$",
+        min_length = 1,
+        max_length = 1_000
+    )]
+    tag: Option<String>,
+    /// Only jobs with all of these words in the title, in any case, or with this beginning or end of the id.
+    #[param(min_length = 1, max_length = 200)]
+    text: Option<String>,
+    /// Also count the jobs that match, up to a bound.
+    #[serde(default)]
+    #[param(required = false)]
+    total: bool,
     /// The `next` of the previous page.
     #[param(max_length = 1_000)]
     cursor: Option<String>,
@@ -131,6 +148,8 @@ pub(crate) struct JobQuery {
 }
 
 /// A page of jobs, newest first.
+///
+/// `factory`, `tag` and `text` examine 5,000 jobs per page at most: a page can be short, even empty, and still have a `next`.
 #[utoipa::path(
     get, path = "/jobs", tag = "jobs",
     params(
@@ -150,8 +169,15 @@ pub(crate) async fn list(
         products.extend(product);
     }
     let stages = parse_list(asked.stage.as_deref())?;
-    let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo };
-    Ok(Json(app.coordinator.jobs(&who, filter, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))
+    let text = asked.text.filter(|text| !text.trim().is_empty());
+    let search = JobSearch { factory: asked.factory, tags: parse_list(asked.tag.as_deref())?, text };
+    let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo, search };
+    let total = match asked.total {
+        true => Some(app.coordinator.job_total(&who, filter.clone()).await?),
+        false => None,
+    };
+    let page = app.coordinator.jobs(&who, filter, asked.cursor, asked.limit.unwrap_or(PAGE)).await?;
+    Ok(Json(JobList { total, ..page }))
 }
 
 /// One job with its manifest.

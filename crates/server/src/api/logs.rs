@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
-use coordinator::LogReader;
+use coordinator::{LogReader, LogStart};
 use domain::{Epoch, JobId};
 use http::HeaderValue;
 use protocol::AppendLogResponse;
@@ -24,18 +24,25 @@ pub(crate) struct LogQuery {
     /// The run, by its epoch; the latest that printed anything when absent.
     epoch: Option<u64>,
     /// Start offset in bytes.
-    #[serde(default)]
-    #[param(required = false)]
-    offset: u64,
+    offset: Option<u64>,
+    /// Only the last bytes, from the beginning of a line on. Not together with `offset`.
+    #[param(minimum = 1, maximum = 1_048_576)]
+    tail: Option<u64>,
     /// Follow until the run ends.
     #[serde(default)]
     follow: bool,
 }
 
 /// A job's log as text; `x-log-epoch` has the epoch of its run.
+///
+/// `tail` returns the end of the log, and continues live with `follow`.
 #[utoipa::path(
     get, path = "/jobs/{id}/logs", tag = "jobs", params(("id" = JobId, Path, description = "The job"), LogQuery),
-    responses((status = 200, description = "The text", body = String, content_type = "text/plain", headers(("x-log-epoch" = u64, description = "The epoch of the run that printed it")))),
+    responses((status = 200, description = "The text", body = String, content_type = "text/plain", headers(
+        ("x-log-epoch" = u64, description = "The epoch of the run that printed it"),
+        ("x-log-length" = u64, description = "The length of the whole log in bytes, so far"),
+        ("x-log-offset" = u64, description = "Where the text begins in it"),
+    ))),
 )]
 pub(crate) async fn read(
     State(app): State<App>,
@@ -43,11 +50,18 @@ pub(crate) async fn read(
     Id(id): Id<JobId>,
     QueryParams(asked): QueryParams<LogQuery>,
 ) -> Result<Response, Problem> {
+    let start = match (asked.offset, asked.tail) {
+        (Some(_), Some(_)) => return Err(Problem::invalid("give `offset` or `tail`, not both")),
+        (_, Some(bytes)) => LogStart::Tail(bytes),
+        (offset, None) => LogStart::Offset(offset.unwrap_or(0)),
+    };
     let permit = app.streams.open(&who)?;
-    let log = app.coordinator.log(&who, id, asked.epoch.map(Epoch), asked.offset, asked.follow).await?;
-    let epoch = log.epoch();
+    let log = app.coordinator.log(&who, id, asked.epoch.map(Epoch), start, asked.follow).await?;
+    let marks = [("x-log-epoch", log.epoch().0), ("x-log-length", log.length()), ("x-log-offset", log.offset())];
     let mut response = streaming::hold(&app, permit, Log { log }, "text/plain; charset=utf-8");
-    response.headers_mut().insert("x-log-epoch", HeaderValue::from(epoch.0));
+    for (name, value) in marks {
+        response.headers_mut().insert(name, HeaderValue::from(value));
+    }
     Ok(response)
 }
 

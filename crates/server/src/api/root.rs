@@ -9,6 +9,7 @@ use protocol::{Health, PROTOCOL_VERSION};
 
 use crate::app::App;
 use crate::auth::{MetricsReader, reader};
+use crate::build;
 use crate::exposition;
 use crate::json_response::Json;
 use crate::problem::Problem;
@@ -39,7 +40,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Probl
 }
 
 fn health(app: &App) -> Health {
-    let (version, generation) = (env!("CARGO_PKG_VERSION").to_owned(), app.coordinator.generation());
+    let (version, generation) = (build::VERSION.to_owned(), app.coordinator.generation());
     Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION, generation }
 }
 

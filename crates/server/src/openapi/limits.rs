@@ -96,6 +96,8 @@ fn limits() -> Vec<(&'static str, Value)> {
         ),
         ("BatchRequest.jobs", names()),
         ("ActionRequest.message", text()),
+        ("AnswerRequest.text", json!({ "maxLength": TEXT_CHARS_MAX, "example": "Use the red brick." })),
+        ("DismissRequest.message", text()),
         (
             "CreateTokenRequest.name",
             json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ann's laptop" }),

@@ -20,8 +20,18 @@ const STREAM: &str = "/events/stream";
 /// More than the buffers of two sockets hold.
 const LOUD_MIB: usize = 24;
 
+/// The next event, without those about the fleet.
 async fn next(stream: &mut EventStream) -> Option<SseEvent> {
-    soon(stream.next()).await.unwrap()
+    loop {
+        match soon(stream.next()).await.unwrap() {
+            Some(event) if is_about_the_fleet(&event) => {}
+            event => return event,
+        }
+    }
+}
+
+fn is_about_the_fleet(event: &SseEvent) -> bool {
+    ["factory", "alert", "flags", "metrics", "needs"].contains(&event.event.as_str())
 }
 
 /// The next job event.
@@ -193,7 +203,7 @@ async fn an_expired_token_ends_its_streams() {
         }
     };
     let ended = tokio::select! {
-        ended = soon(stream.next()) => ended.unwrap(),
+        ended = next(&mut stream) => ended,
         () = time => unreachable!("time goes on for ever"),
     };
 

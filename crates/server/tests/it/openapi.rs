@@ -5,10 +5,11 @@ use domain::{
     TokenScope,
 };
 use protocol::{
-    AcceptRequest, ClaimRequest, CompletionReport, CreateTokenRequest, Directive, EnrolRequest, ErrandOutcome,
-    ErrandReport, EvidenceReport, FailureReport, HeldJob, HeldJobProgress, InboxEvent, Patch, PollPullRequest,
-    Progress, ProgressEvent, PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport,
-    RenewRequest, ResetReason, ReviewComment, ReviewCommentKind, StartReport, StreamEvent, WorkOperation,
+    AcceptRequest, AlertChange, AlertCode, AlertEvent, ClaimRequest, CompletionReport, CreateTokenRequest, Directive,
+    EnrolRequest, ErrandOutcome, ErrandReport, EvidenceReport, FactoryChange, FactoryEvent, FailureReport, HeldJob,
+    HeldJobProgress, HelloEvent, InboxEvent, NeedsEvent, Patch, PollPullRequest, Progress, ProgressEvent,
+    PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport, RenewRequest, ResetReason,
+    ReviewComment, ReviewCommentKind, StartReport, StreamEvent, WorkOperation,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -204,7 +205,25 @@ fn check_streams(description: &Description) {
     let reasons = [ResetReason::Behind, ResetReason::Restored, ResetReason::Unknown, ResetReason::Slow];
     let resets = reasons.map(|reason| StreamEvent::Reset { reason });
     let progress_event = StreamEvent::Progress(ProgressEvent { job_id, lease_epoch, progress: progress.clone() });
-    for event in resets.into_iter().chain([StreamEvent::Hello {}, progress_event]) {
+    let fleet_events = [
+        StreamEvent::Hello(HelloEvent {
+            keep_alive_seconds: 15,
+            version: "0.1.0".to_owned(),
+            build: "0.1.0-1".to_owned(),
+            name: "coord-1".to_owned(),
+        }),
+        StreamEvent::Factory(FactoryEvent { factory_id: "east".parse().unwrap(), change: FactoryChange::Online }),
+        StreamEvent::Alert(AlertEvent {
+            code: AlertCode::StaleFactory,
+            change: AlertChange::Raised,
+            factory_id: Some("east".parse().unwrap()),
+            job_id: None,
+        }),
+        StreamEvent::Flags(flags.clone()),
+        StreamEvent::Needs(NeedsEvent { count: 3 }),
+        progress_event,
+    ];
+    for event in resets.into_iter().chain(fleet_events) {
         check(description, "StreamEvent", &event);
     }
     let held = vec![HeldJobProgress { held: HeldJob { job_id, lease_epoch }, progress: Some(progress) }];

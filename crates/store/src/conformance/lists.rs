@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Actor, Cursor, DepsState, Job, JobFilter, JobId, Priority, Revision, Spec, StageName, StoreError};
+use domain::{
+    Actor, Cursor, DepsState, Job, JobFilter, JobId, JobSearch, Priority, Revision, Spec, StageName, StoreError,
+};
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds, submission};
 use super::writes::{stored, written};
@@ -45,6 +47,7 @@ pub async fn a_filter_returns_exactly_the_matching_jobs(bench: &mut dyn Harness)
                         stages: stages.clone(),
                         priority,
                         repo: repo.map(|repo| repo.parse().unwrap()),
+                        ..JobFilter::default()
                     };
                     let expected: Vec<_> = all.iter().filter(|job| fits(job, &filter)).map(Job::id).collect();
 
@@ -53,6 +56,37 @@ pub async fn a_filter_returns_exactly_the_matching_jobs(bench: &mut dyn Harness)
             }
         }
     }
+}
+
+// [§9]
+/// Compares searches by factory, tags and text, alone and with other filters, with a reference filter.
+pub async fn a_search_returns_exactly_the_matching_jobs(bench: &mut dyn Harness) {
+    let stores = bench.open().await;
+    let all = varied(&stores).await;
+    let last = all[0].id().to_string();
+    let texts =
+        [None, Some("sample"), Some("SAMPLE 17"), Some("samp"), Some(&last[last.len() - 7..]), Some(&last[..30])];
+
+    let mut matches = 0;
+    for factory in [None, Some("forge"), Some("nobody")] {
+        for tags in [vec![], vec!["odd"], vec!["odd", "third"], vec!["none"]] {
+            for text in texts {
+                for stages in [vec![], vec![StageName::Failed]] {
+                    let search = JobSearch {
+                        factory: factory.map(|factory| factory.parse().unwrap()),
+                        tags: tags.iter().map(|tag| tag.parse().unwrap()).collect(),
+                        text: text.map(str::to_owned),
+                    };
+                    let filter = JobFilter { stages, search, ..JobFilter::default() };
+                    let expected: Vec<_> = all.iter().filter(|job| fits(job, &filter)).map(Job::id).collect();
+                    matches += expected.len();
+
+                    assert_eq!(pages(&stores, &filter, 3).await, expected, "{filter:?}");
+                }
+            }
+        }
+    }
+    assert!(matches > 300, "{matches}");
 }
 
 // [§9]
@@ -77,6 +111,11 @@ async fn varied(stores: &Stores) -> Vec<Job> {
         sample.spec = Spec {
             repo: (n % 5 < 2).then(|| "acme/notes".parse().unwrap()),
             priority: if n % 4 == 0 { Priority::High } else { Priority::Normal },
+            tags: [(2, "odd"), (3, "third")]
+                .iter()
+                .filter(|(by, _)| n % by != 0)
+                .map(|(_, tag)| tag.parse().unwrap())
+                .collect(),
             ..sample.spec
         };
         written(stores.jobs.commit(vec![create(Job::submit(sample, DepsState::Met))]).await);
@@ -101,6 +140,21 @@ fn fits(job: &Job, filter: &JobFilter) -> bool {
         && (stages.is_empty() || stages.contains(&job.stage().name()))
         && (filter.priority.is_none() || filter.priority == Some(job.priority()))
         && (filter.repo.is_none() || filter.repo == job.submission().spec.repo)
+        && found(job, &filter.search)
+}
+
+/// The reference of a search.
+fn found(job: &Job, search: &JobSearch) -> bool {
+    let at = job.lease().map(|lease| &lease.factory).or(job.dispatch().map(|offer| &offer.target));
+    let (title, id) = (job.spec().title.to_lowercase(), job.id().to_string());
+    let is_titled = |text: &str| text.split(' ').all(|word| title.split(' ').any(|known| known == word));
+    let has = |text: &String| {
+        let text = text.to_lowercase();
+        is_titled(&text) || id.starts_with(&text) || id.ends_with(&text)
+    };
+    search.factory.as_ref().is_none_or(|factory| at == Some(factory))
+        && search.tags.iter().all(|tag| job.spec().tags.contains(tag))
+        && search.text.as_ref().is_none_or(has)
 }
 
 /// Everything that a filter returns, page by page.

@@ -68,6 +68,7 @@ fn chosen(filter: &JobFilter, job: &Job) -> bool {
         && (filter.stages.is_empty() || filter.stages.contains(&job.stage().name()))
         && filter.priority.is_none_or(|priority| priority == job.priority())
         && (filter.repo.is_none() || filter.repo == job.spec().repo)
+        && filter.search.matches(job)
 }
 
 fn is_in_scope(scope: &Scope, event: &StoredEvent) -> bool {

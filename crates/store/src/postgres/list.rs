@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::pool::Pool;
 use super::row::{column, job_id, uuid, versioned_job};
-use crate::cursor::ListPosition;
+use crate::cursor::{EXAMINED_MAX, ListPosition};
 use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = $1";
@@ -35,6 +35,9 @@ pub(super) const NEWEST_IN_STAGES: &str = "\
     ) e ORDER BY e.n DESC LIMIT $2";
 pub(super) const PRODUCTS: &str = "SELECT DISTINCT product FROM fleet_counts";
 
+/// Jobs that a search reads at once.
+const SEARCH_PAGE: usize = 500;
+
 /// The page of jobs after a position. One statement reads it, so that each job still matches the filter.
 pub(super) async fn page(
     pool: &Pool,
@@ -45,6 +48,9 @@ pub(super) async fn page(
 ) -> Result<Page<Summary>, StoreError> {
     let limit = usize::from(limit.max(1));
     let mut below = below(pool, after).await?;
+    if !filter.search.is_empty() {
+        return search(pool, quarantine, filter, below, limit).await;
+    }
     loop {
         // One more than requested shows whether another page follows.
         let mut rows = rows(pool, filter, below, limit + 1).await?;
@@ -64,6 +70,45 @@ pub(super) async fn page(
         }
         let next = items.last().filter(|_| more).map(|last| ListPosition::of(&last.job).cursor());
         return Ok(Page { items, next });
+    }
+}
+
+/// The page of a search: jobs are read in the order of the index until enough match, or enough were read.
+async fn search(
+    pool: &Pool,
+    quarantine: &Quarantine,
+    filter: &JobFilter,
+    mut below: i64,
+    limit: usize,
+) -> Result<Page<Summary>, StoreError> {
+    let (mut items, mut examined): (Vec<Summary>, usize) = (Vec::new(), 0);
+    loop {
+        let rows = rows(pool, filter, below, SEARCH_PAGE).await?;
+        let Some(last) = rows.last() else { return Ok(Page { items, next: None }) };
+        below = column(last, 4)?;
+        examined += rows.len();
+        let mut last_read = None;
+        for row in &rows {
+            match summary(row) {
+                Ok(summary) => {
+                    last_read = Some(ListPosition::of(&summary.job).cursor());
+                    items.extend(Some(summary).filter(|summary| filter.search.matches(&summary.job)));
+                }
+                Err(error) => quarantine.add(JOBS, &job_id(row, 3)?.to_string(), &error),
+            }
+        }
+        if items.len() > limit {
+            items.truncate(limit);
+            let next = items.last().map(|last| ListPosition::of(&last.job).cursor());
+            return Ok(Page { items, next });
+        }
+        if rows.len() < SEARCH_PAGE {
+            return Ok(Page { items, next: None });
+        }
+        // A page of unreadable jobs has no position to continue from.
+        if examined >= EXAMINED_MAX && last_read.is_some() {
+            return Ok(Page { items, next: last_read });
+        }
     }
 }
 

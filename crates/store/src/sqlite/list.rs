@@ -6,7 +6,7 @@ use domain::{JobFilter, Page, Priority, RepoName, StageName, Summary};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::row::{is_unreadable, job_id, versioned_job};
-use crate::cursor::ListPosition;
+use crate::cursor::{EXAMINED_MAX, ListPosition};
 use crate::quarantine::{JOBS, Quarantine};
 
 pub(super) const NUMBER: &str = "SELECT n FROM fleet_jobs WHERE id = ?1";
@@ -24,6 +24,9 @@ pub(super) const PRODUCTS: &str = "SELECT DISTINCT product FROM fleet_counts";
 pub(super) const SUMMARY: &str = "\
     SELECT j.rev, j.state, b.submission FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n WHERE j.n = ?1";
 
+/// Jobs that a search reads at once.
+const SEARCH_PAGE: usize = 500;
+
 /// The page of jobs after a cursor. `None` for an invalid cursor.
 pub(super) fn page(
     connection: &Connection,
@@ -36,6 +39,9 @@ pub(super) fn page(
     let snapshot = connection.unchecked_transaction()?;
     let Some(mut below) = below(&snapshot, after)? else { return Ok(None) };
     let limit = usize::from(limit.max(1));
+    if !filter.search.is_empty() {
+        return search(&snapshot, quarantine, filter, below, limit).map(Some);
+    }
     loop {
         let mut numbers = Selection { connection: &snapshot, filter, below, limit: limit + 1 }.numbers()?;
         let more = numbers.len() > limit;
@@ -48,6 +54,38 @@ pub(super) fn page(
         }
         let next = items.last().filter(|_| more).map(|last| ListPosition::of(&last.job).cursor());
         return Ok(Some(Page { items, next }));
+    }
+}
+
+/// The page of a search: jobs are read in the order of the index until enough match, or enough were read.
+fn search(
+    snapshot: &Connection,
+    quarantine: &Quarantine,
+    filter: &JobFilter,
+    mut below: i64,
+    limit: usize,
+) -> rusqlite::Result<Page<Summary>> {
+    let (mut items, mut examined): (Vec<Summary>, usize) = (Vec::new(), 0);
+    loop {
+        let numbers = Selection { connection: snapshot, filter, below, limit: SEARCH_PAGE }.numbers()?;
+        let Some(last) = numbers.last() else { return Ok(Page { items, next: None }) };
+        below = *last;
+        examined += numbers.len();
+        let read = summaries(snapshot, quarantine, &numbers)?;
+        let last_read = read.last().map(|summary| ListPosition::of(&summary.job).cursor());
+        items.extend(read.into_iter().filter(|summary| filter.search.matches(&summary.job)));
+        if items.len() > limit {
+            items.truncate(limit);
+            let next = items.last().map(|last| ListPosition::of(&last.job).cursor());
+            return Ok(Page { items, next });
+        }
+        if numbers.len() < SEARCH_PAGE {
+            return Ok(Page { items, next: None });
+        }
+        // A page of unreadable jobs has no position to continue from.
+        if examined >= EXAMINED_MAX && last_read.is_some() {
+            return Ok(Page { items, next: last_read });
+        }
     }
 }
 

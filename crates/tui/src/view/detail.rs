@@ -118,7 +118,8 @@ fn facts(model: &Model, full: &JobDetail) -> Vec<(&'static str, String)> {
     };
     let facts = [
         ("id", Some(job.id.short().to_string())),
-        ("product", Some(format!("{}, priority {}", job.product_id, job.priority.name()))),
+        ("product", Some(job.product_id.to_string())),
+        ("priority", Some(job.priority.name().to_owned())),
         ("repo", job.repo.as_ref().map(|repo| format!("{repo}{base}"))),
         ("factory", holder),
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),

@@ -12,7 +12,7 @@ use super::SimulatedDocumentStore;
 use super::database::{Item, Order, Query};
 use super::items::{JOBS, LAST, LOG, job, job_key, sortable, unreadable};
 use super::log::{entry_id, place, recorded};
-use crate::cursor::ListPosition;
+use crate::cursor::{EXAMINED_MAX, ListPosition};
 
 /// Jobs read per request while a list is filled.
 const LIST_PAGE: usize = 256;
@@ -27,20 +27,28 @@ impl JobHistory for SimulatedDocumentStore {
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
         let (mut after, limit) = (ListPosition::after(after.as_ref())?, usize::from(limit.max(1)));
         let mut found: Vec<Summary> = Vec::new();
-        while found.len() <= limit {
+        let (mut examined, mut is_over) = (0, false);
+        while found.len() <= limit && (filter.search.is_empty() || examined < EXAMINED_MAX) {
             let values = String::new()..=format!("{}{}", sortable(after.created), after.id);
             let query = Query { name: "created", values, order: Order::Falling, limit: LIST_PAGE };
             let items = self.query(&query).await?;
             let jobs = items.iter().map(job).collect::<Result<Vec<_>, _>>()?;
             let rest: Vec<_> = jobs.into_iter().filter(|job| place_of(&job.value) < after).collect();
-            let Some(last) = rest.last() else { break };
+            let Some(last) = rest.last() else {
+                is_over = true;
+                break;
+            };
             after = place_of(&last.value);
+            examined += rest.len();
             let chosen = rest.into_iter().filter(|job| is_chosen(filter, &job.value));
             found.extend(chosen.map(|job| Summary { job: job.value, revision: job.revision }));
         }
         let more = found.len() > limit;
         found.truncate(limit);
-        let next = found.last().filter(|_| more).map(|summary| place_of(&summary.job).cursor());
+        let next = match more {
+            true => found.last().map(|summary| place_of(&summary.job).cursor()),
+            false => (!is_over).then(|| after.cursor()),
+        };
         Ok(Page { items: found, next })
     }
 
@@ -117,4 +125,5 @@ fn is_chosen(filter: &JobFilter, job: &Job) -> bool {
         && (filter.stages.is_empty() || filter.stages.contains(&job.stage().name()))
         && filter.priority.is_none_or(|priority| priority == job.priority())
         && (filter.repo.is_none() || filter.repo == job.spec().repo)
+        && filter.search.matches(job)
 }
