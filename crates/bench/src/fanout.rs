@@ -34,8 +34,18 @@ const CATCH_UP_MAX: Duration = Duration::from_secs(60);
 /// The factories that do the work.
 const FACTORIES: (u32, u32) = (2, 32);
 
-const HEADINGS: &[&str] =
-    &["CLIENTS", "JOBS/S", "FRAMES/S", "GAPS", "BEHIND", "GET P50 MS", "GET P99 MS", "GET MAX MS", "CPU %", "MEMORY MB"];
+const HEADINGS: &[&str] = &[
+    "CLIENTS",
+    "JOBS/S",
+    "FRAMES/S",
+    "GAPS",
+    "BEHIND",
+    "GET P50 MS",
+    "GET P99 MS",
+    "GET MAX MS",
+    "CPU %",
+    "MEMORY MB",
+];
 
 #[derive(Serialize)]
 struct Report {

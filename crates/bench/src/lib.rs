@@ -24,7 +24,8 @@ mod workload;
 
 pub use error::{Error, ErrorKind};
 pub use options::{
-    Benchmark, Coordinator, DepthOptions, FanoutOptions, IdleOptions, LatencyOptions, MemoryOptions, StoreOption, ThroughputOptions,
+    Benchmark, Coordinator, DepthOptions, FanoutOptions, IdleOptions, LatencyOptions, MemoryOptions, StoreOption,
+    ThroughputOptions,
 };
 pub use report::{Progress, Report};
 pub use run::run;

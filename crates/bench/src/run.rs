@@ -3,7 +3,9 @@
 use tokio_util::sync::CancellationToken;
 
 use crate::target::BenchSite;
-use crate::{Benchmark, Coordinator, Error, Progress, Report, decide, depth, fanout, idle, latency, memory, throughput};
+use crate::{
+    Benchmark, Coordinator, Error, Progress, Report, decide, depth, fanout, idle, latency, memory, throughput,
+};
 
 /// Runs one benchmark until it ends or `stop` is cancelled. Whatever the outcome, it cleans up.
 pub async fn run(

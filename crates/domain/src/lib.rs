@@ -50,8 +50,8 @@ pub use ids::{
 };
 pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use job_columns::JobColumns;
-pub use job_search::JobSearch;
 pub use job_label::{JobLabel, ShortJobId};
+pub use job_search::JobSearch;
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, duration_millis, manifest_schema, suggest};

@@ -31,8 +31,8 @@ pub use feedback::{
 };
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest, fingerprint};
 pub use jobs::{
-    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobCounts,
-    JobDetail, JobExplanation, JobList, JobTotal, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
+    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobCounts, JobDetail,
+    JobExplanation, JobList, JobTotal, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
     WaitingCounts,
 };
 pub use live::{AlertChange, AlertEvent, FactoryChange, FactoryEvent, HelloEvent, NeedsEvent};

@@ -8,8 +8,8 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
-    products, root, sessions, tokens, webhooks, work,
+    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
+    operations, products, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};

@@ -8,8 +8,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs, operations,
-    products, root, sessions, tokens, webhooks, work,
+    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
+    operations, products, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;

@@ -165,7 +165,10 @@ impl Coordinator {
     /// Pull requests that no rework round could satisfy.
     fn request_alerts(&self, who: &Principal) -> Vec<Alert> {
         let state = self.state.lock();
-        let stuck = state.jobs_needing_people().map(|job| &job.value).filter(|job| job.is_escalated() && who.sees(job.product()));
+        let stuck = state
+            .jobs_needing_people()
+            .map(|job| &job.value)
+            .filter(|job| job.is_escalated() && who.sees(job.product()));
         let told = stuck.take(LOOKED_AT_MAX).map(|job| {
             let (id, message) = (job.id(), job.message().unwrap_or("needs a maintainer"));
             let place = job.pull_request().map_or_else(String::new, |request| format!(" at {}", request.url));
@@ -280,7 +283,10 @@ impl Coordinator {
     /// Finished jobs whose promotion or merge was abandoned: an operator has to act.
     fn merge_alerts(&self, who: &Principal) -> Vec<Alert> {
         let state = self.state.lock();
-        let failed = state.jobs_needing_people().map(|job| &job.value).filter(|job| job.is_merge_failed() && who.sees(job.product()));
+        let failed = state
+            .jobs_needing_people()
+            .map(|job| &job.value)
+            .filter(|job| job.is_merge_failed() && who.sees(job.product()));
         let told = failed.take(LOOKED_AT_MAX).map(|job| {
             let (label, short) = (job.label(), job.id().short());
             let failure = job.merge_failure().map_or_else(|| "merge failed".to_owned(), |failure| failure.to_string());

@@ -65,11 +65,7 @@ pub enum StreamItem {
 
 impl Coordinator {
     /// Subscribes to everything that the caller may see: events after `after`, or from now on, and changes of the fleet.
-    pub async fn follow_fleet(
-        self: &Arc<Self>,
-        who: &Principal,
-        after: Option<Position>,
-    ) -> Result<Subscriber, Error> {
+    pub async fn follow_fleet(self: &Arc<Self>, who: &Principal, after: Option<Position>) -> Result<Subscriber, Error> {
         let subscriber = self.follow(self.fleet_scope(who)?, after).await?;
         Ok(Subscriber { live: Some(self.follow_live(who).await), ..subscriber })
     }
@@ -84,7 +80,17 @@ impl Coordinator {
         let position = if reset { end } else { position };
         let progress = self.progress.listen();
         let heard = *progress.borrow();
-        Ok(Subscriber { coordinator: Arc::clone(self), scope, position, seen: position, reset, progress, heard, live: None, has_sent_events: false })
+        Ok(Subscriber {
+            coordinator: Arc::clone(self),
+            scope,
+            position,
+            seen: position,
+            reset,
+            progress,
+            heard,
+            live: None,
+            has_sent_events: false,
+        })
     }
 
     /// The current end of the log.

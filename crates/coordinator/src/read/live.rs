@@ -12,9 +12,7 @@ use std::time::Duration;
 use domain::{FactoryId, ProductId, Revision, TokenScope, Versioned};
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use protocol::{
-    Alert, AlertChange, AlertEvent, FactoryChange, FactoryEvent, Metrics, NeedsEvent, StreamEvent,
-};
+use protocol::{Alert, AlertChange, AlertEvent, FactoryChange, FactoryEvent, Metrics, NeedsEvent, StreamEvent};
 use scheduler::{FactoryState, Presence};
 use tokio::sync::watch;
 use tracing::warn;
@@ -277,7 +275,8 @@ impl LiveFollower {
         let cleared = known.keys().filter(|alert| !now.alerts.contains_key(alert));
         let cleared = cleared.map(|alert| AlertEvent { change: AlertChange::Cleared, ..alert.clone() });
         let raised = now.alerts.iter().filter(|(alert, jobs)| known.get(alert) != Some(jobs));
-        let mut events: Vec<_> = cleared.chain(raised.map(|(alert, _)| alert.clone())).map(StreamEvent::Alert).collect();
+        let mut events: Vec<_> =
+            cleared.chain(raised.map(|(alert, _)| alert.clone())).map(StreamEvent::Alert).collect();
         if before.is_none_or(|before| !is_same(&before.metrics, &now.metrics)) {
             events.push(StreamEvent::Metrics(now.metrics.clone()));
         }

@@ -153,7 +153,11 @@ impl Coordinator {
         let seats_of_others = |step: &mut MetricsPoint| {
             // A past number of seats is not known by product.
             if !who.products().is_empty() {
-                step.seats_total = state.factories().filter(|one| self.shows_factory(who, &state, &one.id)).map(|one| u64::from(one.seat_limit)).sum();
+                step.seats_total = state
+                    .factories()
+                    .filter(|one| self.shows_factory(who, &state, &one.id))
+                    .map(|one| u64::from(one.seat_limit))
+                    .sum();
             }
         };
         let steps = self.metrics_history.steps.lock();
@@ -191,10 +195,7 @@ impl Coordinator {
 }
 
 fn since(now: StoreOperationCounts, before: StoreOperationCounts) -> StoreOperationCounts {
-    StoreOperationCounts {
-        read: now.read.saturating_sub(before.read),
-        write: now.write.saturating_sub(before.write),
-    }
+    StoreOperationCounts { read: now.read.saturating_sub(before.read), write: now.write.saturating_sub(before.write) }
 }
 
 fn quantiles(lags: &[u64]) -> Option<LagQuantiles> {

@@ -183,12 +183,16 @@ fn need_of_job(who: &Principal, job: &Job, kind: NeedKind) -> Need {
         ),
         (NeedKind::Review, _) => (
             format!("the work waits for review{}", place(job)),
-            format!("`giga request-changes {id} -m TEXT`, or `giga reject {id} -m TEXT`; approve it on the pull request"),
+            format!(
+                "`giga request-changes {id} -m TEXT`, or `giga reject {id} -m TEXT`; approve it on the pull request"
+            ),
             vec![A::RequestChanges, A::Reject, A::Requeue, A::Cancel],
         ),
         (NeedKind::MergeFailed, _) => (
             job.merge_failure().map_or_else(message, |failure| short(&one_line(&failure.to_string()), TEXT_CHARS_MAX)),
-            format!("`giga ship {id}` tries again, `giga requeue {id}` starts a rework round, `giga cancel {id}` ends it"),
+            format!(
+                "`giga ship {id}` tries again, `giga requeue {id}` starts a rework round, `giga cancel {id}` ends it"
+            ),
             vec![A::Ship, A::Requeue, A::RequestChanges, A::Reject, A::Cancel],
         ),
         (NeedKind::PullRequestAbandoned, _) => (
@@ -197,7 +201,11 @@ fn need_of_job(who: &Principal, job: &Job, kind: NeedKind) -> Need {
             vec![A::RequestChanges, A::Requeue, A::Ship, A::Reject, A::Cancel],
         ),
         _ => (
-            format!("{} and waits for its merge{}", if job.is_verified() { "verified" } else { "completed" }, place(job)),
+            format!(
+                "{} and waits for its merge{}",
+                if job.is_verified() { "verified" } else { "completed" },
+                place(job)
+            ),
             format!("`giga ship {id}` merges it, `giga request-changes {id} -m TEXT` sends it back"),
             vec![A::Ship, A::RequestChanges, A::Reject, A::Cancel],
         ),

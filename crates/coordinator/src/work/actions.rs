@@ -93,7 +93,8 @@ impl Coordinator {
             return Err(Error::NoSuchJob(id));
         }
         who.require_operator(before.value.product())?;
-        let answered = self.amend(Target { id, expected }, |job| answered(job, text, self.now(), who).map(Decision::Write));
+        let answered =
+            self.amend(Target { id, expected }, |job| answered(job, text, self.now(), who).map(Decision::Write));
         let after = answered.await?;
         info!(job.id = %id, by = %who.name, "`{}` answered the question of job {}", who.name, after.value.label());
         self.after_report(&after.value).await;

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use coordinator::{Principal, StreamItem, Subscriber};
 use domain::{Mode, TokenScope};
-use protocol::{
-    Action, AlertChange, AlertCode, DrainRequest, FactoryChange, NeedsEvent, ProductSettings, StreamEvent,
-};
+use protocol::{Action, AlertChange, AlertCode, DrainRequest, FactoryChange, NeedsEvent, ProductSettings, StreamEvent};
 
 use super::{lasting, quick};
 use crate::fleet::{Fleet, PLAIN};

@@ -194,8 +194,20 @@ impl Reader<'_> {
     async fn open(&self, epoch: Epoch, start: Start) -> Result<LogStream, ClientError> {
         let path = Query::new(format!("/jobs/{}/logs", self.id))
             .with("epoch", epoch.to_string())
-            .maybe("offset", match start { Start::Offset(offset) => Some(offset.to_string()), Start::Tail(_) => None })
-            .maybe("tail", match start { Start::Tail(bytes) => Some(bytes.to_string()), Start::Offset(_) => None })
+            .maybe(
+                "offset",
+                match start {
+                    Start::Offset(offset) => Some(offset.to_string()),
+                    Start::Tail(_) => None,
+                },
+            )
+            .maybe(
+                "tail",
+                match start {
+                    Start::Tail(bytes) => Some(bytes.to_string()),
+                    Start::Offset(_) => None,
+                },
+            )
             .with("follow", self.args.follow.to_string());
         self.client.bytes(path.as_str()).await
     }

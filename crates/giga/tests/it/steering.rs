@@ -109,7 +109,20 @@ fn jobs_are_filtered_and_counted_by_the_coordinator() {
 
     let ran = run(
         &coordinator,
-        &["jobs", "--factory", "mac-1", "--tag", "urgent", "--tag", "house", "--text", "red roof", "--repo", "notes", "--total"],
+        &[
+            "jobs",
+            "--factory",
+            "mac-1",
+            "--tag",
+            "urgent",
+            "--tag",
+            "house",
+            "--text",
+            "red roof",
+            "--repo",
+            "notes",
+            "--total",
+        ],
     );
 
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);

@@ -7,8 +7,9 @@ use domain::{
 use protocol::{
     AcceptRequest, AlertChange, AlertCode, AlertEvent, ClaimRequest, CompletionReport, CreateTokenRequest, Directive,
     EnrolRequest, ErrandOutcome, ErrandReport, EvidenceReport, FactoryChange, FactoryEvent, FailureReport, HeldJob,
-    HeldJobProgress, HelloEvent, InboxEvent, NeedsEvent, Patch, PollPullRequest, Progress, ProgressEvent, PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport,
-    RenewRequest, ResetReason, ReviewComment, ReviewCommentKind, StartReport, StreamEvent, WorkOperation,
+    HeldJobProgress, HelloEvent, InboxEvent, NeedsEvent, Patch, PollPullRequest, Progress, ProgressEvent,
+    PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport, RenewRequest, ResetReason,
+    ReviewComment, ReviewCommentKind, StartReport, StreamEvent, WorkOperation,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

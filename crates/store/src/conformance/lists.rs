@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Actor, Cursor, DepsState, Job, JobFilter, JobId, JobSearch, Priority, Revision, Spec, StageName, StoreError};
+use domain::{
+    Actor, Cursor, DepsState, Job, JobFilter, JobId, JobSearch, Priority, Revision, Spec, StageName, StoreError,
+};
 
 use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds, submission};
 use super::writes::{stored, written};
@@ -62,7 +64,8 @@ pub async fn a_search_returns_exactly_the_matching_jobs(bench: &mut dyn Harness)
     let stores = bench.open().await;
     let all = varied(&stores).await;
     let last = all[0].id().to_string();
-    let texts = [None, Some("sample"), Some("SAMPLE 17"), Some("samp"), Some(&last[last.len() - 7..]), Some(&last[..30])];
+    let texts =
+        [None, Some("sample"), Some("SAMPLE 17"), Some("samp"), Some(&last[last.len() - 7..]), Some(&last[..30])];
 
     let mut matches = 0;
     for factory in [None, Some("forge"), Some("nobody")] {
@@ -108,7 +111,11 @@ async fn varied(stores: &Stores) -> Vec<Job> {
         sample.spec = Spec {
             repo: (n % 5 < 2).then(|| "acme/notes".parse().unwrap()),
             priority: if n % 4 == 0 { Priority::High } else { Priority::Normal },
-            tags: [(2, "odd"), (3, "third")].iter().filter(|(by, _)| n % by != 0).map(|(_, tag)| tag.parse().unwrap()).collect(),
+            tags: [(2, "odd"), (3, "third")]
+                .iter()
+                .filter(|(by, _)| n % by != 0)
+                .map(|(_, tag)| tag.parse().unwrap())
+                .collect(),
             ..sample.spec
         };
         written(stores.jobs.commit(vec![create(Job::submit(sample, DepsState::Met))]).await);
