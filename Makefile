@@ -3,18 +3,40 @@
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
+# Installs the programs that tests run, and lists the skipped tests at the end.
+WITH_TOOLS := scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-tmux scripts/with-engines \
+  scripts/with-api-tools scripts/with-mcp-client scripts/with-chromium
 TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
 # Tests that need no server, no repository and no process: rules, golden files, in-memory adapters. Half a minute.
 QUICK_TESTS := '(kind(lib) | kind(bin) | package(domain) | package(scheduler) | package(broker)) - test(/^postgres::/)'
 
-.PHONY: up build test test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
+# What the web UI is built from.
+WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -path 'web/dist/*' -not -path 'web/e2e/*')
 
-up: tools
+.DELETE_ON_ERROR:
+
+.PHONY: up build web web-if-possible test test-web screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
+
+up: tools web-if-possible
 	@$(CARGO) run --profile quick --locked -p giga -- up --demo
 
-build: tools
+build: tools web-if-possible
 	$(CARGO) build --release --locked -p giga
+
+# The web UI, for the next build of giga: only if its sources are newer.
+web: web/dist/index.html
+
+web/dist/index.html: $(WEB_SOURCES) scripts/build-web
+	@scripts/build-web
+
+# Everything else works without it.
+web-if-possible:
+	@if ! command -v npm >/dev/null; then \
+	  echo "npm is not installed, so giga is built without its web UI (install Node.js 20.19 or newer for it)" >&2; \
+	elif ! $(MAKE) --no-print-directory web; then \
+	  echo "the web UI cannot be built, so giga is built without it (see above; make web tries again)" >&2; \
+	fi
 
 test: tools fmt lint rows unit
 
@@ -44,14 +66,23 @@ lint:
 # nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there. The
 # tests start a PostgreSQL of their own, and run the real git-lfs, claude, codex and schemathesis; the scripts install the
 # programs, or report that they are missing; the skipped tests are listed at the end. GIGA_REQUIRE=postgres,landlock,root,
-# engines,lfs,api-tools,rustup,home makes skips of these failures.
+# engines,lfs,api-tools,chromium,rustup,home makes skips of these failures.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  $(WITH_TOOLS) $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
-	  scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-engines scripts/with-api-tools $(CARGO) test --workspace --locked $(TEST_FEATURES); \
+	  $(WITH_TOOLS) $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
+
+# The web UI in a browser, on a real fleet. Part of `unit` too.
+test-web: tools
+	scripts/with-chromium $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --no-capture -E 'test(/^web::/)'
+
+# Pictures of the web UI for the README, from a fleet with samples.
+screenshots: tools
+	$(CARGO) build --locked -p giga
+	scripts/with-chromium node web/e2e/screenshots.mjs docs/images
 
 # The real claude and codex through a whole fleet, against our stand-in of their APIs: the oldest supported and the last
 # tested version of each, both pinned in scripts/with-engines. `unit` runs the last tested versions, and of the oldest ones

@@ -24,6 +24,7 @@ mod ports;
 mod previous_run;
 mod pull_request;
 mod reason;
+mod recent_events;
 mod refusal;
 mod repo_identity;
 mod retry;
@@ -70,8 +71,9 @@ pub use ports::{
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;
 pub use reason::{FailureReason, Retryability};
+pub use recent_events::RecentEvents;
 pub use refusal::Refusal;
-pub use retry::{RetryDecision, RetryPolicy};
+pub use retry::{RetryDecision, RetryPolicy, doubled};
 pub use run::{
     COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, Run, RunInsights, RunOutcome, TOKENS_MAX, TURNS_MAX,
     TotalSpend, ValueOutOfRange, last_lines,

@@ -83,7 +83,7 @@ impl RetryPolicy {
             return RetryDecision::DeadLetter { reason: FailureReason::RetriesExhausted };
         }
         let first = asked.backoff_ms.map_or(self.backoff, Duration::from_millis);
-        let doubled = first.saturating_mul(2_u32.saturating_pow(attempts)).min(self.backoff_max);
+        let doubled = doubled(first, attempts, self.backoff_max);
         // Jitter adds up to a fifth and never shortens the backoff.
         let pause = doubled.mul_f64(1.0 + 0.2 * jitter);
         RetryDecision::Retry { not_before: Some(now.after(pause)) }
@@ -95,7 +95,7 @@ impl RetryPolicy {
         const FIRST: Duration = Duration::from_secs(1);
         const LONGEST: Duration = Duration::from_secs(60);
         let doublings = releases.checked_sub(2)?;
-        Some(now.after(FIRST.saturating_mul(2_u32.saturating_pow(doublings)).min(LONGEST)))
+        Some(now.after(doubled(FIRST, doublings, LONGEST)))
     }
 
     /// Decides after a lost lease that `lost` lost leases preceded.
@@ -113,6 +113,11 @@ impl RetryPolicy {
         }
         RetryDecision::Retry { not_before: None }
     }
+}
+
+/// A pause that is doubled this many times, up to a maximum.
+pub fn doubled(first: Duration, times: u32, max: Duration) -> Duration {
+    first.saturating_mul(2_u32.saturating_pow(times)).min(max)
 }
 
 #[cfg(test)]

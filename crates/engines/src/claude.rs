@@ -15,12 +15,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{EngineName, RunKey};
 use sandbox::{Environment, Program};
+use serde_json::json;
 
 use super::descriptor::{EngineDescriptor, EngineMaker};
 use super::home::{EngineHomes, RefreshedFields, session_of};
 use super::price_list;
 use super::registry::{self, EngineContext};
-use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session};
+use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, ToolServer};
 use crate::config::EngineConfig;
 use crate::prompt::Memory;
 use record::SessionRecord;
@@ -45,6 +46,9 @@ const ASKS_A_PERSON: &str = "AskUserQuestion";
 
 /// The tools that read web pages. A tool that is disallowed is not offered to the model, so that no call of it is refused.
 const WEB: &str = "WebFetch,WebSearch";
+
+/// All tools of the run's own MCP server.
+const OWN_TOOLS: &str = "mcp__giga";
 
 /// How it signs in.
 pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
@@ -123,7 +127,8 @@ impl ClaudeEngine {
         // Files of the worktree and shell commands, inside the factory's sandbox.
         let shell = self.config.permission_mode.is_none().then_some("Bash");
         let web = self.config.web.then_some(WEB);
-        let allowed: Vec<&str> = shell.into_iter().chain(web).collect();
+        let own = request.tools.as_ref().map(|_| OWN_TOOLS);
+        let allowed: Vec<&str> = shell.into_iter().chain(web).chain(own).collect();
         if !allowed.is_empty() {
             args.push(format!("--allowedTools={}", allowed.join(",")));
         }
@@ -144,9 +149,18 @@ impl ClaudeEngine {
             Memory::Resumed => args.push(format!("--resume={session}")),
             Memory::New => args.push(format!("--session-id={session}")),
         }
+        args.extend(request.tools.as_ref().into_iter().flat_map(tool_arguments));
         args.extend(self.config.args.iter().cloned());
         args.into_iter().map(OsString::from).collect()
     }
+}
+
+/// The run's own tools, and no other MCP server: neither the repository nor the operator's settings add one. Servers of
+/// an operator's own `--mcp-config` in `args` are started as well.
+fn tool_arguments(tools: &ToolServer) -> [String; 2] {
+    let server = json!({ "command": tools.program, "args": tools.args });
+    let config = json!({ "mcpServers": { ToolServer::NAME: server } });
+    [format!("--mcp-config={config}"), "--strict-mcp-config".to_owned()]
 }
 
 #[async_trait]
@@ -234,6 +248,7 @@ mod tests {
             session: Some("unknown-here".to_owned()),
             worktree: folder.path().to_owned(),
             allowance,
+            tools: None,
         };
 
         let (program, _) = engine.command(&request).unwrap();

@@ -14,13 +14,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use domain::{EngineName, JobId, RunInsights, RunKey};
 use sandbox::{Environment, Program};
+use toml::Value;
 
 use super::descriptor::{EngineDescriptor, EngineMaker};
 use super::home::{EngineHomes, RefreshedFields};
 use super::price_list;
 use super::registry::{self, EngineContext};
 use super::stream::one_line;
-use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, Tokens};
+use super::{Engine, EngineError, EngineRequest, LoginState, Presence, Session, Tokens, ToolServer};
 use crate::config::EngineConfig;
 use crate::prompt::Memory;
 use rollout::Rollout;
@@ -43,6 +44,9 @@ const PROGRAM: &str = "codex";
 /// What it may change by itself: its worktree and temporary files.
 const USUAL_SANDBOX: &str = "workspace-write";
 const NO_SANDBOX: &str = "danger-full-access";
+
+/// A checkpoint of a large repository takes minutes.
+const TOOL_TIMEOUT_S: i64 = 300;
 
 /// How it signs in.
 pub(super) const LOGIN: registry::SignInMethod = registry::SignInMethod {
@@ -159,6 +163,8 @@ impl CodexEngine {
         if let Some(model) = self.model(request) {
             args.push(format!("--model={}", one_line(model)).into());
         }
+        let tools = request.tools.iter().flat_map(tool_settings);
+        args.extend(tools.flat_map(|setting| ["-c".to_owned(), setting]).map(OsString::from));
         args.extend(self.config.args.iter().map(OsString::from));
         if let Some(thread) = resumed {
             args.extend(["resume", thread].map(OsString::from));
@@ -166,6 +172,18 @@ impl CodexEngine {
         args.push("-".into());
         args
     }
+}
+
+/// The run's own tools as settings.
+fn tool_settings(tools: &ToolServer) -> Vec<String> {
+    let server = |key: &str, value: Value| format!("mcp_servers.{}.{key}={value}", ToolServer::NAME);
+    vec![
+        server("command", tools.program.clone().into()),
+        server("args", tools.args.clone().into()),
+        server("tool_timeout_sec", Value::Integer(TOOL_TIMEOUT_S)),
+        // No person is there to approve a call, and the factory checks each.
+        server("default_tools_approval_mode", "approve".into()),
+    ]
 }
 
 #[async_trait]
@@ -266,6 +284,7 @@ mod tests {
             session: Some("t-1".to_owned()),
             worktree: "/w".into(),
             allowance: Allowance::default(),
+            tools: None,
         };
         let threads = folder.path().join("codex").join(request.job.to_string()).join("sessions/2026/11/16");
         std::fs::create_dir_all(&threads).unwrap();

@@ -279,6 +279,7 @@ mod tests {
             session: None,
             worktree: "/w".into(),
             allowance: Allowance::default(),
+            tools: None,
         }
     }
 

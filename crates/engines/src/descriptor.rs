@@ -56,11 +56,15 @@ pub(crate) struct EngineDescriptor {
 #[derive(Clone, Copy)]
 pub(crate) enum EngineMaker {
     /// Once.
-    Configured(fn(EngineName, &EngineConfig, Environment, &EngineContext) -> Result<Arc<dyn Engine>, TemplateError>),
+    Configured(MakeConfigured),
     /// Again at each detection, with the credential that is there then. Once it is signed in, it is offered without
     /// configuration.
     SignedIn { method: &'static SignInMethod, make: MakeSignedIn },
 }
+
+/// Makes an engine from its configuration alone.
+pub(crate) type MakeConfigured =
+    fn(EngineName, &EngineConfig, Environment, &EngineContext) -> Result<Arc<dyn Engine>, TemplateError>;
 
 /// Makes an engine with the present credential.
 pub(crate) type MakeSignedIn = fn(EngineName, &EngineConfig, Environment, &EngineContext) -> Arc<dyn Engine>;

@@ -2,7 +2,8 @@
 //!
 //! An engine detects itself, builds the command of a run, and returns a [`Session`] that translates the program's
 //! output and judges its end. [`EngineRun`] does what all of them have in common: it starts the program, transfers
-//! lines in both directions, enforces the limits and asks the session for its verdict. One file for each engine.
+//! lines in both directions, enforces the limits and asks the session for its verdict. One file for each engine, with
+//! its descriptor; `descriptor` lists them all.
 
 mod acp;
 mod activity;
@@ -43,6 +44,6 @@ pub use home::{has_credential_note, is_credential_note, recover_credentials};
 pub use prices::{Prices, Tokens};
 pub use prompt::{BaseBranch, Memory, Prompt, WorktreeState};
 pub use registry::{EngineContext, login_folders, make_all, presences};
-pub use request::{Allowance, DiskAllowance, EngineRequest};
+pub use request::{Allowance, DiskAllowance, EngineRequest, ToolServer};
 pub use run::{EngineError, EngineOutput, EngineRun, EngineRunEnd};
 pub use verdict::{Exit, RunVerdict};

@@ -29,6 +29,22 @@ pub struct EngineRequest {
     pub worktree: PathBuf,
     /// Its limits.
     pub allowance: Allowance,
+    /// The MCP server with the tools of its run [B11].
+    pub tools: Option<ToolServer>,
+}
+
+/// The MCP server of a run, which the engine starts and talks to over standard streams.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolServer {
+    /// Its program.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+impl ToolServer {
+    /// The name of the server in every engine: tools are called `mcp__giga__ask_human` and alike.
+    pub const NAME: &str = "giga";
 }
 
 impl EngineRequest {

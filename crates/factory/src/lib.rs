@@ -1,9 +1,8 @@
-//! A worker host: mirrors, worktrees, engines, verification, the state that must survive a crash, and the worker that
-//! connects them to a coordinator.
+//! The worker: it detects what its machine can do, receives jobs from a coordinator, runs an engine in a worktree for
+//! each, verifies and publishes the result, reports, and recovers after a crash.
 //!
-//! The order of a run is `Host::mirror` → `Mirror::refresh` → `Mirror::create` → an engine through `Launcher` →
-//! `run_commands` → `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Worker`] talks to a
-//! coordinator.
+//! The order of a run is `Mirror::refresh` → `Mirror::create` → an engine through `EngineRun` → [`run_commands`] →
+//! `Mirror::commit_all` → `Mirror::push_run` → `Mirror::promote`. Only [`Worker`] talks to a coordinator.
 
 mod detect;
 mod verify;
@@ -14,6 +13,6 @@ pub use detect::{BrokenTool, Capabilities, DetectConfig, detect};
 pub use verify::{CommandsVerdict, run_commands};
 pub use watch::DirectoryWatch;
 pub use worker::{
-    Housekeeping, PollBackoff, PollMode, PollResult, PollTrigger, PollWhen, Polling, Worker, WorkerError,
-    WorkerSettings,
+    Housekeeping, PollBackoff, PollMode, PollResult, PollTrigger, PollWhen, Polling, RunToolsCommand, Worker,
+    WorkerError, WorkerSettings,
 };

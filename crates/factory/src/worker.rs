@@ -50,7 +50,7 @@ use workspace::{
 };
 
 pub use poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
-pub use settings::{Housekeeping, PollWhen, Polling, WorkerSettings};
+pub use settings::{Housekeeping, PollWhen, Polling, RunToolsCommand, WorkerSettings};
 
 use crate::detect::{Capabilities, DetectConfig, ProbeCache, detect_again, is_repo};
 use capability_watch::Declared;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Answer;
-use crate::script::{Act, Turn, Usage};
+use crate::script::{Act, MCP_SERVER, Turn, Usage};
 
 /// Reports whether this is a side request, such as for a title. Requests of the main loop always have tools.
 pub(crate) fn is_side_request(body: &Value) -> bool {
@@ -26,6 +26,7 @@ pub(crate) fn respond(turn: &Turn, number: u64, body: &Value) -> Answer {
     match &turn.act {
         Act::Write { path, content } => tool("Write", json!({ "file_path": path, "content": content })),
         Act::Run { command } => tool("Bash", json!({ "command": command, "description": "Run it" })),
+        Act::Call { tool: name, input } => tool(&format!("mcp__{MCP_SERVER}__{name}"), input.clone()),
         Act::Say { text } => {
             let start = json!({ "type": "text", "text": "" });
             message(number, body, turn.usage, [start, json!({ "type": "text_delta", "text": text })], "end_turn")

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Answer;
-use crate::script::{Act, Turn, Usage};
+use crate::script::{Act, MCP_SERVER, Turn, Usage};
 
 /// Answers with the scripted turn.
 pub(crate) fn respond(turn: &Turn, number: u64, body: &Value) -> Answer {
@@ -11,6 +11,7 @@ pub(crate) fn respond(turn: &Turn, number: u64, body: &Value) -> Answer {
     match &turn.act {
         Act::Write { path, content } => command(&format!("printf %s {} > {}", quoted(content), quoted(path))),
         Act::Run { command: line } => command(line),
+        Act::Call { tool, input } => completed(number, turn.usage, &mcp_call(number, body, tool, input)),
         Act::Say { text } => {
             let content = json!([{ "type": "output_text", "text": text }]);
             let id = format!("msg_{number}");
@@ -43,6 +44,25 @@ fn shell_call(number: u64, body: &Value, command: &str) -> Value {
         "type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_{number}"), "name": name,
         "arguments": arguments.to_string(),
     })
+}
+
+/// A call of a tool of the run's MCP server: in its namespace where this version of the program has namespaces.
+fn mcp_call(number: u64, body: &Value, tool: &str, input: &Value) -> Value {
+    let server = format!("mcp__{MCP_SERVER}");
+    let is_namespace = |offered: &Value| {
+        let name = offered["name"].as_str().unwrap_or_default();
+        offered["type"] == "namespace" && name.trim_end_matches('_') == server
+    };
+    let namespace = body["tools"].as_array().and_then(|tools| tools.iter().find(|offered| is_namespace(offered)));
+    let mut call = json!({
+        "type": "function_call", "id": format!("fc_{number}"), "call_id": format!("call_{number}"),
+        "name": format!("{server}__{tool}"), "arguments": input.to_string(),
+    });
+    if let Some(namespace) = namespace {
+        call["namespace"] = namespace["name"].clone();
+        call["name"] = tool.into();
+    }
+    call
 }
 
 fn completed(number: u64, usage: Usage, item: &Value) -> Answer {
@@ -78,6 +98,16 @@ mod tests {
     fn a_command_uses_the_tool_that_the_program_offers() {
         assert_eq!(arguments("exec_command")["name"], "exec_command");
         assert_eq!(arguments("shell")["arguments"], r#"{"command":["bash","-lc","true"]}"#);
+    }
+
+    #[test]
+    fn a_tool_is_called_in_its_namespace_where_there_is_one() {
+        let flat = json!({ "tools": [{ "type": "function", "name": "mcp__giga__ask_human" }] });
+        let spaced = json!({ "tools": [{ "type": "namespace", "name": "mcp__giga__", "tools": [] }] });
+
+        assert_eq!(mcp_call(1, &flat, "ask_human", &json!({}))["name"], "mcp__giga__ask_human");
+        let call = mcp_call(1, &spaced, "ask_human", &json!({}));
+        assert_eq!((&call["namespace"], &call["name"]), (&"mcp__giga__".into(), &"ask_human".into()));
     }
 
     #[test]

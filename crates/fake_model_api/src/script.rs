@@ -1,5 +1,10 @@
 //! The script: what the model answers, turn by turn.
 
+use serde_json::Value;
+
+/// The name that a factory gives to the MCP server of a run.
+pub(crate) const MCP_SERVER: &str = "giga";
+
 /// One response of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
@@ -22,6 +27,7 @@ pub struct Usage {
 pub(crate) enum Act {
     Write { path: String, content: String },
     Run { command: String },
+    Call { tool: String, input: Value },
     Say { text: String },
     Fail { status: u16, kind: &'static str, message: &'static str },
     UsageLimit { resets_at_s: i64 },
@@ -36,6 +42,11 @@ impl Turn {
     /// Runs a command in a shell.
     pub fn run(command: &str) -> Self {
         Self::of(Act::Run { command: command.to_owned() })
+    }
+
+    /// Calls a tool of the run's own MCP server.
+    pub fn call(tool: &str, input: Value) -> Self {
+        Self::of(Act::Call { tool: tool.to_owned(), input })
     }
 
     /// Returns text, which ends the agent's turn.

@@ -7,6 +7,7 @@ mod fleet;
 mod help;
 mod jobs;
 mod maintenance;
+mod mcp;
 #[cfg(test)]
 mod reference;
 mod service;
@@ -32,6 +33,7 @@ pub(crate) use jobs::{
     SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
+pub(crate) use mcp::McpArgs;
 pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
 pub(crate) use steering::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
 
@@ -193,6 +195,8 @@ Columns:
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// Print a link that signs a browser in to the web UI
+    SignIn,
     /// Show events of the fleet or of one job
     Events(EventsArgs),
     /// Remove worktrees and branches of finished jobs
@@ -207,6 +211,8 @@ Columns:
     },
     /// Check this machine and show the effective settings
     Doctor,
+    /// Serve the tools of the fleet to an MCP client, on standard input and output
+    Mcp(McpArgs),
     /// Print a shell completion script
     Completions {
         /// Shell
@@ -247,8 +253,11 @@ impl Command {
         matches!(self, Self::Local(_)) || matches!(self, Self::Up(args) if args.demo)
     }
 
-    /// The log verbosity. `gc` uses the first `-v` for its own output.
+    /// The log verbosity. `gc` uses the first `-v` for its own output; log lines would break the screen of `dash`.
     pub(crate) fn log_verbosity(&self, given: &GlobalArgs) -> u8 {
+        if matches!(self, Self::Dash(_)) {
+            return 0;
+        }
         let own = u8::from(matches!(self, Self::Gc(_)));
         given.verbose.saturating_sub(own)
     }

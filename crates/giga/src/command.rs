@@ -22,12 +22,14 @@ mod job;
 mod job_id;
 mod jobs;
 mod logs;
+mod mcp;
 mod mode;
 mod needs_me;
 mod product;
 mod query;
 mod restore;
 mod runs;
+mod sign_in;
 mod status;
 mod store_location;
 mod submit;
@@ -44,6 +46,7 @@ use domain::{Clock, Timestamp};
 pub(crate) use backoff::Backoff;
 pub(crate) use doctor::doctor;
 pub(crate) use forecast::is_stuck;
+pub(crate) use mcp::serve_run;
 pub(crate) use wait::{asks, rests};
 
 use crate::api::connect;
@@ -116,7 +119,9 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Credential { command } => credential::credential(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
+        Command::SignIn => sign_in::sign_in(context).await,
         Command::Events(args) => events::events(context, args).await,
+        Command::Mcp(args) => mcp::mcp(context, &args).await,
         Command::Gc(args) => gc::gc(context, &args).await,
         Command::Bench(args) => bench::bench(context, args).await,
         Command::Backup { command } => match command {

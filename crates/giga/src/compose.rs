@@ -9,6 +9,7 @@ mod factory;
 #[cfg(feature = "failpoints")]
 pub(crate) mod kill_at;
 mod local;
+mod mcp;
 mod signals;
 mod space;
 pub(crate) mod stores;
@@ -84,6 +85,7 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     let (current, api) = (CurrentCoordinator::new(&coordination.coordinator), coordination.api.clone());
     let certificate = coordination.certificate.clone();
     out.note(&format!("the fleet is up: coordinator at {api}, factory `{}`", worker.name()));
+    out.note(&coordination.browser_note(config)?);
     if let Some(word) = crate::programs::word_on_engines(&config.factory) {
         out.note(&word);
     }

@@ -14,7 +14,7 @@ mod programs;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-use cli::{Cli, Command};
+use cli::{Cli, Command, McpArgs};
 use command::Context;
 use config::Config;
 use failure::Failure;
@@ -60,6 +60,9 @@ fn run(cli: Cli, out: &Output) -> Result<(), Failure> {
     compose::kill_at::arm()?;
     if let Some(done) = command::without_configuration(&cli.command, out) {
         return done;
+    }
+    if let Command::Mcp(McpArgs { run: Some(socket), .. }) = &cli.command {
+        return finish(RuntimeThreads::One, command::serve_run(socket));
     }
     let config = Config::load(&cli.command.global(&cli.global), cli.command.overrides());
     if let Command::Doctor = cli.command {

@@ -7,6 +7,7 @@ mod evidence;
 mod factories;
 mod feedback;
 mod identity;
+mod job_rest;
 mod jobs;
 mod live;
 mod metrics_history;
@@ -15,6 +16,7 @@ mod operations;
 mod problem;
 mod progress;
 mod quota;
+mod run_tools;
 mod session;
 mod sse;
 mod work;
@@ -45,6 +47,7 @@ pub use operations::{
 pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
+pub use run_tools::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
 pub use session::{
     CoordinatorView, CreateCodeRequest, PrincipalView, Role, SESSION_HEADER, SessionView, SignInCode, SignInRequest,
     SignInResponse,

@@ -6,9 +6,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::os::unix::net::UnixListener;
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Stat, Uid, chmodat, fchmod, fchown, flock, fstat,
@@ -152,6 +153,21 @@ impl DirFd {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Listens on a socket of this name in it, for every account that can enter it; one that is there is replaced. By
+    /// the descriptor where the system allows it: `path`, the directory's own, may be too long for a socket, or lead
+    /// elsewhere by now.
+    pub fn listen(&self, name: &str, path: &Path) -> io::Result<UnixListener> {
+        self.remove(name)?;
+        let folder = match cfg!(target_os = "linux") {
+            true => PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd())),
+            false => path.to_owned(),
+        };
+        let listener = UnixListener::bind(folder.join(name))?;
+        chmodat(&self.0, name, Mode::from_raw_mode(0o666), AtFlags::empty())?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
     }
 
     /// Whether there is a directory of this name in it.

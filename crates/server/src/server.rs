@@ -97,6 +97,13 @@ impl Server {
         format!("{}://{}", self.scheme(), SocketAddr::new(local, self.address.port()))
     }
 
+    /// The base URL for browsers: the one for other machines, unless only this machine can reach the server.
+    pub fn browser_base(&self) -> String {
+        let is_local = self.address.ip().is_loopback() && !self.options.behind_proxy;
+        let public = self.reached_at().addresses.into_iter().next().filter(|_| !is_local);
+        public.unwrap_or_else(|| self.base())
+    }
+
     /// The SHA-256 of its certificate, which clients on this machine pin: the certificate is for other names than loopback.
     pub fn certificate(&self) -> Option<[u8; 32]> {
         self.tls.as_ref().map(|tls| tls.fingerprint)
@@ -130,7 +137,7 @@ impl Server {
         let app =
             App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.backups);
         let host = ConnectionContext {
-            router: routes::router(app.clone()),
+            router: routes::router(&app),
             app: app.clone(),
             tls: self.tls.map(|tls| tls.acceptor),
             closing: shutdown.clone(),

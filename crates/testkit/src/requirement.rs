@@ -21,8 +21,14 @@ pub enum Requirement {
     Lfs,
     /// schemathesis and the generator of TypeScript clients.
     ApiTools,
+    /// The official Python SDK of MCP.
+    McpClient,
+    /// Chromium, and the built web UI.
+    Chromium,
     /// rustup, with a toolchain.
     Rustup,
+    /// tmux.
+    Tmux,
     /// A home directory of the account that runs the tests, with a readable file.
     Home,
 }
@@ -38,7 +44,10 @@ impl Requirement {
             Self::Engines => "engines",
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
+            Self::McpClient => "mcp-client",
+            Self::Chromium => "chromium",
             Self::Rustup => "rustup",
+            Self::Tmux => "tmux",
             Self::Home => "home",
         }
     }

@@ -9,6 +9,8 @@ mod layout;
 mod look;
 mod message;
 mod model;
+#[cfg(test)]
+mod tests;
 mod text;
 mod times;
 mod update;

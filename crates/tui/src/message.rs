@@ -2,13 +2,12 @@
 
 use domain::{DispatchModes, FactoryId, JobEvent, JobId, Mode, Priority, Timestamp};
 use protocol::{
-    CredentialList, Dag, DeadLetterList, EventList, FactoryList, JobDetail, JobExplanation, JobList, Metrics,
-    ProgressEvent,
+    CredentialList, Dag, DeadLetterList, EventList, FactoryList, HelloEvent, JobDetail, JobExplanation, JobList,
+    Metrics, NeedList, ProgressEvent,
 };
 use ratatui::crossterm::event::KeyEvent;
-use serde::Deserialize;
 
-use crate::model::{FolderListing, NeedsList};
+use crate::model::FolderListing;
 
 /// Something happened.
 #[derive(Debug, Clone)]
@@ -45,7 +44,7 @@ pub(crate) enum StreamMsg {
     /// The coordinator does not accept the token.
     SignedOut { why: String },
     /// The first frame.
-    Hello(Hello),
+    Hello(HelloEvent),
     /// Something happened to a job.
     Job(Box<JobEvent>),
     /// An agent made progress.
@@ -62,14 +61,6 @@ pub(crate) enum StreamMsg {
     Needs,
     /// Events were missed.
     Reset,
-}
-
-/// The first frame of the stream.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Hello {
-    pub(crate) name: String,
-    pub(crate) version: String,
 }
 
 /// What to read.
@@ -112,7 +103,7 @@ pub(crate) enum Data {
     Events(EventList),
     Explain(Box<JobExplanation>),
     Dag(Dag),
-    Needs(NeedsList),
+    Needs(NeedList),
     Factories(FactoryList),
     Metrics(Metrics),
     Flags(DispatchModes),
@@ -209,6 +200,7 @@ pub(crate) enum Act {
     Redrive,
     Drain,
     Resume,
+    Prune,
     ResumeCredential,
     Mode(Mode),
 }

@@ -29,7 +29,7 @@ pub(crate) use jobs::{Jobs, PAGE_LEN, Reread};
 pub(crate) use line_edit::LineEdit;
 pub(crate) use link::{Link, LinkState};
 pub(crate) use log::Log;
-pub(crate) use needs::{Needs, NeedsItem, NeedsList};
+pub(crate) use needs::Needs;
 pub(crate) use overlay::{Dialog, Field, Input, InputKind, Menu, MenuChoice, MenuItem, Overlay};
 
 use crate::look::Look;
@@ -232,6 +232,18 @@ impl Model {
             Page::Folder => self.folder.as_ref()?.rows().get(at).and_then(|file| file.job),
             Page::Factories => None,
         }
+    }
+
+    /// Why the list of the page could not be read the last time.
+    pub(crate) fn page_error(&self) -> Option<&str> {
+        let error = match self.page {
+            Page::Needs => &self.needs.error,
+            Page::Jobs => &self.jobs.error,
+            Page::Factories => &self.factories.error,
+            Page::Dispatch => &self.dispatch.error,
+            Page::Folder => &self.folder.as_ref()?.error,
+        };
+        error.as_deref()
     }
 
     pub(crate) fn tell(&mut self, text: impl Into<String>) {

@@ -5,7 +5,7 @@
 //! thing removed. A ref is deleted only if the remote still has it at the commit of the proof, and is restored if its
 //! job became active meanwhile. What cannot be proved stays, and the report gives the reason.
 
-mod engine_homes;
+mod engine_credentials;
 mod job_status;
 mod leftovers;
 mod merged;
@@ -22,7 +22,7 @@ use std::time::Duration;
 use domain::{BranchTemplate, RepoName, Timestamp};
 use sandbox::FileLock;
 
-pub use engine_homes::EngineHomes;
+pub use engine_credentials::EngineCredentials;
 pub use job_status::{JobLookup, JobRecord, JobStatus};
 pub use report::{GcItem, GcKind, GcReport};
 
@@ -44,7 +44,7 @@ pub struct Gc {
     repos: BTreeMap<RepoName, RepoConfig>,
     branches: BTreeMap<RepoName, BranchTemplate>,
     jobs: Arc<dyn JobLookup>,
-    homes: Arc<dyn EngineHomes>,
+    credentials: Arc<dyn EngineCredentials>,
     retention: Duration,
 }
 
@@ -65,10 +65,10 @@ impl Gc {
         host: Host,
         repos: BTreeMap<RepoName, RepoConfig>,
         branches: BTreeMap<RepoName, BranchTemplate>,
-        (jobs, homes): (Arc<dyn JobLookup>, Arc<dyn EngineHomes>),
+        (jobs, credentials): (Arc<dyn JobLookup>, Arc<dyn EngineCredentials>),
         retention: Duration,
     ) -> Self {
-        Self { host, repos, branches, jobs, homes, retention }
+        Self { host, repos, branches, jobs, credentials, retention }
     }
 
     /// Cleans up.
@@ -120,7 +120,7 @@ impl Gc {
         }
         // A home that is removed may hold the only copy of a credential that its engine has refreshed.
         let is_active = |home: &Path| self.is_at_work(home);
-        self.homes.recover_credentials(&self.host.state.sessions(), &*self.host.clock, &is_active);
+        self.credentials.recover_credentials(&self.host.state.sessions(), &*self.host.clock, &is_active);
         for doomed in leftovers {
             self.remove_leftover(&doomed, &mut report);
         }

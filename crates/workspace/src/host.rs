@@ -1,6 +1,7 @@
 //! A worker host: a state directory, a git, and the worktrees in it.
 
 use std::collections::BTreeSet;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,10 @@ use crate::worktree::Worktree;
 
 /// The directory for temporary files in a home.
 const TEMPORARY: &str = "tmp";
+
+/// The directory for the socket of the run's tools in a home, and the socket.
+const TOOLS: &str = ".giga";
+const SOCKET: &str = "run.sock";
 
 /// What mirrors and worktrees of this machine share. Cheap to clone.
 #[derive(Clone)]
@@ -119,6 +124,21 @@ impl Host {
         made.map_err(Error::disk("make the temporary folder of", &home))?;
         self.hand_over(&home)?;
         Ok(home.join(TEMPORARY))
+    }
+
+    /// Listens on a socket in a run's home, which only the run's own account can enter. Setup commands ran there: what they
+    /// left at these names is not followed.
+    pub fn listen(&self, run: RunKey) -> Result<(UnixListener, PathBuf), Error> {
+        let home = self.state.home(run);
+        let path = home.join(TOOLS);
+        let listen = || {
+            let directory = DirFd::open(&home)?.make(TOOLS)?;
+            directory.set_mode(0o700)?;
+            directory.listen(SOCKET, &path)
+        };
+        let listener = listen().map_err(Error::disk("listen in", &path))?;
+        self.hand_over(&home)?;
+        Ok((listener, path.join(SOCKET)))
     }
 
     /// A directory that outlives worktrees, of one product's work on one repository.

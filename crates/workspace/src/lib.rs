@@ -37,7 +37,7 @@ pub use branch_intents::{BranchIntent, BranchIntents};
 pub use config::{CacheError, GitConfig, RepoConfig, default_base};
 pub use diff::Diff;
 pub use error::Error;
-pub use gc::{EngineHomes, Gc, GcItem, GcKind, GcPlan, GcReport, JobLookup, JobRecord, JobStatus};
+pub use gc::{EngineCredentials, Gc, GcItem, GcKind, GcPlan, GcReport, JobLookup, JobRecord, JobStatus};
 pub use git::{Git, GitError, OperatorAccess, Outlook};
 pub use host::Host;
 pub use mirror::Mirror;

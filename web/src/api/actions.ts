@@ -31,9 +31,13 @@ export function redriveDeadLetter(id: string, fresh: boolean, message?: string) 
 }
 
 export function dismissJob(id: string, message?: string) {
-  return unwrap(
-    client.POST("/api/fleet/dead-letters/{id}/dismiss", { params: { path: { id } }, body: { message, fresh: false } }),
-  );
+  return unwrap(client.POST("/api/fleet/jobs/{id}/dismiss", { params: { path: { id } }, body: { message } }));
+}
+
+/** An empty answer lets the agent decide by itself. */
+export function answerJob(job: Pick<JobView, "id" | "rev">, text: string) {
+  const params = { path: { id: job.id }, header: { "If-Match": `"${job.rev}"` } };
+  return unwrap(client.POST("/api/fleet/jobs/{id}/answer", { params, body: { text } }));
 }
 
 export function setModes(modes: DispatchModes) {
@@ -49,7 +53,7 @@ export function removeFactory(id: string) {
 }
 
 export function resumeCredential(credential: string) {
-  return unwrap(client.POST("/api/fleet/credentials/reopen", { body: { credential } }));
+  return unwrap(client.POST("/api/fleet/credentials/resume", { body: { credential } }));
 }
 
 export function saveProduct(id: string, settings: ProductSettings) {

@@ -2,49 +2,7 @@
 
 import { toApiError, unreachable } from "./problem";
 import { sessionHeaders } from "./session";
-
-export type NeedKind =
-  | "question"
-  | "review"
-  | "merge_failed"
-  | "unplaceable"
-  | "dead_letter"
-  | "failed"
-  | "ready_to_ship"
-  | "pull_request_abandoned"
-  | "stale_factory"
-  | "credential_exhausted"
-  | "alert";
-
-export type NeedAction =
-  | "answer"
-  | "requeue"
-  | "ship"
-  | "cancel"
-  | "dismiss"
-  | "redrive"
-  | "reject"
-  | "request_changes"
-  | "drain"
-  | "prune"
-  | "resume_credential";
-
-export type NeedItem = {
-  key: string;
-  kind: NeedKind;
-  title: string;
-  text: string;
-  remedy: string;
-  at: string;
-  jobId?: string | null;
-  factoryId?: string | null;
-  productId?: string | null;
-  credential?: string | null;
-  costUsd?: number | null;
-  actions: NeedAction[];
-};
-
-export type NeedList = { items: NeedItem[]; total: number; next?: string | null };
+import type { StageName } from "./types";
 
 export type HistoryPoint = {
   at: string;
@@ -59,11 +17,7 @@ export type HistoryPoint = {
 
 export type MetricsHistory = { stepSeconds: number; points: HistoryPoint[] };
 
-export type SessionView = {
-  principal: { name: string; role: string; products?: string[] };
-  coordinator: { name: string; version: string };
-  expiresAt?: string | null;
-};
+export type JobCounts = { stages: Partial<Record<StageName, number>>; waiting?: { unplaceable?: number } };
 
 export async function getJson<T>(path: string, signal?: AbortSignal): Promise<T> {
   const response = await fetch(`/api/fleet${path}`, { headers: sessionHeaders(), signal }).catch((error) => {

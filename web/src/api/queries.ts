@@ -1,8 +1,6 @@
-import { queryOptions } from "@tanstack/react-query";
-import { interimNeeds } from "../shell/interim";
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import { getJson, type MetricsHistory, type NeedList, type SessionView } from "./contract";
-import { asApiError } from "./problem";
+import { getJson, type JobCounts, type MetricsHistory } from "./contract";
 import type { StageName } from "./types";
 
 // One place for keys: live/ invalidates by their first words.
@@ -25,7 +23,7 @@ export const historyQuery = queryOptions({
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
-  queryFn: ({ signal }) => getJson<SessionView>("/session", signal),
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/session", { signal })),
   staleTime: Number.POSITIVE_INFINITY,
 });
 
@@ -71,6 +69,16 @@ export function jobsPanelQuery(stages: readonly StageName[], product: string | u
     queryKey: ["jobs", stages.join(","), product ?? "", limit],
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/fleet/jobs", { params: { query: { stage: stages.join(","), product, limit } }, signal })),
+  });
+}
+
+/** The newest jobs whose title has these words, or whose id begins or ends so. */
+export function jobSearchQuery(text: string, product: string | undefined) {
+  const query = { text: text === "" ? undefined : text, product, limit: 20 };
+  return queryOptions({
+    queryKey: ["jobs", "search", text, product ?? ""],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs", { params: { query }, signal })),
+    placeholderData: keepPreviousData,
   });
 }
 
@@ -133,16 +141,17 @@ export function jobDagQuery(id: string) {
 }
 
 export function needsQuery(product: string | undefined) {
-  const query = new URLSearchParams({ limit: "200", ...(product === undefined ? {} : { product }) });
   return queryOptions({
     queryKey: ["needs", product ?? ""],
-    queryFn: async ({ signal }) => {
-      try {
-        return await getJson<NeedList>(`/needs-me?${query}`, signal);
-      } catch (error) {
-        if (asApiError(error).status !== 404) throw error;
-        return interimNeeds(product);
-      }
-    },
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/fleet/needs-me", { params: { query: { product, limit: 200 } }, signal })),
+  });
+}
+
+export function countsQuery(product: string | undefined) {
+  const query = product === undefined ? "" : `?product=${encodeURIComponent(product)}`;
+  return queryOptions({
+    queryKey: ["counts", product ?? ""],
+    queryFn: ({ signal }) => getJson<JobCounts>(`/jobs/counts${query}`, signal),
   });
 }

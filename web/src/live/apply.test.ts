@@ -33,8 +33,8 @@ describe("frames of the stream", () => {
     vi.useRealTimers();
     vi.unstubAllGlobals();
   });
-  const applier = (onReset = () => {}, onSubmitted = () => {}) =>
-    frameApplier({ queries, onReset, onSubmitted, onHello: () => {} });
+  const applier = (onReset = () => {}, onJobEvent = () => {}) =>
+    frameApplier({ queries, onReset, onJobEvent, onHello: () => {} });
 
   it("applies a burst once per animation frame", () => {
     const apply = applier();
@@ -67,13 +67,13 @@ describe("frames of the stream", () => {
 
   it("reports a reset and a new job", () => {
     const onReset = vi.fn();
-    const onSubmitted = vi.fn();
-    const apply = applier(onReset, onSubmitted);
+    const onJobEvent = vi.fn();
+    const apply = applier(onReset, onJobEvent);
     apply(frame("reset", { reason: "behind" }));
     apply(frame("job", event(1, "queued", "submitted")));
     flush[0]?.(0);
     expect(onReset).toHaveBeenCalledOnce();
-    expect(onSubmitted).toHaveBeenCalledOnce();
+    expect(onJobEvent).toHaveBeenCalledOnce();
   });
 
   it("takes flags and metrics from their frames without a request", () => {

@@ -7,7 +7,23 @@ import { applyEvent, applyProgress, markAllDirty } from "./jobs";
 import type { Frame } from "./stream";
 
 /** Answers that a job event may change and no other frame announces. They are read again only while shown. */
-const AFTER_JOB_EVENT = ["jobs", "dead-letters", "counts"] as const;
+const AFTER_JOB_EVENT = ["jobs", "dead-letters", "counts", "factories"] as const;
+/** Events after which a job may need a person, or no longer does. The frame `needs` only comes when their number changes. */
+const CHANGES_NEEDS: ReadonlySet<JobEvent["kind"]> = new Set([
+  "asked",
+  "completed",
+  "promoted",
+  "errand_failed",
+  "ship_requested",
+  "shipped",
+  "failed",
+  "dead_lettered",
+  "requeued",
+  "cancelled",
+  "changes_requested",
+  "rejected",
+  "dismissed",
+]);
 const PANELS_EVERY_MS = 1_500;
 const HISTORY_EVERY_MS = 10_000;
 const JOB_EVERY_MS = 400;
@@ -21,14 +37,14 @@ const BY_EVENT: Record<string, readonly string[]> = {
 
 export type ApplyOptions = {
   queries: QueryClient;
-  onSubmitted: (event: JobEvent) => void;
+  onJobEvent: (event: JobEvent) => void;
   onReset: () => void;
   onHello: (hello: Hello) => void;
 };
 
 export type Hello = { build?: string; version?: string };
 
-export function frameApplier({ queries, onSubmitted, onReset, onHello }: ApplyOptions): (frame: Frame) => void {
+export function frameApplier({ queries, onJobEvent, onReset, onHello }: ApplyOptions): (frame: Frame) => void {
   const refreshPanels = throttled(PANELS_EVERY_MS, (keys) => {
     for (const key of keys) void queries.invalidateQueries({ queryKey: [key] });
   });
@@ -39,12 +55,13 @@ export function frameApplier({ queries, onSubmitted, onReset, onHello }: ApplyOp
     }
   });
 
-  function onJobEvent(event: JobEvent) {
+  function applyJobEvent(event: JobEvent) {
     applyEvent(event);
     queries.setQueryData<JobEvent[]>(["job", event.jobId, "events"], (known) => append(known, event));
     refreshJob(event.jobId);
     for (const key of AFTER_JOB_EVENT) refreshPanels(key);
-    if (event.kind === "submitted") onSubmitted(event);
+    if (CHANGES_NEEDS.has(event.kind)) refreshPanels("needs");
+    onJobEvent(event);
   }
 
   function onFrame({ event, data: text }: Frame) {
@@ -61,7 +78,7 @@ export function frameApplier({ queries, onSubmitted, onReset, onHello }: ApplyOp
         onHello(data as Hello);
         break;
       case "job":
-        onJobEvent(data as JobEvent);
+        applyJobEvent(data as JobEvent);
         break;
       case "progress": {
         const { jobId, progress } = data as ProgressEvent;

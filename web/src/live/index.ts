@@ -21,7 +21,7 @@ export const queries = new QueryClient({
 });
 
 const listeners = new Set<() => void>();
-const submittedListeners = new Set<(event: JobEvent) => void>();
+const eventListeners = new Set<(event: JobEvent) => void>();
 const resetListeners = new Set<() => void>();
 const upgradeListeners = new Set<() => void>();
 let firstBuild: string | null = null;
@@ -34,7 +34,7 @@ const NOT_REPEATED = ["factories", "alerts", "metrics", "history", "credentials"
 export function startLive() {
   const apply = frameApplier({
     queries,
-    onSubmitted: (event) => submittedListeners.forEach((listener) => void listener(event)),
+    onJobEvent: (event) => eventListeners.forEach((listener) => void listener(event)),
     onReset: () => resetListeners.forEach((listener) => void listener()),
     onHello: ({ build }) => {
       if (build === undefined) return;
@@ -109,9 +109,9 @@ export function useIsCurrent(): boolean {
   return isCurrent(usePhase());
 }
 
-export function onSubmitted(listener: (event: JobEvent) => void): () => void {
-  submittedListeners.add(listener);
-  return () => submittedListeners.delete(listener);
+export function onJobEvent(listener: (event: JobEvent) => void): () => void {
+  eventListeners.add(listener);
+  return () => eventListeners.delete(listener);
 }
 
 export function onReset(listener: () => void): () => void {

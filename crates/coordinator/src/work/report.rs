@@ -367,7 +367,7 @@ impl Coordinator {
 /// The pause of an errand that was postponed this often in a row: as long as its factory requests, and longer each
 /// time, so that a factory that postpones in a loop does not fill the store.
 fn postpone_for(asked: Duration, put_offs: u32) -> Duration {
-    let backoff = PUT_OFF_MIN.saturating_mul(2_u32.saturating_pow(put_offs)).min(PUT_OFF_BACKOFF_MAX);
+    let backoff = domain::doubled(PUT_OFF_MIN, put_offs, PUT_OFF_BACKOFF_MAX);
     asked.clamp(backoff, PUT_OFF_MAX)
 }
 

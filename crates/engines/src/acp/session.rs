@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
     CancelNotification, ClientCapabilities, Error, ErrorCode, FileSystemCapabilities, Implementation,
-    InitializeRequest, InitializeResponse, LoadSessionRequest, NewSessionRequest, NewSessionResponse, PromptRequest,
-    PromptResponse, ResumeSessionRequest, SessionId, SessionModeId, SetSessionModeRequest, StopReason,
+    InitializeRequest, InitializeResponse, LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, ResumeSessionRequest, SessionId, SessionModeId,
+    SetSessionModeRequest, StopReason,
 };
 use domain::{FailureReason, RunInsights};
 use sandbox::{Line, Source, exit_words};
@@ -18,13 +19,14 @@ use super::updates::Updates;
 use super::wire::{self, Incoming, Params};
 use crate::error_patterns::{says_no_credit, says_outage, says_unknown_model, says_usage_limit};
 use crate::prompt::Memory;
-use crate::{EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session};
+use crate::{EngineEvent, EngineRequest, Exit, Pending, Reply, RunVerdict, Session, ToolServer};
 
 /// One run of an agent that speaks the protocol.
 pub(super) struct AcpSession {
     /// The prompts for an agent that resumes the job, and for one that does not.
     prompts: [String; 2],
     worktree: PathBuf,
+    tools: Vec<McpServer>,
     /// A session of an earlier run to resume.
     earlier: Option<SessionId>,
     /// The agent's own permission mode.
@@ -75,6 +77,7 @@ impl AcpSession {
         Self {
             prompts: [Memory::Resumed, Memory::New].map(|memory| request.prompt_with(memory)),
             worktree: request.worktree.clone(),
+            tools: request.tools.iter().map(tool_server).collect(),
             earlier: request.session.as_deref().map(SessionId::new),
             mode: mode.map(SessionModeId::new),
             step: Step::Hello,
@@ -121,11 +124,13 @@ impl AcpSession {
         let can = &hello.agent_capabilities;
         match self.earlier.clone() {
             Some(session) if can.session_capabilities.resume.is_some() => {
-                self.ask(OPEN, "session/resume", &ResumeSessionRequest::new(session, &self.worktree));
+                let resume = ResumeSessionRequest::new(session, &self.worktree).mcp_servers(self.tools.clone());
+                self.ask(OPEN, "session/resume", &resume);
                 self.step = Step::Opening(Opening::Again);
             }
             Some(session) if can.load_session => {
-                self.ask(OPEN, "session/load", &LoadSessionRequest::new(session, &self.worktree));
+                let load = LoadSessionRequest::new(session, &self.worktree).mcp_servers(self.tools.clone());
+                self.ask(OPEN, "session/load", &load);
                 self.step = Step::Opening(Opening::Again);
             }
             _ => self.open_anew(),
@@ -134,7 +139,8 @@ impl AcpSession {
     }
 
     fn open_anew(&mut self) {
-        self.ask(OPEN_ANEW, "session/new", &NewSessionRequest::new(&self.worktree));
+        let new = NewSessionRequest::new(&self.worktree).mcp_servers(self.tools.clone());
+        self.ask(OPEN_ANEW, "session/new", &new);
         self.step = Step::Opening(Opening::Anew);
     }
 
@@ -216,6 +222,11 @@ impl AcpSession {
         self.step = Step::Over(ending);
         vec![EngineEvent::Ended { why }]
     }
+}
+
+/// The run's own tools. Every agent that speaks the protocol can start a server on standard streams.
+fn tool_server(tools: &ToolServer) -> McpServer {
+    McpServer::Stdio(McpServerStdio::new(ToolServer::NAME, &tools.program).args(tools.args.clone()))
 }
 
 impl Session for AcpSession {

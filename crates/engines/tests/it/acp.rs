@@ -51,6 +51,7 @@ impl Place {
             session: session.map(str::to_owned),
             worktree: self.tree(),
             allowance: Allowance::default(),
+            tools: None,
         }
     }
 }

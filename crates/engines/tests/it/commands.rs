@@ -36,6 +36,7 @@ fn request(worktree: &Path, title: &str) -> EngineRequest {
         session: None,
         worktree: worktree.to_owned(),
         allowance: Allowance::default(),
+        tools: None,
     }
 }
 

@@ -76,6 +76,7 @@ impl Place {
             session: session.map(str::to_owned),
             worktree: self.path("tree"),
             allowance: Allowance::default(),
+            tools: None,
         };
         let run = EngineRun::start(&self.engine(), &request, &guarded(), roomy()).unwrap();
         let (sender, mut outputs) = mpsc::channel::<EngineOutput>(8);

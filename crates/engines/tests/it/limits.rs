@@ -89,6 +89,7 @@ impl Play {
             session: None,
             worktree: self.folder.path().to_owned(),
             allowance,
+            tools: None,
         }
     }
 

@@ -192,6 +192,7 @@ fn request(prompt: Prompt, session: Option<&str>) -> EngineRequest {
         session: session.map(str::to_owned),
         worktree: DIR.into(),
         allowance: Allowance::default(),
+        tools: None,
     }
 }
 

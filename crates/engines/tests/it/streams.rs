@@ -129,6 +129,7 @@ fn request() -> EngineRequest {
         session: None,
         worktree: "/w".into(),
         allowance: Allowance { usd: Some(0.0005), ..Allowance::default() },
+        tools: None,
     }
 }
 

@@ -10,7 +10,7 @@ use client::{Client, ClientError};
 use domain::{Clock, JobId, RepoName, StageName};
 use forge::ForgeConfig;
 use protocol::JobDetail;
-use workspace::{EngineHomes, Gc, Host, JobLookup, JobRecord, JobStatus, RepoConfig, StateDir};
+use workspace::{EngineCredentials, Gc, Host, JobLookup, JobRecord, JobStatus, RepoConfig, StateDir};
 
 use super::{WorkerError, WorkerSettings};
 use crate::detect::repos_under;
@@ -36,7 +36,7 @@ pub(super) fn gc(
     retention: Duration,
 ) -> Gc {
     let branches = repos.keys().filter_map(|repo| Some((repo.clone(), forge.branch(repo)?.clone()))).collect();
-    Gc::new(host, repos, branches, (Arc::new(CoordinatorJobs(client)), Arc::new(HomesOfEngines)), retention)
+    Gc::new(host, repos, branches, (Arc::new(CoordinatorJobs(client)), Arc::new(CredentialsOfEngines)), retention)
 }
 
 /// Jobs as the coordinator has them.
@@ -70,10 +70,10 @@ impl JobLookup for CoordinatorJobs {
     }
 }
 
-/// The homes of this factory's engines.
-struct HomesOfEngines;
+/// The credentials of this factory's engines.
+struct CredentialsOfEngines;
 
-impl EngineHomes for HomesOfEngines {
+impl EngineCredentials for CredentialsOfEngines {
     fn recover_credentials(&self, sessions: &Path, clock: &dyn Clock, is_active: &dyn Fn(&Path) -> bool) {
         engines::recover_credentials(sessions, clock, is_active);
     }

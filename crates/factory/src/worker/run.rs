@@ -9,6 +9,7 @@ mod prepare;
 mod question;
 mod remote_retry;
 mod resuming;
+mod tools;
 mod verify_and_push;
 
 use std::io::ErrorKind;
@@ -60,6 +61,10 @@ struct Run {
     left_branches: Vec<LeftBranch>,
     /// The evidence for its outcome, sent before the outcome.
     evidence: Option<EvidenceReport>,
+    /// The question that its agent parked the job with.
+    asked: Mutex<Option<String>>,
+    /// The work that it saved last.
+    saved: Mutex<Option<Checkpoint>>,
 }
 
 impl Run {
@@ -245,6 +250,8 @@ impl Worker {
             refused: Vec::new(),
             left_branches: Vec::new(),
             evidence: None,
+            asked: Mutex::default(),
+            saved: Mutex::default(),
         };
         self.titles.keep(&run.assignment);
         let (job, epoch) = (key.job, key.epoch);

@@ -81,6 +81,17 @@ pub struct WorkerSettings {
     pub secrets: Secrets,
     /// The command line that runs a program under a guard; without one a killed factory leaves orphans.
     pub guard: Option<Vec<OsString>>,
+    /// How agents get the tools of their run [B11]; without it they have none.
+    pub run_tools: Option<RunToolsCommand>,
+}
+
+/// The MCP server of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunToolsCommand {
+    /// Its command line, to which the path of the run's socket is added.
+    pub argv: Vec<OsString>,
+    /// Whether a person can answer a question of an agent.
+    pub has_answers: bool,
 }
 
 /// The default interval between polls of a factory that polls for work.

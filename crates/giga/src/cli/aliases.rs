@@ -3,13 +3,16 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command that does not exist, and the one to use.
-const ALIASES: [(&str, &str); 23] = [
+const ALIASES: [(&str, &str); 26] = [
     ("factories", "did you mean `giga factory list`?"),
     ("products", "did you mean `giga product list`?"),
     ("restore", "did you mean `giga backup restore`?"),
     ("tokens", "did you mean `giga token list`?"),
     ("credentials", "did you mean `giga credential list`?"),
     ("reopen", "did you mean `giga credential resume`?"),
+    ("login", "did you mean `giga sign-in`?"),
+    ("web", "`giga sign-in` prints a link to the web UI"),
+    ("ui", "`giga sign-in` prints a link to the web UI"),
     ("help", "`giga --help` lists the commands, `giga COMMAND --help` describes one"),
     ("version", "did you mean `giga --version`?"),
     ("status", "`giga jobs` lists jobs, `giga job ID` shows one"),

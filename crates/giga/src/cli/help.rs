@@ -8,10 +8,11 @@ use super::Cli;
 
 /// The commands by what they are for, the most used first.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Common commands", &["up", "submit", "wait", "dash", "jobs", "needs-me", "ship"]),
+    ("Common commands", &["up", "submit", "wait", "jobs", "ship"]),
     (
         "Jobs",
         &[
+            "needs-me",
             "job",
             "logs",
             "runs",
@@ -29,9 +30,9 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "dead-letters",
         ],
     ),
-    ("Fleet", &["serve", "factory", "local", "product", "token", "credential", "mode"]),
+    ("Fleet", &["dash", "serve", "factory", "local", "product", "token", "sign-in", "credential", "mode"]),
     ("Setup and maintenance", &["init", "doctor", "backup", "gc", "bench"]),
-    ("Tools", &["completions", "schema"]),
+    ("Tools", &["mcp", "completions", "schema"]),
 ];
 
 /// The command line with its help screen.

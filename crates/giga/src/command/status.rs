@@ -45,5 +45,5 @@ pub(crate) fn done(job: &JobView) -> &'static str {
 
 /// Whether the coordinator stopped trying to push or merge the work.
 pub(crate) fn is_merge_given_up(job: &JobView) -> bool {
-    job.merge_failure.as_ref().is_some_and(|failure| failure.given_up)
+    job.is_merge_given_up()
 }

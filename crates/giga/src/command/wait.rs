@@ -159,7 +159,7 @@ pub(super) fn report(context: &Context<'_>, jobs: &[JobView]) -> Result<(), Fail
 
 /// Whether a job failed, or needs an operator to continue. Finished work that can be shipped is neither.
 fn needs_person(job: &JobView) -> bool {
-    has_failed(job) || asks(job) || job.failed_dependency.is_some() || status::is_merge_given_up(job)
+    job.needs_person()
 }
 
 fn remedy(job: &JobView) -> String {
@@ -212,7 +212,7 @@ fn has_failed(job: &JobView) -> bool {
 
 /// Whether a job is blocked on a question.
 pub(crate) fn asks(job: &JobView) -> bool {
-    job.stage == StageName::Blocked && job.question.is_some()
+    job.asks()
 }
 
 fn is_over(job: &JobView, until: Until) -> bool {
@@ -228,7 +228,7 @@ fn is_over(job: &JobView, until: Until) -> bool {
 
 /// Whether a job has finished or waits for an operator.
 pub(crate) fn rests(job: &JobView) -> bool {
-    job.stage.is_terminal() || asks(job) || (may_rest(job.stage) && job.errand.is_none())
+    job.rests()
 }
 
 fn may_rest(stage: StageName) -> bool {

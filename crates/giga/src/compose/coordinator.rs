@@ -25,11 +25,16 @@ use crate::failure::Failure;
 /// Output of one run that is kept: enough for a day of a talkative agent.
 const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// How long the first sign-in link works: the longest that the coordinator allows.
+const LINK_SECONDS: u64 = 600;
+
 /// A coordinator that is ready to run: the store is open, the address is ours.
 pub(super) struct CoordinatorProcess {
     pub(super) coordinator: Arc<Coordinator>,
     /// Where clients of this machine reach it.
     pub(super) api: String,
+    /// Where browsers reach it.
+    browser_base: String,
     /// The fingerprint of its certificate, for these clients.
     pub(super) certificate: Option<String>,
     store: OpenStore,
@@ -105,8 +110,30 @@ impl CoordinatorProcess {
             StoreBackupService::open(Arc::clone(&store.lifecycle), logs, &database, generation, clock, restart.clone());
         let backups = backups.with_context(|| format!("cannot use the data directory {}", data.display()))?;
         let server = server.with_backup_service(Arc::new(backups));
+        let browser_base = server.browser_base();
         let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
-        Ok(Self { coordinator, api, certificate, store, server, endpoint: config.data.endpoint(), restart })
+        Ok(Self {
+            coordinator,
+            api,
+            browser_base,
+            certificate,
+            store,
+            server,
+            endpoint: config.data.endpoint(),
+            restart,
+        })
+    }
+
+    /// A note for the user at the terminal: a link that signs a browser in, or how to get the web UI.
+    pub(super) fn browser_note(&self, config: &Config) -> anyhow::Result<String> {
+        if web_dir()?.is_none() && !server::has_web_ui() {
+            return Ok("this build has no web UI: run `make web`, then build giga again".to_owned());
+        }
+        let token = std::fs::read_to_string(config.data.admin_token()).context("cannot read the admin token")?;
+        let admin = self.coordinator.authenticate(token.trim())?;
+        let (code, _) = self.coordinator.create_sign_in_code(&admin, Some(LINK_SECONDS))?;
+        let (base, minutes) = (&self.browser_base, LINK_SECONDS / 60);
+        Ok(format!("web UI: {base}/#code={}\n(the link works once, for {minutes} minutes)", code.reveal()))
     }
 
     /// Serves until `stop`. Each backup that is put back ends one coordinator and starts the next, at the same address;
@@ -210,8 +237,22 @@ fn options(config: &Config) -> anyhow::Result<Options> {
         behind_proxy: config.coordinator.behind_proxy.value,
         allowed_hosts: config.coordinator.hosts.value.clone(),
         webhook_secret,
+        web_dir: web_dir()?,
+        mounts: vec![super::mcp::mount()],
         ..Options::default()
     })
+}
+
+/// The directory of GIGA_WEB_DIR, from which the web UI is read during its development.
+fn web_dir() -> anyhow::Result<Option<PathBuf>> {
+    let Some(dir) = std::env::var_os("GIGA_WEB_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from) else {
+        return Ok(None);
+    };
+    if !dir.is_dir() {
+        let failure = Failure::usage(format!("GIGA_WEB_DIR: {} is not a directory", dir.display()));
+        return Err(failure.hint("`make web` builds the web UI in web/dist").into());
+    }
+    Ok(Some(dir))
 }
 
 /// Sees to it that the file has an admin's token that works, readable by this user alone. A death between the token and

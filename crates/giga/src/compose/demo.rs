@@ -71,6 +71,7 @@ pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
         "a demo fleet: coordinator at {api}, factories `east` and `west`, repository {}",
         scene.repo.display()
     ));
+    out.note(&coordination.browser_note(&scene.config)?);
     // The coordinator outlives its factories, so that they can give back what they hold.
     let served = CancellationToken::new();
     let fleet = async {
@@ -284,7 +285,7 @@ impl DemoDisplay<'_> {
             "\nAll jobs have finished. The fleet stays up; stop it with Ctrl-C.\n\
              Paste into another terminal; the last line submits one more job:\n\n  \
              demo() {{ {giga} --data {data} \"$@\"; }}\n  demo jobs\n  demo job {first}\n  demo logs {first}\n  \
-             demo explain {first}\n  demo factory list\n  git -C {repo} log --oneline --graph main\n  \
+             demo explain {first}\n  demo factory list\n  demo sign-in\n  git -C {repo} log --oneline --graph main\n  \
              demo submit {own} --wait\n",
             giga = quoted(&giga),
             data = quoted(self.scene.config.data.path()),

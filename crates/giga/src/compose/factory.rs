@@ -10,7 +10,7 @@ use anyhow::Context;
 use client::{Client, ClientError, Endpoint, Trust};
 use clock::{SystemClock, SystemEntropy};
 use domain::{ClaimNonce, Entropy, FactoryId};
-use factory::{DirectoryWatch, Worker, WorkerError, WorkerSettings};
+use factory::{DirectoryWatch, RunToolsCommand, Worker, WorkerError, WorkerSettings};
 use protocol::{EnrolRequest, EnrolResponse};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -38,12 +38,21 @@ pub(super) async fn run(
     parent_watch: ParentWatch,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    run_beside(&[], config, api, join, parent_watch, stop).await
+    run_beside(&FactorySurroundings::default(), config, api, join, parent_watch, stop).await
 }
 
-/// The same with directories and files that are hidden from agents.
+/// What the process beside a factory means for its agents.
+#[derive(Default)]
+pub(super) struct FactorySurroundings {
+    /// Directories and files that are hidden from them.
+    pub(super) hidden: Vec<PathBuf>,
+    /// Whether it ends before a person could answer a question.
+    pub(super) is_unattended: bool,
+}
+
+/// The same beside other things of the process.
 pub(super) async fn run_beside(
-    others: &[PathBuf],
+    others: &FactorySurroundings,
     config: &Config,
     api: &str,
     join: Option<&str>,
@@ -73,14 +82,17 @@ pub(super) async fn run_beside(
 
 /// Enrols the factory where it is not, and works until `stop` or until the coordinator rejects it.
 async fn work(
-    others: &[PathBuf],
+    others: &FactorySurroundings,
     config: &Config,
     api: &str,
     join: Option<&str>,
     stop: &CancellationToken,
 ) -> anyhow::Result<Result<(), WorkerError>> {
     let mut settings = settings(config)?;
-    settings.hidden.extend(others.iter().cloned());
+    settings.hidden.extend(others.hidden.iter().cloned());
+    if let Some(tools) = &mut settings.run_tools {
+        tools.has_answers = !others.is_unattended;
+    }
     sandbox::make_private_folder(&settings.state)?;
     let token = token(config, api, &settings, join, stop).await?;
     settings.secrets = Secrets::new([token.clone()]);
@@ -194,7 +206,11 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<WorkerSettings> {
         writable: own.write.value.clone(),
         fixed: Vec::new(),
         secrets: Secrets::default(),
-        guard: Some(vec![exe.into_os_string(), OsString::from("__guard")]),
+        guard: Some(vec![exe.clone().into_os_string(), OsString::from("__guard")]),
+        run_tools: Some(RunToolsCommand {
+            argv: vec![exe.into_os_string(), OsString::from("mcp"), OsString::from("--run")],
+            has_answers: true,
+        }),
     };
     if let Some(file) = &config.file {
         settings.keep(file);

@@ -14,6 +14,7 @@ use protocol::ProductSettings;
 use tokio_util::sync::CancellationToken;
 
 use super::coordinator::CoordinatorProcess;
+use super::factory::FactorySurroundings;
 use super::{ParentWatch, factory, signals};
 use crate::cli::LocalArgs;
 use crate::config::Config;
@@ -126,9 +127,12 @@ impl LocalFleet<'_> {
             let join = join.as_ref().map(coordinator::Secret::reveal);
             // As for a factory that its fleet started: one that is not known any more drops its token.
             // The folder of a file decides about its job: an agent that could move one would approve its own work.
-            let queue = [std::path::absolute(&self.args.dir)?];
+            let others = FactorySurroundings {
+                hidden: vec![std::path::absolute(&self.args.dir)?],
+                is_unattended: self.args.once,
+            };
             let ended =
-                factory::run_beside(&queue, self.config, self.api, join, ParentWatch::Stdin, over.clone()).await;
+                factory::run_beside(&others, self.config, self.api, join, ParentWatch::Stdin, over.clone()).await;
             let is_forgotten = had_token && !factory::is_enrolled(&own.state.value);
             if !is_forgotten || over.is_cancelled() {
                 return ended;

@@ -15,7 +15,16 @@ use super::file::line_at;
 use super::setting::{DisplayedValue, ListedSetting, Origin, Setting};
 
 /// Variables that are read elsewhere, or that a factory sets for its engines.
-const ELSEWHERE: [&str; 6] = ["GIGA_CONFIG", "GIGA_JOIN", "GIGA_KILL_AT", "GIGA_JOB_ID", "GIGA_EPOCH", "GIGA_ATTEMPT"];
+const ELSEWHERE: [&str; 8] = [
+    "GIGA_CONFIG",
+    "GIGA_JOIN",
+    "GIGA_WEB_DIR",
+    "GIGA_MCP_MAX_WAIT_S",
+    "GIGA_KILL_AT",
+    "GIGA_JOB_ID",
+    "GIGA_EPOCH",
+    "GIGA_ATTEMPT",
+];
 
 /// Where one setting may come from, and its name.
 pub(super) struct SettingSource<T> {

@@ -103,7 +103,7 @@ fn what_keeps_agents_from_secrets_is_told_and_so_is_what_does_not() {
         sandbox::SandboxSummary::Kernel(means) if means.gap.is_none() && !is_root => "ok",
         sandbox::SandboxSummary::Kernel(_) | sandbox::SandboxSummary::None(_) => "warn",
     };
-    assert_eq!(off.stdout.contains("and root"), is_root, "{}", off.stdout);
+    assert_eq!(off.stdout.contains("run as root"), is_root, "{}", off.stdout);
     assert_eq!(verdict(&by_default, "agents"), expected, "{}", by_default.stdout);
     assert!(wrong.stdout.contains("`sometimes` is none of `auto`, `required` and `off`"), "{}", wrong.stdout);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::giga::Machine;
 
-const SCREENS: [(&str, &[&str]); 21] = [
+const SCREENS: [(&str, &[&str]); 22] = [
     ("giga", &["--help"]),
     ("up", &["up", "--help"]),
     ("serve", &["serve", "--help"]),
@@ -25,6 +25,7 @@ const SCREENS: [(&str, &[&str]); 21] = [
     ("mode", &["mode", "--help"]),
     ("bench", &["bench", "--help"]),
     ("bench-throughput", &["bench", "throughput", "--help"]),
+    ("sign-in", &["sign-in", "--help"]),
     ("token-create", &["token", "create", "--help"]),
 ];
 
@@ -60,6 +61,9 @@ fn no_command_is_a_mistake_that_shows_the_help() {
 
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("Usage: giga"), "{}", ran.stderr);
+    let listed = ran.stderr.lines().skip_while(|line| *line != "Common commands:").skip(1);
+    let first: Vec<&str> = listed.take(5).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(first, ["up", "submit", "wait", "jobs", "ship"], "{}", ran.stderr);
 }
 
 #[test]

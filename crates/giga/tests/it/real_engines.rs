@@ -444,3 +444,50 @@ fn a_login_that_codex_refreshes_comes_back_though_its_factory_is_killed_and_is_u
     assert_eq!(logins_below(&folder), [operators], "no credential stays in a home");
     shop.close();
 }
+
+/// The agent asks through the tools of its run, is parked, and goes on with the answer in the same conversation.
+fn an_agent_asks_with_its_tool(agent: Agent) {
+    let question = "Which colour, red or blue?";
+    let script = [
+        Turn::write("draft.txt", "half of it\n"),
+        Turn::call("ask_human", serde_json::json!({ "question": question })),
+        Turn::text("I wait for the answer."),
+        Turn::write("out.txt", "blue\n"),
+        Turn::text("All done."),
+    ];
+    let Some(shop) = Shop::open(agent, "", script) else { return };
+    let name = match agent {
+        Agent::Claude => "claude",
+        Agent::Codex => "codex",
+    };
+
+    let id = shop.submit(&format!("engines: [{name}]\n"));
+    let parked = shop.until(&id, &["blocked", "testing", "failed", "dead_letter"]);
+    let told = shop.model.requests()[2].body.to_string();
+    shop.fleet.json(&["answer", &id, "-m", "blue, please"]);
+    let done = shop.until(&id, &["testing", "failed", "dead_letter"]);
+
+    assert_eq!(parked["job"]["question"], question, "{parked:#}\n{:?}", shop.log(&id));
+    assert_eq!(parked["job"]["attempts"], 0);
+    let saved = parked["job"]["checkpoint"]["sha"].as_str().unwrap();
+    assert!(told.contains("parked, stop now"), "the tool has answered the agent: {told}");
+    assert_eq!(shop.git(&["show", &format!("{saved}:draft.txt")]).as_deref(), Some("half of it\n"));
+    assert_eq!(done["job"]["stage"], "testing", "{done:#}");
+    let resumed = shop.model.requests()[3].body.to_string();
+    assert!(resumed.contains("blue, please") && shop.remembers(3), "{resumed}");
+    assert_eq!(shop.on_branch(&id, "out.txt"), "blue\n");
+    assert_eq!(shop.on_branch(&id, "draft.txt"), "half of it\n");
+    shop.close();
+}
+
+// [B11] [B6]
+#[test]
+fn claude_asks_a_person_with_the_tool_of_its_run() {
+    an_agent_asks_with_its_tool(Agent::Claude);
+}
+
+// [B11] [B6]
+#[test]
+fn codex_asks_a_person_with_the_tool_of_its_run() {
+    an_agent_asks_with_its_tool(Agent::Codex);
+}

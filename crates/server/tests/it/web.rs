@@ -99,6 +99,7 @@ async fn only_pages_fall_back_to_the_index() {
         let page = ask(fleet.address, browse(path)).await;
         assert_eq!((page.status, text(&page).contains("<title>giga</title>")), (StatusCode::OK, true), "{path}");
         assert_eq!(page.headers["cache-control"], "no-cache", "{path}");
+        assert_eq!(page.headers["vary"], "accept, accept-encoding", "{path}");
     }
     for path in ["/assets/gone.js", "/assets/", "/api/nowhere", "/api", "/mcp", "/webhooks/x", "/assets/../index.html"]
     {

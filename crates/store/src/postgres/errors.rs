@@ -102,10 +102,7 @@ pub(super) fn chain(error: &Error) -> String {
     if let Some(said) = error.as_db_error() {
         return format!("{} [{}]", said.message(), said.code().code());
     }
-    match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
+    domain::error_chain(error)
 }
 
 /// The error of a closed store.

@@ -3,7 +3,7 @@
 use client::{Client, ClientError};
 use domain::JobId;
 use http::Method;
-use protocol::{Action, ActionRequest, DrainRequest, ResumeCredential};
+use protocol::{Action, ActionRequest, AnswerRequest, DismissRequest, DrainRequest, ResumeCredential};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
@@ -23,6 +23,7 @@ pub(super) async fn act(client: &Client, deed: Deed) -> Acted {
 async fn act_on(client: &Client, deed: &Deed, target: &Target) -> Result<(), ClientError> {
     match target {
         Target::Job { id, .. } => act_on_job(client, deed, *id).await,
+        Target::Factory(_) if deed.act == Act::Prune => post(client, "/factories/prune", &()).await,
         Target::Factory(id) => {
             let request = DrainRequest { draining: deed.act != Act::Resume };
             post(client, &format!("/factories/{id}/drain"), &request).await
@@ -37,19 +38,17 @@ async fn act_on(client: &Client, deed: &Deed, target: &Target) -> Result<(), Cli
     }
 }
 
-#[derive(Serialize)]
-struct AnswerRequest<'a> {
-    text: &'a str,
-}
-
 async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), ClientError> {
     let request = ActionRequest { message: deed.text.clone(), ..ActionRequest::default() };
     let (action, request) = match &deed.act {
         Act::Answer => {
-            let text = deed.text.as_deref().unwrap_or_default();
+            let text = deed.text.clone().unwrap_or_default();
             return post(client, &format!("/jobs/{id}/answer"), &AnswerRequest { text }).await;
         }
-        Act::Dismiss => return post(client, &format!("/jobs/{id}/dismiss"), &request).await,
+        Act::Dismiss => {
+            let request = DismissRequest { message: deed.text.clone() };
+            return post(client, &format!("/jobs/{id}/dismiss"), &request).await;
+        }
         Act::Redrive => return post(client, &format!("/dead-letters/{id}/redrive"), &request).await,
         Act::Ship => (Action::Ship, request),
         Act::Requeue => (Action::Requeue, request),
@@ -59,7 +58,7 @@ async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), Clien
         Act::Cancel => (Action::Cancel, request),
         Act::Priority(priority) => (Action::Priority, ActionRequest { priority: Some(*priority), ..request }),
         Act::Pin(factory) => (Action::Pin, ActionRequest { factory_id: factory.clone(), ..request }),
-        Act::Drain | Act::Resume | Act::ResumeCredential | Act::Mode(_) => return Ok(()),
+        Act::Drain | Act::Resume | Act::Prune | Act::ResumeCredential | Act::Mode(_) => return Ok(()),
     };
     post(client, &format!("/jobs/{id}/actions/{}", action.name()), &request).await
 }

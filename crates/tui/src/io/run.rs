@@ -29,9 +29,10 @@ const MESSAGES_MAX: usize = 1_024;
 
 /// Shows the dashboard until the user leaves it or a signal ends it. The terminal is then as it was.
 pub async fn run(dashboard: Dashboard) -> io::Result<()> {
-    let terminal = Terminal::enter()?;
+    let stop = CancellationToken::new();
+    let terminal = Terminal::enter(stop.clone())?;
     let (news, messages) = mpsc::channel(MESSAGES_MAX);
-    let looper = Loop::start(dashboard, terminal, news)?;
+    let looper = Loop::start(dashboard, terminal, news, stop)?;
     looper.run(messages).await
 }
 
@@ -61,7 +62,12 @@ struct Ends {
 }
 
 impl Loop {
-    fn start(dashboard: Dashboard, terminal: Terminal, news: mpsc::Sender<Msg>) -> io::Result<Self> {
+    fn start(
+        dashboard: Dashboard,
+        terminal: Terminal,
+        news: mpsc::Sender<Msg>,
+        stop: CancellationToken,
+    ) -> io::Result<Self> {
         let Dashboard { look, draws_per_second, connect, product, folder, clock, entropy } = dashboard;
         let size = ratatui::crossterm::terminal::size()?;
         let (dir, folder) = folder.map_or((None, None), |(dir, source)| (Some(dir), Some(source)));
@@ -69,7 +75,7 @@ impl Loop {
         if let Some(product) = product {
             model.jobs.filter = Filter::new(&format!("product={product}"));
         }
-        let (tasks, stop, hurry) = (TaskTracker::new(), CancellationToken::new(), Arc::new(Notify::new()));
+        let (tasks, hurry) = (TaskTracker::new(), Arc::new(Notify::new()));
         let client = CurrentClient::new(connect);
         let fetcher = Fetcher::new(client.clone(), tasks.clone(), news.clone());
         let follower = Follower {
@@ -118,12 +124,17 @@ impl Loop {
                 msg = messages.recv() => {
                     let Some(msg) = msg else { break };
                     self.take(msg)?;
-                    while !self.is_over && let Ok(msg) = messages.try_recv() {
-                        self.take(msg)?;
+                    // Only as many as can wait at once: a busy fleet must not keep the screen from being drawn.
+                    for _ in 0..MESSAGES_MAX {
+                        match messages.try_recv() {
+                            Ok(msg) if !self.is_over => self.take(msg)?,
+                            _ => break,
+                        }
                     }
                 }
                 () = sleep(&*self.clock, wait) => self.take(Msg::Clock(self.clock.now()))?,
                 () = ends.next() => break,
+                () = self.stop.cancelled() => return Err(io::Error::other("a part of the dashboard failed")),
             }
             has_changed = true;
             if self.until_draw().is_zero() {
@@ -217,7 +228,7 @@ impl Loop {
         });
         let text = match started {
             Some(Ok(_)) => format!("opened {url}"),
-            Some(Err(_)) | None => format!("open {url} in your browser"),
+            Some(Err(_)) | None => format!("open {url}"),
         };
         self.model.tell(clean_line(&text));
     }

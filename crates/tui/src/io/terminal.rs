@@ -7,19 +7,23 @@ use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use rustix::process::{Signal, getpid, kill_process};
+use tokio_util::sync::CancellationToken;
 
 /// The terminal of the dashboard. Restored when dropped, and when the program panics.
 pub(super) struct Terminal;
 
 impl Terminal {
-    pub(super) fn enter() -> io::Result<Self> {
+    /// Sets the terminal up. A panic, also of a task, restores it and cancels `stop`.
+    pub(super) fn enter(stop: CancellationToken) -> io::Result<Self> {
         let earlier = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             restore();
             earlier(panic);
+            stop.cancel();
         }));
+        let terminal = Self;
         set_up()?;
-        Ok(Self)
+        Ok(terminal)
     }
 
     /// Stops the process as Ctrl-Z does, and returns when it continues.

@@ -44,7 +44,7 @@ impl Tab {
             Self::Timeline => ('t', "timeline"),
             Self::Log => ('l', "log"),
             Self::Explain => ('e', "explain"),
-            Self::Dependencies => ('d', "dependencies"),
+            Self::Dependencies => ('d', "deps"),
             Self::Manifest => ('m', "manifest"),
         }
     }

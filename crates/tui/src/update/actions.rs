@@ -1,7 +1,7 @@
 //! Actions of an operator: the menu, the question before each, and how it ended.
 
 use domain::{JobId, Mode, Priority, StageName, counted};
-use protocol::JobView;
+use protocol::{JobView, NeedAction};
 
 use super::{jobs_request, open_job};
 use crate::message::{Act, Acted, Deed, Effect, Request, Target};
@@ -116,26 +116,26 @@ fn needs_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
         (None, None, None) => None,
     });
     let shared = first.actions.iter().filter(|action| chosen.iter().all(|row| row.actions.contains(action)));
-    let items = shared.flat_map(|action| named_items(action)).collect();
+    let items = shared.flat_map(|action| named_items(*action)).collect();
     (targets.collect(), items)
 }
 
-fn named_items(action: &str) -> Vec<MenuItem> {
+fn named_items(action: NeedAction) -> Vec<MenuItem> {
     match action {
-        "answer" => vec![item('a', "Answer its question", Act::Answer)],
-        "ship" => vec![item('s', "Ship: merge the verified commit", Act::Ship)],
-        "requeue" => vec![
+        NeedAction::Answer => vec![item('a', "Answer its question", Act::Answer)],
+        NeedAction::Ship => vec![item('s', "Ship: merge the verified commit", Act::Ship)],
+        NeedAction::Requeue => vec![
             item('r', "Requeue, keep the saved work", Act::Requeue),
             item('f', "Requeue fresh, discard the saved work", Act::RequeueFresh),
         ],
-        "redrive" => vec![item('v', "Redrive: requeue the dead letter", Act::Redrive)],
-        "request_changes" => vec![item('c', "Request changes", Act::RequestChanges)],
-        "reject" => vec![item('j', "Reject", Act::Reject)],
-        "cancel" => vec![item('x', "Cancel", Act::Cancel)],
-        "dismiss" => vec![item('d', "Dismiss: remove it from what needs me", Act::Dismiss)],
-        "drain" => vec![item('n', "Drain: finish the running jobs, accept no new ones", Act::Drain)],
-        "resume_credential" => vec![item('u', "Resume the credential now", Act::ResumeCredential)],
-        _ => Vec::new(),
+        NeedAction::Redrive => vec![item('v', "Redrive: requeue the dead letter", Act::Redrive)],
+        NeedAction::RequestChanges => vec![item('c', "Request changes", Act::RequestChanges)],
+        NeedAction::Reject => vec![item('j', "Reject", Act::Reject)],
+        NeedAction::Cancel => vec![item('x', "Cancel", Act::Cancel)],
+        NeedAction::Dismiss => vec![item('d', "Dismiss: remove it from what needs me", Act::Dismiss)],
+        NeedAction::Drain => vec![item('n', "Drain: finish the running jobs, accept no new ones", Act::Drain)],
+        NeedAction::Prune => vec![item('p', "Prune: remove stale factories", Act::Prune)],
+        NeedAction::ResumeCredential => vec![item('u', "Resume the credential now", Act::ResumeCredential)],
     }
 }
 
@@ -262,7 +262,7 @@ pub(super) fn ask(model: &mut Model, act: Act, targets: Vec<Target>) {
 fn question_of(model: &Model, id: JobId) -> Option<String> {
     let detail = model.detail.as_ref().filter(|detail| detail.id == id).and_then(|detail| detail.view());
     let listed = detail.or_else(|| model.jobs.get(id)).and_then(|job| job.question.clone());
-    let item = || model.needs.list.items.iter().find(|item| item.job_id == Some(id)).map(|item| item.text.clone());
+    let item = || model.needs.of_job(id).map(|item| item.text.clone());
     listed.or_else(item)
 }
 
@@ -296,6 +296,7 @@ fn consequence(act: &Act, count: usize) -> (&'static str, Field) {
         }
         Act::Drain => ("It finishes its running jobs and accepts no new ones.", Field::None),
         Act::Resume => ("The factory accepts jobs again.", Field::None),
+        Act::Prune => ("All stale factories are removed. One that comes back has to enrol again.", Field::None),
         Act::ResumeCredential => ("Its engines are used again before the usage window resets.", Field::None),
         Act::Mode(Mode::Push) => {
             ("The coordinator offers jobs again, for every product without a mode of its own.", Field::None)
@@ -321,6 +322,7 @@ pub(crate) fn verb(act: &Act) -> String {
         Act::Redrive => "Redrive".to_owned(),
         Act::Drain => "Drain".to_owned(),
         Act::Resume => "Resume".to_owned(),
+        Act::Prune => "Remove stale factories, such as".to_owned(),
         Act::ResumeCredential => "Resume credential".to_owned(),
         Act::Mode(mode) => format!("Switch to mode {mode}:"),
     }
@@ -376,7 +378,7 @@ pub(super) fn ended(model: &mut Model, acted: &Acted) -> Vec<Effect> {
     model.needs.marks.clear();
     model.dispatch.marks.clear();
     let changed = match &deed.act {
-        Act::Drain | Act::Resume => vec![Request::Factories, Request::Needs],
+        Act::Drain | Act::Resume | Act::Prune => vec![Request::Factories, Request::Needs],
         Act::Mode(_) => vec![Request::Flags],
         Act::ResumeCredential => vec![Request::Credentials, Request::Needs],
         Act::Dismiss | Act::Redrive => vec![Request::DeadLetters, Request::Needs, jobs_request(model)],

@@ -5,7 +5,7 @@ use protocol::ProgressEvent;
 
 use super::{collect_changes, jobs_request, reads};
 use crate::message::{Effect, Request, StreamMsg};
-use crate::model::{Model, Reread, Tab};
+use crate::model::{Model, Page, Reread, Tab};
 
 pub(super) fn received(model: &mut Model, news: StreamMsg) -> Vec<Effect> {
     match news {
@@ -108,13 +108,17 @@ fn progressed(model: &mut Model, event: ProgressEvent) {
 pub(super) fn reread(model: &mut Model) -> Vec<Effect> {
     let detail = model.detail.as_ref().map(|detail| detail.id);
     let is_detail_changed = detail.is_some_and(|id| model.jobs.changed.contains(&id));
-    match model.jobs.take_changed() {
-        None => Vec::new(),
-        Some(Reread::Jobs(ids)) => ids.into_iter().map(|id| Effect::Read(Request::Job(id))).collect(),
+    let mut requests: Vec<Request> = match model.jobs.take_changed() {
+        None => return Vec::new(),
+        Some(Reread::Jobs(ids)) => ids.into_iter().map(Request::Job).collect(),
         Some(Reread::List) => {
             let job = detail.filter(|_| is_detail_changed).map(Request::Job);
-            let list = jobs_request(model);
-            [Some(list), job].into_iter().flatten().map(Effect::Read).collect()
+            [Some(jobs_request(model)), job].into_iter().flatten().collect()
         }
+    };
+    // The seats in use follow from jobs, and are not announced.
+    if model.page == Page::Factories {
+        requests.push(Request::Factories);
     }
+    requests.into_iter().map(Effect::Read).collect()
 }

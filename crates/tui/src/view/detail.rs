@@ -32,6 +32,10 @@ pub(super) fn draw(model: &Model, detail: &Detail, area: Rect, screen: &mut Buff
         return;
     }
     tabs(model, detail, Rect { height: 1, ..rest }, screen);
+    if let Some(error) = &detail.error {
+        let lines = paragraph(&format!("cannot be read: {error}"), area.width, 1, model.look.style(Tint::Bad));
+        return draw_lines(&lines, 0, Rect { y: rest.y + 1, height: rest.height - 1, ..rest }, screen);
+    }
     body(model, detail, full, Rect { y: rest.y + 1, height: rest.height - 1, ..rest }, screen);
 }
 
@@ -118,7 +122,8 @@ fn facts(model: &Model, full: &JobDetail) -> Vec<(&'static str, String)> {
     };
     let facts = [
         ("id", Some(job.id.short().to_string())),
-        ("product", Some(format!("{}, priority {}", job.product_id, job.priority.name()))),
+        ("product", Some(job.product_id.to_string())),
+        ("priority", Some(job.priority.name().to_owned())),
         ("repo", job.repo.as_ref().map(|repo| format!("{repo}{base}"))),
         ("factory", holder),
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),

@@ -77,9 +77,8 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
             format!("{} refused as fenced or superseded", grouped(metrics.conflicts)),
             Tint::Plain,
         ));
-        let operations: Vec<String> =
-            metrics.store_operations.iter().map(|(kind, count)| format!("{kind} {}", grouped(*count))).collect();
-        lines.push(fact("store", format!("{} since the start", operations.join(", ")), Tint::Plain));
+        let operations = metrics.store_operations.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+        lines.push(fact("store", format!("{} operations since the start", grouped(operations)), Tint::Plain));
     }
     lines.push(Line::default());
     lines

@@ -117,8 +117,12 @@ fn lines(model: &Model, factory: &FactoryView, width: u16) -> Vec<Line<'static>>
     ];
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
-            let first = format!("{name:<13}{value}");
-            lines.extend(paragraph(&first, width, 1, look.style(Tint::Plain)));
+            let room = usize::from(width).saturating_sub(15).max(10);
+            for (at, part) in crate::text::wrap(&value, room).into_iter().enumerate() {
+                let name = if at == 0 { name } else { "" };
+                let name = span(format!(" {name:<13}"), look.style(Tint::Faint));
+                lines.push(Line::from(vec![name, span(part, look.style(Tint::Plain))]));
+            }
         }
     };
     let heartbeat = factory.last_heartbeat_at.filter(|_| factory.presence != Presence::Live);

@@ -64,15 +64,15 @@ fn draw_hints(model: &Model, area: Rect, screen: &mut Buffer) {
     let look = model.look;
     let mut spans = vec![Span::raw(" ")];
     let mut used = 1;
-    // Help is the one hint that always stays.
-    let help = ("?", "help");
-    let room = usize::from(area.width).saturating_sub(columns(help.0) + columns(help.1) + 2);
+    // Help is the one hint that always stays, where it is a key.
+    let help = model.overlay.is_none().then_some(("?", "help"));
+    let room = usize::from(area.width).saturating_sub(8);
     let hints = hints(model);
     let fitting = hints.into_iter().take_while(|(key, text)| {
         used += columns(key) + columns(text) + 3;
         used <= room
     });
-    for (key, text) in fitting.chain([help]) {
+    for (key, text) in fitting.chain(help) {
         spans.push(span(key, look.style(Tint::Strong)));
         spans.push(span(format!(" {text}  "), look.style(Tint::Faint)));
     }

@@ -36,7 +36,7 @@ pub(super) fn state(model: &Model) -> Vec<Span<'static>> {
 
 /// `as of 12:04:31`, the last time that the coordinator answered.
 pub(super) fn as_of(model: &Model) -> String {
-    model.link.heard_at.map_or_else(|| "never".to_owned(), |at| format!("as of {} UTC", clock_time(at)))
+    model.link.heard_at.map_or_else(|| "of no time yet".to_owned(), |at| format!("as of {} UTC", clock_time(at)))
 }
 
 fn first_line(model: &Model, area: Rect, screen: &mut Buffer) {
@@ -51,7 +51,10 @@ fn first_line(model: &Model, area: Rect, screen: &mut Buffer) {
     };
     facts.push((cut(&name, 28), Tint::Strong));
     if let Some(modes) = &model.dispatch.modes {
-        let own = if modes.products.is_empty() { "" } else { "*" };
+        let own = match modes.products.len() {
+            0 => String::new(),
+            others => format!(" (+{others})"),
+        };
         facts.push((format!("mode {}{own}", modes.mode), Tint::Plain));
     }
     if let Some(metrics) = &model.metrics {
@@ -64,7 +67,7 @@ fn first_line(model: &Model, area: Rect, screen: &mut Buffer) {
         let tint = if live < all || all == 0 { Tint::Warn } else { Tint::Plain };
         facts.push((format!("factories {live}/{all}"), tint));
     }
-    let needs = model.needs.list.total;
+    let needs = model.needs.total;
     let right = match (needs, model.needs.is_loaded) {
         (_, false) => String::new(),
         (0, true) => "nothing needs me ".to_owned(),
@@ -102,7 +105,7 @@ fn tabs(model: &Model, area: Rect, screen: &mut Buffer) {
     let mut spans = Vec::new();
     for (at, page) in model.pages().into_iter().enumerate() {
         let count = match page {
-            Page::Needs if model.needs.list.total > 0 => format!(" {}", model.needs.list.total),
+            Page::Needs if model.needs.total > 0 => format!(" {}", model.needs.total),
             _ => String::new(),
         };
         let style = if page == model.page { model.look.selected() } else { model.look.style(Tint::Plain) };
@@ -127,6 +130,7 @@ pub(super) fn outage(model: &Model) -> String {
         LinkState::Live | LinkState::Interrupted | LinkState::Connecting => String::new(),
         LinkState::Reconnecting => format!("reconnecting{retry}: {}", link.why),
         LinkState::Polling => format!("no event stream, reading every 5 s ({}): {}", as_of(model), link.why),
+        LinkState::Down if link.heard_at.is_none() => format!("down{retry} (r: now): {}", link.why),
         LinkState::Down => format!("down, data {}{retry} (r: now): {}", as_of(model), link.why),
         LinkState::SignedOut => format!("signed out, data {}: {}", as_of(model), link.why),
     }
@@ -142,7 +146,10 @@ fn rule(model: &Model, area: Rect, screen: &mut Buffer) {
     let (text, tint) = match state {
         LinkState::Down | LinkState::SignedOut => (outage, Tint::Bad),
         LinkState::Reconnecting | LinkState::Polling => (outage, Tint::Warn),
-        LinkState::Live | LinkState::Interrupted | LinkState::Connecting => (notices(model), Tint::Accent),
+        LinkState::Live | LinkState::Interrupted | LinkState::Connecting => match model.page_error() {
+            Some(error) => (format!("cannot be read: {error}"), Tint::Bad),
+            None => (notices(model), Tint::Accent),
+        },
     };
     if text.is_empty() {
         return;

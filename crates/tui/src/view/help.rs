@@ -77,7 +77,7 @@ const JOBS: [(&str, &str); 8] = [
     ("j k g G", "move; also arrows, PageUp, PageDown, Ctrl-D, Ctrl-U"),
     ("Enter", "open the job"),
     ("t l e d m", "its timeline, log, explanation, dependencies, manifest"),
-    ("/", "filter: words, stage=review,testing repo= factory= tag= priority="),
+    ("/", "filter: words, stage=review,testing, repo=, factory=, tag=, …"),
     ("Space", "mark, for an action on several jobs"),
     ("a", "ship, requeue, request changes, reject, cancel, answer, …"),
     (".", "show new jobs"),
@@ -100,7 +100,7 @@ const FACTORIES: [(&str, &str); 4] = [
 ];
 
 const DISPATCH: [(&str, &str); 5] = [
-    ("a", "switch the mode; redrive or dismiss dead letters; resume a credential"),
+    ("a", "switch the mode; redrive or dismiss; resume a credential"),
     ("Enter", "open the dead-lettered job"),
     ("Space", "mark dead letters"),
     ("/", "filter by title, reason or message"),

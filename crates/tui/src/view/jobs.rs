@@ -1,5 +1,6 @@
 //! The page of jobs.
 
+use domain::StageName;
 use protocol::JobView;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -13,13 +14,13 @@ use crate::times::{running, since};
 const COLUMNS: [Column; 9] = [
     Column { title: "", width: Width::Fit(1), priority: 0, align: Align::Left },
     Column { title: "title", width: Width::Flex(20, 3), priority: 0, align: Align::Left },
-    Column { title: "stage", width: Width::Fit(11), priority: 3, align: Align::Left },
-    Column { title: "where", width: Width::Fit(14), priority: 4, align: Align::Left },
+    Column { title: "stage", width: Width::Fit(11), priority: 6, align: Align::Left },
+    Column { title: "where", width: Width::Fit(12), priority: 4, align: Align::Left },
     Column { title: "repo", width: Width::Fit(14), priority: 8, align: Align::Left },
     Column { title: "prio", width: Width::Fit(8), priority: 7, align: Align::Left },
     Column { title: "since", width: Width::Fit(6), priority: 2, align: Align::Right },
     Column { title: "$", width: Width::Fit(7), priority: 5, align: Align::Right },
-    Column { title: "why / doing", width: Width::Flex(12, 4), priority: 1, align: Align::Left },
+    Column { title: "why / doing", width: Width::Flex(18, 4), priority: 1, align: Align::Left },
 ];
 
 pub(super) fn draw(model: &Model, area: Rect, screen: &mut Buffer) {
@@ -29,6 +30,7 @@ pub(super) fn draw(model: &Model, area: Rect, screen: &mut Buffer) {
     if rows.is_empty() {
         let filter = model.jobs.typed.as_ref().unwrap_or(&model.jobs.filter);
         let text = match filter.is_empty() {
+            _ if model.jobs.next.is_some() => "searching older jobs …".to_owned(),
             true => "No jobs yet. Submit one: `giga submit job.md`".to_owned(),
             false => format!("No job matches `{}`. Esc clears the filter.", filter.text()),
         };
@@ -89,7 +91,23 @@ pub(super) fn why(model: &Model, job: &JobView) -> String {
     if let Some(doing) = model.progress.get(&job.id).and_then(|progress| progress.doing.clone()) {
         return doing;
     }
-    reason(job)
+    // The stage may have no column: its meaning is never missing.
+    Some(reason(job)).filter(|reason| !reason.is_empty()).unwrap_or_else(|| meaning(job).to_owned())
+}
+
+/// What a stage means, for a job without a reason.
+fn meaning(job: &JobView) -> &'static str {
+    match job.stage {
+        StageName::Queued => "waits for a seat",
+        StageName::Blocked => "waits for other jobs",
+        StageName::Assigned => "about to start",
+        StageName::Building => "agent at work",
+        StageName::Review => "waits for review",
+        StageName::Testing => "ready to ship",
+        StageName::Shipped if job.repo.is_none() => "done",
+        StageName::Shipped => "merged",
+        StageName::Failed | StageName::DeadLetter => stage_word(job),
+    }
 }
 
 /// The reason for a job's stage; empty if there is none. As `giga jobs` shows it.
@@ -110,9 +128,11 @@ pub(super) fn reason(job: &JobView) -> String {
         return waiting.text.clone();
     }
     match (job.stage, job.reason) {
-        (domain::StageName::Testing, _) if message.is_empty() && job.errand.is_none() => "ready to ship".to_owned(),
-        (domain::StageName::Testing, _) if message.is_empty() => "merging".to_owned(),
-        (domain::StageName::Failed, Some(domain::FailureReason::Cancelled)) | (_, None) => message.to_owned(),
+        (StageName::Testing, _) if message.is_empty() && job.errand == Some(domain::ErrandKind::Ship) => {
+            "merging".to_owned()
+        }
+        (StageName::Testing, _) if message.is_empty() => "ready to ship".to_owned(),
+        (StageName::Failed, Some(domain::FailureReason::Cancelled)) | (_, None) => message.to_owned(),
         (_, Some(reason)) if message.is_empty() => reason.to_string(),
         (_, Some(reason)) => format!("{reason}: {message}"),
     }

@@ -1,5 +1,6 @@
 //! The page of what needs an operator.
 
+use protocol::{Need, NeedKind};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -8,7 +9,7 @@ use ratatui::text::Line;
 use super::table::{self, Align, Cell, Column, Row, Width};
 use super::{Emptiness, draw_emptiness, draw_lines, paragraph, span};
 use crate::look::{Tint, stage_tint};
-use crate::model::{Model, NeedsItem};
+use crate::model::Model;
 use crate::times::since;
 
 const COLUMNS: [Column; 6] = [
@@ -37,13 +38,13 @@ pub(super) fn draw(model: &Model, area: Rect, screen: &mut Buffer) {
     }
 }
 
-fn row(model: &Model, item: &NeedsItem) -> Row {
+fn row(model: &Model, item: &Need) -> Row {
     let look = model.look;
     let (glyph, style) = badge(model, item);
     Row {
         cells: vec![
             Cell::new(glyph.to_string(), style),
-            Cell::new(word(&item.kind), style),
+            Cell::new(word(item.kind), style),
             Cell::new(&item.title, look.style(Tint::Plain)),
             Cell::new(since(model.now, item.at), look.style(Tint::Faint)),
             Cell::new(item.cost_usd.map_or_else(String::new, domain::dollars), look.style(Tint::Plain)),
@@ -53,22 +54,24 @@ fn row(model: &Model, item: &NeedsItem) -> Row {
     }
 }
 
-fn badge(model: &Model, item: &NeedsItem) -> (char, Style) {
+fn badge(model: &Model, item: &Need) -> (char, Style) {
     use domain::StageName;
     let look = model.look;
     let stage = |stage| (look.stage_glyph(stage), look.style(stage_tint(stage)));
-    match item.kind.as_str() {
-        "question" => stage(StageName::Blocked),
-        "review" => stage(StageName::Review),
-        "ready_to_ship" => stage(StageName::Testing),
-        "failed" | "merge_failed" | "pull_request_abandoned" => stage(StageName::Failed),
-        "dead_letter" => stage(StageName::DeadLetter),
-        _ => (look.glyph(crate::look::Glyph::Alert), look.style(Tint::Warn)),
+    match item.kind {
+        NeedKind::Question => stage(StageName::Blocked),
+        NeedKind::Review => stage(StageName::Review),
+        NeedKind::ReadyToShip => stage(StageName::Testing),
+        NeedKind::Failed | NeedKind::MergeFailed | NeedKind::PullRequestAbandoned => stage(StageName::Failed),
+        NeedKind::DeadLetter => stage(StageName::DeadLetter),
+        NeedKind::Unplaceable | NeedKind::StaleFactory | NeedKind::CredentialExhausted | NeedKind::Alert => {
+            (look.glyph(crate::look::Glyph::Alert), look.style(Tint::Warn))
+        }
     }
 }
 
-fn word(kind: &str) -> String {
-    kind.replace('_', " ")
+fn word(kind: NeedKind) -> String {
+    kind.name().replace('_', " ")
 }
 
 /// The selected item; returns the lines that it takes.
@@ -77,7 +80,7 @@ pub(super) fn draw_selected(model: &Model, area: Rect, screen: &mut Buffer) -> u
     let Some(item) = rows.get(model.needs.cursor.selected) else { return 0 };
     let look = model.look;
     let (glyph, style) = badge(model, item);
-    let mut lines = vec![Line::from(vec![span(format!(" {glyph} {}", word(&item.kind)), style)])];
+    let mut lines = vec![Line::from(vec![span(format!(" {glyph} {}", word(item.kind)), style)])];
     lines.extend(paragraph(&item.text, area.width, 3, look.style(Tint::Plain)));
     if !item.remedy.is_empty() {
         lines.extend(paragraph(&format!("→ {}", item.remedy), area.width, 3, look.style(Tint::Accent)));

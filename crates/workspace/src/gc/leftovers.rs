@@ -49,7 +49,7 @@ impl Gc {
         }
         for engine in entries(&state.sessions())? {
             // The note of a credential is removed when that is copied back.
-            let homes = entries(&engine)?.into_iter().filter(|path| !self.homes.is_credential_note(path));
+            let homes = entries(&engine)?.into_iter().filter(|path| !self.credentials.is_credential_note(path));
             let idle = homes.filter(|path| self.is_idle(GcKind::Conversation, path));
             plan.leftovers.extend(idle.map(|path| self.leftover(GcKind::Conversation, path)));
         }
@@ -74,7 +74,7 @@ impl Gc {
         if !self.is_idle(doomed.kind, &doomed.path) {
             return report.spared(item, "another process wrote to it meanwhile");
         }
-        if doomed.kind == GcKind::Conversation && self.homes.has_credential_note(&doomed.path) {
+        if doomed.kind == GcKind::Conversation && self.credentials.has_credential_note(&doomed.path) {
             return report.spared(item, "a credential in it cannot be copied back: see the factory's log");
         }
         let removed = match doomed.kind {

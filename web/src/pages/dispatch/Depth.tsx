@@ -2,10 +2,10 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { FactoryView } from "../../api/types";
 import { byTrouble, factoryState } from "../../lib/factories";
-import { Age } from "../../ui/Age";
 import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
 import { Seats, seatsOf } from "../../ui/Seats";
+import { Heartbeat } from "../fleet/FactoryCard";
 
 /** What is offered to and running on each factory. */
 export function Depth({ query }: { query: UseQueryResult<{ items: FactoryView[] }> }) {
@@ -34,7 +34,7 @@ export function Depth({ query }: { query: UseQueryResult<{ items: FactoryView[] 
               <th className="num">Open offers</th>
               <th className="num">Running</th>
               <th>Seats</th>
-              <th className="num">Heartbeat</th>
+              <th className="num">Presence</th>
             </tr>
           </thead>
           <tbody>
@@ -69,7 +69,7 @@ export function Depth({ query }: { query: UseQueryResult<{ items: FactoryView[] 
                     />
                   </td>
                   <td className="num end">
-                    {factory.lastHeartbeatAt == null ? "–" : <Age at={factory.lastHeartbeatAt} suffix=" ago" />}
+                    <Heartbeat factory={factory} />
                   </td>
                 </tr>
               );

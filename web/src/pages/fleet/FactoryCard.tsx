@@ -1,20 +1,20 @@
 import { Link } from "@tanstack/react-router";
 import type { FactoryView } from "../../api/types";
 import { engineState, factoryState, platform } from "../../lib/factories";
-import { bytes, plural } from "../../lib/format";
+import { bytes, exact, plural } from "../../lib/format";
 import { useIsCurrent } from "../../live";
 import { Age } from "../../ui/Age";
 import { Glyph } from "../../ui/Glyph";
 import { Seats, seatsOf } from "../../ui/Seats";
 import { SeatRow } from "./SeatRow";
 
-export function FactoryCard({ factory }: { factory: FactoryView }) {
+export function FactoryCard({ factory, isCursor = false }: { factory: FactoryView; isCursor?: boolean }) {
   const isCurrent = useIsCurrent();
   const state = factoryState(factory);
   const { used, reserved } = seatsOf(factory);
   const isGone = factory.presence === "stale" || factory.presence === "stopped";
   return (
-    <article className="fac" aria-label={`Factory ${factory.id}`}>
+    <article className={`fac ${isCursor ? "is-cursor" : ""}`} aria-label={`Factory ${factory.id}`}>
       <div className="fac-id">
         <h3>
           <Link to="/factories/$id" params={{ id: factory.id }}>
@@ -74,24 +74,21 @@ export function FactoryCard({ factory }: { factory: FactoryView }) {
   );
 }
 
-function Heartbeat({ factory }: { factory: FactoryView }) {
+/** Presence is streamed, heartbeats are not: the age of the last one is only shown when it tells something. */
+export function Heartbeat({ factory }: { factory: FactoryView }) {
   const isCurrent = useIsCurrent();
-  if (factory.lastHeartbeatAt == null) return "no heartbeat yet";
+  const at = factory.lastHeartbeatAt;
+  if (at == null) return "no heartbeat yet";
   if (!isCurrent)
     return (
       <>
-        heartbeat at <Age at={factory.lastHeartbeatAt} />
+        heartbeat at <Age at={at} />
       </>
     );
-  if (factory.presence === "stale")
-    return (
-      <>
-        no heartbeat for <Age at={factory.lastHeartbeatAt} />
-      </>
-    );
+  if (factory.presence === "live") return <span title={`heartbeat at ${exact(at)}`}>connected</span>;
   return (
     <>
-      heartbeat <Age at={factory.lastHeartbeatAt} suffix=" ago" />
+      no heartbeat for <Age at={at} />
     </>
   );
 }

@@ -8,7 +8,6 @@ import { engineState, factoryState, platform } from "../../lib/factories";
 import { bytes, exact, plural } from "../../lib/format";
 import { queries, useIsCurrent } from "../../live";
 import { PageHead } from "../../shell/Bar";
-import { Age } from "../../ui/Age";
 import { buttonClass, WriteButton } from "../../ui/Button";
 import { Confirm } from "../../ui/Confirm";
 import { Glyph } from "../../ui/Glyph";
@@ -17,6 +16,8 @@ import { PanelError } from "../../ui/PanelError";
 import { Seats, seatsOf } from "../../ui/Seats";
 import { say } from "../../ui/toasts";
 import { Fact } from "../job/Properties";
+import { Drain } from "./Drain";
+import { Heartbeat } from "./FactoryCard";
 import { SeatRow } from "./SeatRow";
 
 export function FactoryPage() {
@@ -164,8 +165,8 @@ function Loaded({ factory }: { factory: FactoryView }) {
               <Fact name="Seats">
                 <Seats {...seatsOf(factory)} total={factory.seatLimit} gone={factory.presence === "stale"} />
               </Fact>
-              <Fact name="Heartbeat">
-                {factory.lastHeartbeatAt == null ? "none yet" : <Age at={factory.lastHeartbeatAt} suffix=" ago" />}
+              <Fact name="Presence">
+                <Heartbeat factory={factory} />
               </Fact>
               <Fact name="Platform">{platform(factory)}</Fact>
               <Fact name="Load">{factory.load.toFixed(2)}</Fact>
@@ -177,18 +178,7 @@ function Loaded({ factory }: { factory: FactoryView }) {
           </section>
         </aside>
       </div>
-      {dialog === "drain" && (
-        <Confirm
-          title={`Drain ${factory.id}?`}
-          verb="Drain"
-          onClose={() => setDialog(null)}
-          act={() => drainFactory(factory.id, true).then(refresh)}
-        >
-          <p>
-            {factory.id} finishes {jobs} and takes no new ones. Resume it here at any time.
-          </p>
-        </Confirm>
-      )}
+      {dialog === "drain" && <Drain id={factory.id} onClose={() => setDialog(null)} />}
       {dialog === "remove" && (
         <Confirm
           title={`Remove ${factory.id}?`}

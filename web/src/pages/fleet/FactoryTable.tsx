@@ -2,9 +2,9 @@ import { Link } from "@tanstack/react-router";
 import type { FactoryView } from "../../api/types";
 import { engineState, factoryState } from "../../lib/factories";
 import { bytes } from "../../lib/format";
-import { Age } from "../../ui/Age";
 import { Glyph } from "../../ui/Glyph";
 import { Seats, seatsOf } from "../../ui/Seats";
+import { Heartbeat } from "./FactoryCard";
 
 export function FactoryTable({ factories }: { factories: FactoryView[] }) {
   return (
@@ -24,7 +24,7 @@ export function FactoryTable({ factories }: { factories: FactoryView[] }) {
           <th>Seats</th>
           <th>Engines</th>
           <th className="num">Disk free</th>
-          <th className="num">Heartbeat</th>
+          <th className="num">Presence</th>
         </tr>
       </thead>
       <tbody>
@@ -55,7 +55,7 @@ export function FactoryTable({ factories }: { factories: FactoryView[] }) {
               </td>
               <td className="num hide">{factory.diskFreeBytes == null ? "–" : bytes(factory.diskFreeBytes)}</td>
               <td className="num end">
-                {factory.lastHeartbeatAt == null ? "–" : <Age at={factory.lastHeartbeatAt} suffix=" ago" />}
+                <Heartbeat factory={factory} />
               </td>
             </tr>
           );

@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import type { NeedItem } from "../../api/contract";
+import type { NeedItem } from "../../api/types";
 import { capital } from "../../lib/format";
 import { useIsCurrent } from "../../live";
 import { useNeeds } from "../../shell/needs";

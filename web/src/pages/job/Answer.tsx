@@ -1,5 +1,5 @@
 import { type ReactNode, useId, useState } from "react";
-import { actOnJob } from "../../api/actions";
+import { answerJob } from "../../api/actions";
 import type { JobView } from "../../api/types";
 import { shortSha } from "../../lib/format";
 import { queries } from "../../live";
@@ -26,14 +26,14 @@ export function AnswerBox({ job, extra }: { job: JobView; extra?: ReactNode }) {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
 
-  async function send(message: string) {
+  async function send(text: string) {
     setBusy(true);
     setError(null);
     try {
-      upsertJobs([await actOnJob(job, "requeue", { message, fresh: false })]);
+      upsertJobs([await answerJob(job, text)]);
       say("Answer sent, job queued", job.title);
       await queries.invalidateQueries({ queryKey: ["job", job.id] });
-      await queries.invalidateQueries({ queryKey: ["jobs"] });
+      await queries.invalidateQueries({ queryKey: ["needs"] });
     } catch (failure) {
       setError(failure);
     }

@@ -6,6 +6,7 @@ import { jobQuery } from "../../api/queries";
 import type { JobDetail } from "../../api/types";
 import { shortId } from "../../lib/format";
 import { upsertJobs } from "../../live/jobs";
+import { neighbour } from "../../live/lastList";
 import { PageHead } from "../../shell/Bar";
 import { useKeys } from "../../shell/keys";
 import { buttonClass } from "../../ui/Button";
@@ -66,6 +67,10 @@ function Missing() {
 function Loaded({ job, error, refetch }: { job: JobDetail; error: unknown; refetch: () => void }) {
   const { tab = "overview", run } = useSearch({ from: "/shell/jobs/$id" });
   const navigate = useNavigate({ from: "/jobs/$id" });
+  const step = (by: 1 | -1) => {
+    const id = neighbour(job.id, by);
+    if (id !== undefined) void navigate({ to: "/jobs/$id", params: { id }, search: { tab } });
+  };
   useKeys([
     ...JOB_TABS.map((one) => ({
       keys: TAB_NAMES[one].key,
@@ -73,6 +78,8 @@ function Loaded({ job, error, refetch }: { job: JobDetail; error: unknown; refet
       group: "Job",
       run: () => void navigate({ to: "/jobs/$id", params: { id: job.id }, search: { tab: one } }),
     })),
+    { keys: "[", label: "Previous job of the list", group: "Job", run: () => step(-1) },
+    { keys: "]", label: "Next job of the list", group: "Job", run: () => step(1) },
     { keys: "Escape", label: "All jobs", group: "Job", run: () => void navigate({ to: "/jobs" }) },
   ]);
   const counts: Partial<Record<string, number>> = { runs: job.runs, deps: job.deps?.length };

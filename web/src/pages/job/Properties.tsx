@@ -157,7 +157,7 @@ function Until({ at }: { at: string }) {
   const left = Date.parse(at) - useNow();
   return (
     <time dateTime={at} title={exact(at)}>
-      {left > 0 ? `in ${duration(left)}` : `${duration(-left)} ago`}
+      {left > 0 ? `in ${duration(left)}` : "renewed by heartbeats"}
     </time>
   );
 }

@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import type { StageName } from "../../api/types";
+import { count } from "../../lib/format";
 import { whyOf } from "../../lib/why";
 import { useIsCurrent } from "../../live";
 import { useJob, useProgress } from "../../live/jobs";
@@ -7,6 +8,7 @@ import { Age } from "../../ui/Age";
 import { Glyph, type GlyphName } from "../../ui/Glyph";
 import { Cost } from "../../ui/Money";
 import { PanelError } from "../../ui/PanelError";
+import { StageGlyph } from "../../ui/Stage";
 import { Words } from "../../ui/Words";
 import { parseStages } from "./search";
 import { type JobFilter, useJobList } from "./useJobList";
@@ -49,22 +51,19 @@ export function Board({ filter }: { filter: JobFilter }) {
 }
 
 function Lane({ lane, filter }: { lane: LaneSpec; filter: JobFilter }) {
-  const list = useJobList({ ...filter, stage: lane.stages.join(",") }, CARDS_MAX);
+  const list = useJobList({ ...filter, stage: lane.stages.join(",") }, { kind: "lane", limit: CARDS_MAX });
   const isCurrent = useIsCurrent();
   return (
     <section className="lane" aria-label={lane.name}>
       <div className={`lane-h ${lane.className}`}>
         <Glyph name={lane.glyph} />
         <h2>{lane.name}</h2>
-        <span className="n">
-          {list.ids.length}
-          {list.next !== null && "+"}
-        </span>
+        <span className="n">{list.hasAnswer && count(Math.max(list.total?.count ?? 0, list.ids.length))}</span>
       </div>
       <p className="lane-sub">{lane.sub}</p>
       {list.error !== null && <PanelError error={list.error} retry={list.reload} />}
       {list.ids.map((id) => (
-        <Card key={id} id={id} stages={lane.stages} />
+        <Card key={id} id={id} />
       ))}
       {list.hasAnswer && isCurrent && list.ids.length === 0 && <p className="small dim">None</p>}
       {list.next !== null && (
@@ -73,35 +72,47 @@ function Lane({ lane, filter }: { lane: LaneSpec; filter: JobFilter }) {
           to="/jobs"
           search={(old) => ({ ...old, view: undefined, stage: lane.stages.join(",") })}
         >
-          Show all in the table
+          {list.total === null ? "Show all" : `${count(list.total.count - list.ids.length)} more`} in the table
         </Link>
       )}
     </section>
   );
 }
 
-function Card({ id, stages }: { id: string; stages: readonly StageName[] }) {
+function Card({ id }: { id: string }) {
   const job = useJob(id);
   const progress = useProgress(id);
   if (job === undefined) return null;
   const why = whyOf(job, progress);
-  const hasLeft = !stages.includes(job.stage);
-  const shown = job.stage === "shipped" ? "" : why.text;
+  const isRunning = job.stage === "building" || job.stage === "assigned";
+  const hasEnded = job.stage === "shipped" || job.stage === "failed" || job.stage === "dead_letter";
+  const since = isRunning
+    ? (job.run?.startedAt ?? job.run?.grantedAt ?? job.updatedAt)
+    : hasEnded
+      ? job.updatedAt
+      : job.createdAt;
+  const cost = progress?.costUsd ?? job.spent?.costUsd;
   return (
-    <article className={`jc ${hasLeft ? "is-out" : ""}`}>
+    <article className="jc">
       <Link className="name" to="/jobs/$id" params={{ id }}>
         {job.title}
       </Link>
-      {shown !== "" && !hasLeft && (
+      {why.text !== "" && job.stage !== "shipped" && (
         <p className={`why t3 ${why.isWarn ? "is-warn" : "dim"}`}>
-          <Words text={shown} />
+          <Words text={why.text} />
         </p>
       )}
-      {hasLeft && <p className="why dim">now {job.stage.replace("_", " ")}</p>}
       <p className="meta">
+        <StageGlyph stage={job.stage} />
         <span className="t1">{why.where ?? job.repo ?? job.productId}</span>
         <span className="right">
-          <Cost spent={job.spent} running={progress?.costUsd} /> · <Age at={job.updatedAt} />
+          <Age at={since} />
+          {cost != null && (
+            <>
+              {" · "}
+              <Cost spent={job.spent} running={progress?.costUsd} />
+            </>
+          )}
         </span>
       </p>
     </article>

@@ -1,9 +1,11 @@
 import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
+import { PRIORITIES, STAGES } from "../../api/types";
 import { useKeys } from "../../shell/keys";
 import { useProduct } from "../../shell/ProductSwitcher";
 import { Icon } from "../../ui/Icon";
 import { type JobsSearch, parseTyped } from "./search";
+import { Views } from "./Views";
 
 /** Typed filters become chips; the URL holds them. Keys: `/` focuses, `v` switches the view. */
 export function Filters({ search }: { search: JobsSearch }) {
@@ -29,7 +31,10 @@ export function Filters({ search }: { search: JobsSearch }) {
       clear: { stage: undefined },
     },
     { key: "repo", value: search.repo, clear: { repo: undefined } },
+    { key: "factory", value: search.factory, clear: { factory: undefined } },
     { key: "priority", value: search.priority, clear: { priority: undefined } },
+    { key: "tag", value: search.tag?.replaceAll(",", ", "), clear: { tag: undefined } },
+    { key: "text", value: search.q, clear: { q: undefined } },
   ];
 
   return (
@@ -61,13 +66,23 @@ export function Filters({ search }: { search: JobsSearch }) {
           <input
             ref={input}
             aria-label="Filter jobs"
-            placeholder="stage: product: repo: priority:"
+            placeholder={
+              chips.some((chip) => chip.value !== undefined)
+                ? ""
+                : "Words of the title, an id, or stage: repo: factory: tag: priority:"
+            }
             value={text}
             onChange={(event) => setText(event.target.value)}
-            onKeyDown={(event) => event.key === "Escape" && input.current?.blur()}
+            onKeyDown={(event) => {
+              if (event.key === "Escape") input.current?.blur();
+              // Backspace in front of the text takes the last chip away.
+              const last = chips.findLast((chip) => chip.value !== undefined);
+              if (event.key === "Backspace" && text === "" && last !== undefined) change(last.clear);
+            }}
           />
           <kbd className="kbd">/</kbd>
         </form>
+        <Views search={search} />
         <span className="seg scroll" role="group" aria-label="View">
           <button type="button" aria-pressed={view === "table"} onClick={() => change({ view: undefined })}>
             Table
@@ -84,8 +99,7 @@ export function Filters({ search }: { search: JobsSearch }) {
       </div>
       {unknown.length > 0 && (
         <p className="small is-warn" role="alert">
-          Not a filter: {unknown.join(" ")}. Use stage:, product:, repo: or priority:, for example stage:testing. To
-          find a job by its title, press Ctrl K.
+          No such value: {unknown.join(" ")}. Stages are {STAGES.join(", ")}; priorities are {PRIORITIES.join(", ")}.
         </p>
       )}
     </div>

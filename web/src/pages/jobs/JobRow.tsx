@@ -48,7 +48,7 @@ export const JobRow = memo(function JobRow({ id, index, isCursor, isSelected, to
         {job.priority === "normal" ? "" : job.priority}
       </td>
       <td className="num tr">
-        <Age at={hasEnded ? job.updatedAt : (job.run?.startedAt ?? job.createdAt)} suffix={hasEnded ? " ago" : ""} />
+        <Age at={hasEnded ? job.updatedAt : (job.run?.startedAt ?? job.createdAt)} />
       </td>
       <td className="num hide">{job.runs === 0 ? "–" : job.runs}</td>
       <td className="num hide">

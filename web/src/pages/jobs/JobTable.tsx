@@ -8,6 +8,7 @@ type Props = {
   ids: string[];
   selected: ReadonlySet<string>;
   toggle: (id: string) => void;
+  extend: (id: string) => void;
   toggleAll: () => void;
   fits: (stage: string) => boolean;
   hasMore: boolean;
@@ -19,7 +20,7 @@ const ROW_PHONE = 84;
 const COLUMNS = 9;
 
 /** Only rows near the viewport exist; the others are two spacers. */
-export function JobTable({ ids, selected, toggle, toggleAll, fits, hasMore, more }: Props) {
+export function JobTable({ ids, selected, toggle, extend, toggleAll, fits, hasMore, more }: Props) {
   const navigate = useNavigate();
   const ref = useRef<HTMLTableElement>(null);
   const [top, setTop] = useState(0);
@@ -42,15 +43,21 @@ export function JobTable({ ids, selected, toggle, toggleAll, fits, hasMore, more
     if (hasMore && last !== undefined && last.index >= ids.length - 20) more();
   }, [hasMore, last, ids.length, more]);
 
+  const current = ids[cursor];
   const move = (by: number) => {
     const next = Math.min(ids.length - 1, Math.max(0, cursor + by));
     setCursor(next);
     virtual.scrollToIndex(next, { align: "auto" });
+    return ids[next];
   };
-  const current = ids[cursor];
+  const select = (by: number) => {
+    if (current !== undefined) extend(current);
+    const next = move(by);
+    if (next !== undefined) extend(next);
+  };
   useKeys([
-    { keys: "j", label: "Next row", group: "List", run: () => move(1) },
-    { keys: "k", label: "Previous row", group: "List", run: () => move(-1) },
+    { keys: "j", label: "Next row", group: "List", run: () => void move(1) },
+    { keys: "k", label: "Previous row", group: "List", run: () => void move(-1) },
     {
       keys: "Enter",
       label: "Open",
@@ -58,6 +65,8 @@ export function JobTable({ ids, selected, toggle, toggleAll, fits, hasMore, more
       run: () => current !== undefined && void navigate({ to: "/jobs/$id", params: { id: current } }),
     },
     { keys: "x", label: "Select", group: "List", run: () => current !== undefined && toggle(current) },
+    { keys: "J", label: "Select and next row", group: "List", run: () => select(1) },
+    { keys: "K", label: "Select and previous row", group: "List", run: () => select(-1) },
     { keys: "Escape", label: "Clear selection", group: "List", run: () => selected.size > 0 && toggleAll() },
   ]);
 
@@ -68,11 +77,11 @@ export function JobTable({ ids, selected, toggle, toggleAll, fits, hasMore, more
         <col className="cw-120" />
         <col />
         <col className="cw-184" />
-        <col className="cw-72" />
-        <col className="cw-88" />
-        <col className="cw-56" />
-        <col className="cw-72" />
-        <col className="cw-320" />
+        <col className="cw-64" />
+        <col className="cw-80" />
+        <col className="cw-48" />
+        <col className="cw-64" />
+        <col className="cw-280" />
       </colgroup>
       <thead>
         <tr>

@@ -1,7 +1,8 @@
 import { Link, useSearch } from "@tanstack/react-router";
-import { useCallback, useMemo, useState } from "react";
-import { count } from "../../lib/format";
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { count, plural } from "../../lib/format";
 import { useIsCurrent } from "../../live";
+import { rememberList } from "../../live/lastList";
 import { PageHead } from "../../shell/Bar";
 import { useKeys } from "../../shell/keys";
 import { useProduct } from "../../shell/ProductSwitcher";
@@ -20,7 +21,8 @@ import { type JobFilter, useJobList } from "./useJobList";
 export function JobsPage() {
   const search = useSearch({ from: "/shell/jobs" });
   const product = useProduct();
-  const filter: JobFilter = { product, stage: search.stage, repo: search.repo, priority: search.priority };
+  const { stage, repo, priority, factory, tag, q } = search;
+  const filter: JobFilter = { product, stage, repo, priority, factory, tag, text: q };
   return (
     <div className="page">
       <PageHead title="Jobs" />
@@ -36,9 +38,10 @@ export function JobsPage() {
 }
 
 function Table({ filter, search }: { filter: JobFilter; search: JobsSearch }) {
-  const list = useJobList(filter);
-  const isCurrent = useIsCurrent();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const list = useJobList(filter, { kind: "table", hold: selected.size > 0 });
+  const isCurrent = useIsCurrent();
+  useEffect(() => rememberList(list.ids), [list.ids]);
   const stages = useMemo(() => parseStages(search.stage), [search.stage]);
   const fits = useCallback((stage: string) => stages.length === 0 || stages.some((one) => one === stage), [stages]);
   const toggle = useCallback(
@@ -62,11 +65,11 @@ function Table({ filter, search }: { filter: JobFilter; search: JobsSearch }) {
       {list.newer > 0 && (
         <div className="newrows">
           <button type="button" onClick={showNew}>
-            {list.newer} new, show
+            {plural(list.newer, "new job")}, show <kbd className="kbd">.</kbd>
           </button>
         </div>
       )}
-      {!list.hasAnswer ? (
+      {!list.hasAnswer || (list.ids.length === 0 && list.next !== null) ? (
         list.error === null && <Skeleton rows={8} />
       ) : list.ids.length === 0 ? (
         <NoJobs isFiltered={Object.values(filter).some((value) => value !== undefined)} isCurrent={isCurrent} />
@@ -76,15 +79,24 @@ function Table({ filter, search }: { filter: JobFilter; search: JobsSearch }) {
             ids={list.ids}
             selected={selected}
             toggle={toggle}
+            extend={(id) => setSelected((old) => new Set(old).add(id))}
             toggleAll={() => setSelected(selected.size > 0 ? new Set() : new Set(list.ids))}
             fits={fits}
             hasMore={list.next !== null}
             more={list.more}
           />
           <div className="panel-f">
-            {count(list.ids.length)} shown, newest first{list.next !== null && "; scroll for more"}
+            {list.next === null || list.total === null
+              ? `${plural(list.ids.length, "job")}, newest first`
+              : `${count(list.ids.length)} of ${list.total.isExact ? "" : "about "}${count(list.total.count)} read, newest first; scroll for more`}
           </div>
-          <BulkBar selected={selected} clear={() => setSelected(new Set())} />
+          <BulkBar
+            selected={selected}
+            clear={() => setSelected(new Set())}
+            total={list.total}
+            matching={filter}
+            select={(ids) => setSelected(new Set(ids))}
+          />
         </>
       )}
     </div>
@@ -98,7 +110,7 @@ function NoJobs({ isFiltered, isCurrent }: { isFiltered: boolean; isCurrent: boo
       <div className="empty">
         <div>
           <h2>No job matches</h2>
-          <p className="dim">Remove a filter to see more.</p>
+          <p className="dim">Remove a filter to see more, or check how the words are spelt.</p>
         </div>
         <Link to="/jobs" search={{ product: undefined }} className={buttonClass()}>
           Clear filters

@@ -1,8 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import type { NeedItem } from "../../api/contract";
 import { factoriesQuery, jobExplainQuery, jobQuery, runEvidenceQuery } from "../../api/queries";
-import type { JobDetail } from "../../api/types";
+import type { JobDetail, NeedItem } from "../../api/types";
 import { factoryState } from "../../lib/factories";
 import { capital, money, plural, shortSha } from "../../lib/format";
 import { Age } from "../../ui/Age";
@@ -10,6 +9,7 @@ import { Glyph } from "../../ui/Glyph";
 import { Skeleton } from "../../ui/Panel";
 import { PanelError } from "../../ui/PanelError";
 import { Words } from "../../ui/Words";
+import { Heartbeat } from "../fleet/FactoryCard";
 import { AnswerBox } from "../job/Answer";
 import { CheckRow } from "../job/Evidence";
 import { FitTable } from "../job/FitTable";
@@ -207,8 +207,8 @@ function FactoryFacts({ id }: { id: string }) {
       </Fact>
       {factory !== undefined && <Fact name="State">{factoryState(factory).word}</Fact>}
       {factory?.lastHeartbeatAt != null && (
-        <Fact name="Heartbeat">
-          <Age at={factory.lastHeartbeatAt} suffix=" ago" />
+        <Fact name="Presence">
+          <Heartbeat factory={factory} />
         </Fact>
       )}
     </>

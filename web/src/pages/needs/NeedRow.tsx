@@ -1,4 +1,4 @@
-import type { NeedItem } from "../../api/contract";
+import type { NeedItem } from "../../api/types";
 import { capital, money } from "../../lib/format";
 import { Age } from "../../ui/Age";
 import { Button } from "../../ui/Button";

@@ -1,8 +1,8 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import type { NeedItem } from "../../api/contract";
 import { metricsQuery } from "../../api/queries";
+import type { NeedItem } from "../../api/types";
 import { plural } from "../../lib/format";
 import { useIsCurrent } from "../../live";
 import { PageHead } from "../../shell/Bar";

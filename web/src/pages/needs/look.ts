@@ -1,4 +1,4 @@
-import type { NeedAction, NeedKind } from "../../api/contract";
+import type { NeedAction, NeedKind } from "../../api/types";
 import type { GlyphName } from "../../ui/Glyph";
 
 export const NEED_LOOK: Record<NeedKind, { word: string; className: string; glyph: GlyphName }> = {

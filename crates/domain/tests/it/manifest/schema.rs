@@ -93,7 +93,9 @@ fn a_key_without_effect_is_rejected_by_schema_and_reader() {
 
 #[test]
 fn every_property_is_described() {
-    for (path, property) in properties(&manifest_schema(), "") {
+    let properties = properties(&manifest_schema(), "");
+    assert!(properties.len() > 20, "only {} properties were found", properties.len());
+    for (path, property) in properties {
         assert!(property["description"].as_str().is_some_and(|text| text.ends_with('.')), "{path}");
     }
 }

@@ -15,7 +15,7 @@ use sandbox::{Bounds, PathAccess};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
-use workspace::{LocalStage, SaveOutcome};
+use workspace::{Error, LocalStage};
 
 use super::super::Worker;
 use super::super::credentials::marks;
@@ -24,7 +24,8 @@ use super::super::log_buffer::LogWriter;
 use super::super::reports::ReportResponse;
 use super::budget::{budget_left, left_uncounted};
 use super::question;
-use super::{ExhaustedWindow, Run, RunFailure, RunLocation, RunResult, StartFailure};
+use super::tools::{RunControl, RunSocket, SAVES_WAITING_MAX, SaveRequest};
+use super::{ExhaustedWindow, Run, RunFailure, RunLocation, RunResult, StartFailure, chain};
 use crate::verify::CommandsVerdict;
 
 /// Engine events that wait to be processed. Few, because each can be as long as lines may be.
@@ -49,7 +50,9 @@ impl Worker {
         if !matches!(end.judgement, RunVerdict::SignedOut { .. } | RunVerdict::Outage { .. } | RunVerdict::Stopped) {
             self.logins.trust(engine.name());
         }
-        if let Some(question) = question::question(&place.dir).filter(|_| end.judgement.is_the_engines_own()) {
+        let asked = run.asked.lock().take().filter(|_| !run.stop.is_cancelled());
+        let written = || question::question(&place.dir).filter(|_| end.judgement.is_the_engines_own());
+        if let Some(question) = asked.or_else(written) {
             if let RunVerdict::QuotaWindow { resets_at, .. } = end.judgement {
                 self.close_window(engine.window_key(), resets_at);
             }
@@ -128,13 +131,15 @@ impl Worker {
         run: &mut Run,
         place: &RunLocation,
     ) -> Result<EngineRunEnd, StartFailure> {
-        let request = self.request(engine.name(), run, place)?;
+        let mut request = self.request(engine.name(), run, place)?;
         *run.activity.lock() = Activity::begin(&place.dir);
         if run.stop.is_cancelled() {
             return Err(StartFailure::Stopped);
         }
         question::clear(&place.dir);
         let bounds = Bounds::engine(&self.settings.limits, request.allowance.wall);
+        let tools = self.open_tools(run, &request.allowance, &bounds);
+        request.tools = tools.as_ref().and_then(RunSocket::server);
         let conversation = self.host.state().conversation(engine.name(), run.key.job);
         let has_been_here = conversation.exists();
         let launcher = place.launcher.clone().reaching([(conversation.clone(), PathAccess::Everything)]);
@@ -143,6 +148,7 @@ impl Worker {
             Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),
             None => launcher,
         };
+        let launcher = tools.iter().fold(launcher, |launcher, tools| tools.open_to(launcher));
         let engine_run = match EngineRun::start(engine, &request, &launcher, bounds) {
             // The agent's changes in its own home directory are the job's fault, and count as an attempt.
             Err(why @ EngineError::Disk(_)) if !has_been_here => {
@@ -165,8 +171,10 @@ impl Worker {
         }
         log.forget_last_line();
         // Concurrently: an unresponsive coordinator must not delay stopping the engine [I7].
-        let (end, ()) =
-            tokio::join!(self.follow_engine(run, place, engine_run, &log), self.report_start(run, engine.name()));
+        let (end, ()) = tokio::join!(
+            self.follow_engine(run, place, engine_run, &log, tools),
+            self.report_start(run, engine.name())
+        );
         run.log_writer = Some(log);
         Ok(end)
     }
@@ -177,53 +185,80 @@ impl Worker {
         place: &RunLocation,
         engine_run: EngineRun,
         log: &LogWriter,
+        tools: Option<RunSocket>,
     ) -> EngineRunEnd {
         let (output, outputs) = mpsc::channel(OUTPUTS_IN_FLIGHT_MAX);
-        let over = CancellationToken::new();
+        let (over, stop_engine) = (CancellationToken::new(), run.stop.child_token());
         let to_the_end = async {
-            let (end, ()) = tokio::join!(engine_run.wait(output, &run.stop), self.listen(run, outputs, log));
+            let (end, ()) = tokio::join!(engine_run.wait(output, &stop_engine), self.listen(run, outputs, log));
             over.cancel();
             end
         };
-        let (saved, watched) = (self.save_now_and_then(run, place, &over), self.watch_files(run, place, &over));
-        let (end, (), ()) = tokio::join!(to_the_end, saved, watched);
+        let (saves, to_save) = mpsc::channel(SAVES_WAITING_MAX);
+        let control = RunControl { saves, stop_engine: &stop_engine, log };
+        let served = self.serve_tools(run, tools, control, &over);
+        let (saved, watched) =
+            (self.save_now_and_then(run, place, to_save, &over), self.watch_files(run, place, &over));
+        let (end, (), (), ()) = tokio::join!(to_the_end, saved, watched, served);
         end
     }
 
-    /// Saves checkpoints on a timer while the engine runs [F4]. One that is in progress when the engine ends is
-    /// awaited: half a push is useless.
-    async fn save_now_and_then(&self, run: &Run, place: &RunLocation, over: &CancellationToken) {
+    /// Saves checkpoints on a timer while the engine runs [F4], and when its agent asks for one. One that is in progress
+    /// when the engine ends is awaited: half a push is useless.
+    async fn save_now_and_then(
+        &self,
+        run: &Run,
+        place: &RunLocation,
+        mut requests: mpsc::Receiver<SaveRequest>,
+        over: &CancellationToken,
+    ) {
         let mut reported = None;
-        while over.run_until_cancelled(self.clock.sleep(self.settings.checkpoint_every)).await.is_some() {
+        loop {
+            let request = tokio::select! {
+                () = over.cancelled() => return,
+                () = self.clock.sleep(self.settings.checkpoint_every) => None,
+                Some(request) = requests.recv() => Some(request),
+            };
             let too_long = async {
                 over.cancelled().await;
                 self.clock.sleep(SAVED_WITHIN).await;
             };
-            tokio::select! {
-                () = self.save_and_tell(run, place, &mut reported) => {}
+            let saved = tokio::select! {
+                saved = self.save_and_tell(run, place, &mut reported) => saved,
                 () = too_long => return,
+            };
+            if let Some(request) = request {
+                // An agent that is gone needs no answer.
+                let _ = request.send(saved.map_err(|error| self.scrubber.text(&chain(&error))));
             }
         }
     }
 
-    async fn save_and_tell(&self, run: &Run, place: &RunLocation, reported: &mut Option<CommitSha>) {
-        let Ok(Some(checkpoint)) = self.save(run, place).await.map(SaveOutcome::checkpoint) else { return };
-        if reported.as_ref() == Some(&checkpoint.sha) {
-            return;
-        }
-        fail_point!("factory::checkpoint_pushed");
+    async fn save_and_tell(
+        &self,
+        run: &Run,
+        place: &RunLocation,
+        reported: &mut Option<CommitSha>,
+    ) -> Result<Option<CommitSha>, Error> {
+        let Some(checkpoint) = self.save(run, place).await?.checkpoint() else { return Ok(None) };
         let sha = checkpoint.sha.clone();
+        if reported.as_ref() == Some(&sha) {
+            return Ok(Some(sha));
+        }
+        fail_point!("factory::checkpoint_pushed", |_| Ok(None));
+        *run.saved.lock() = Some(checkpoint.clone());
         let request = Patch { lease_epoch: run.key.epoch, stage: None, engine: None, checkpoint: Some(checkpoint) };
         let path = format!("/jobs/{}", run.key.job);
         let patched: Result<protocol::StageResponse, _> =
             self.client.call(http::Method::PATCH, &path, Some(&request)).await;
         match patched {
-            Ok(_) => *reported = Some(sha),
+            Ok(_) => *reported = Some(sha.clone()),
             Err(error) => {
                 warn!(job.id = %run.key.job, %error, "A checkpoint of job {} was saved but not reported", self.titles.label(run.key.job));
                 self.stop_if_not_ours(run.key, &error);
             }
         }
+        Ok(Some(sha))
     }
 
     /// Reports that the engine has started. A refusal stops it.
@@ -255,6 +290,7 @@ impl Worker {
             session: self.session_to_resume(engine, &run.assignment),
             worktree: place.dir.clone(),
             allowance,
+            tools: None,
         })
     }
 

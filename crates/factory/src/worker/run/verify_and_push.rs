@@ -236,7 +236,7 @@ impl Worker {
         let (_, config) = self.mirror(worktree.repo()).ok()?;
         self.forges.of(worktree.repo(), &config.url)?;
         // An unreadable template is no reason to hold the work back.
-        let form = mirror.request_form(worktree.fork()).await.ok().flatten();
+        let form = mirror.pr_template(worktree.fork()).await.ok().flatten();
         let own = worktree.pr_body(REQUEST_TEXT_BYTES_MAX);
         Some(pull_request_text(own.as_deref(), title, form.as_deref(), evidenced))
     }

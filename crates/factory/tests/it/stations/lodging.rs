@@ -186,6 +186,7 @@ async fn a_failed_start_leaves_no_credential() {
         session: None,
         worktree: operators,
         allowance: Allowance::default(),
+        tools: None,
     };
 
     let started = EngineRun::start(&engine, &request, &bench.launcher, roomy());

@@ -130,6 +130,7 @@ pub(crate) fn settings(name: &str, forge: &TestRemote, engine: &str) -> WorkerSe
         fixed: Vec::new(),
         secrets: Secrets::default(),
         guard: None,
+        run_tools: None,
     }
 }
 

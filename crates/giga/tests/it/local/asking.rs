@@ -56,7 +56,7 @@ fn once_makes_no_folder_of_a_name_that_is_not_there() {
     let ran = machine.giga(&["local", "quue", "--once"]);
 
     assert_eq!((ran.code, machine.path().join("quue").exists()), (Some(2), false), "{}", ran.stderr);
-    assert!(ran.stderr.contains("error: there is no folder quue\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: no directory quue\n"), "{}", ran.stderr);
 }
 
 // [F8] [B9]

@@ -87,7 +87,7 @@ impl RetryingDatabase {
 
 /// The pause before the next attempt.
 pub(super) fn backoff(attempt: u32) -> Duration {
-    PAUSE.saturating_mul(2_u32.saturating_pow(attempt)).min(PAUSE_MAX)
+    domain::doubled(PAUSE, attempt, PAUSE_MAX)
 }
 
 fn retries_exhausted() -> StoreError {

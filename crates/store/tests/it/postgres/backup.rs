@@ -171,9 +171,13 @@ async fn a_backup_during_writes_is_one_snapshot() {
         });
     }
 
+    let mut before = Position(0);
     for n in 0..5 {
         let copy = folder.path().join(n.to_string());
+        postgres.changed(before).await.unwrap();
         let summary = postgres.back_up(&copy, seconds(1)).await.unwrap();
+        assert!(summary.position > before, "the writers stood still");
+        before = summary.position;
 
         // The log has no gap, and each job is as its last event left it.
         let copied = sqlite(&copy);

@@ -1,11 +1,11 @@
-//! The homes of engines, in which conversations and copied credentials are kept.
+//! Copied credentials in the homes of engines.
 
 use std::path::Path;
 
 use domain::Clock;
 
-/// What a clean-up has to know about the homes of engines.
-pub trait EngineHomes: Send + Sync {
+/// The credentials that engines keep beside their conversations, which a clean-up must not delete.
+pub trait EngineCredentials: Send + Sync {
     /// Copies refreshed credentials back that ended runs left in homes below `sessions`. Homes of active runs are skipped.
     fn recover_credentials(&self, sessions: &Path, clock: &dyn Clock, is_active: &dyn Fn(&Path) -> bool);
 

@@ -1,0 +1,187 @@
+//! The MCP servers, driven by the official Python SDK against a real coordinator and factory.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use testkit::requirement::Requirement;
+
+use crate::fleet::Fleet;
+
+/// A question until it is answered, then work.
+const ENGINE: &str = "echo at work\nprompt=$(cat)\ncase \"$prompt\" in\n*'the left one'*) ;;\nask*) \
+    echo 'Which gate?' > .aq_question.md; exit 0 ;;\nesac\necho done > out-$GIGA_JOB_ID\n";
+
+const READS: [&str; 8] = [
+    "dry_run_job",
+    "explain_job",
+    "get_job",
+    "get_job_events",
+    "get_job_log",
+    "list_factories",
+    "list_jobs",
+    "wait_for_job",
+];
+
+/// The SDK's Python. `None` if it is missing: `scripts/with-mcp-client` installs it, or reports that it cannot.
+fn python() -> Option<PathBuf> {
+    let python = std::env::var_os("GIGA_TEST_MCP_CLIENT").filter(|python| python != "skip");
+    if python.is_none() {
+        Requirement::McpClient.skip("the Python SDK of MCP is not installed: run scripts/with-mcp-client");
+    }
+    python.map(PathBuf::from)
+}
+
+fn fleet() -> Fleet {
+    let mut fleet = Fleet::new();
+    fleet.machine.write("engine.sh", ENGINE);
+    fleet.start_up();
+    fleet
+}
+
+/// What the SDK saw, over one transport.
+fn drive(python: &Path, fleet: &Fleet, arguments: &[&str]) -> Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/mcp/drive.py");
+    let mut command = Command::new(python);
+    command.arg(script).args(arguments).current_dir(fleet.machine.path()).env("HOME", fleet.machine.path());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {said}\n{}", fleet.machine.read("long-lived.log"));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn check(seen: &Value) {
+    let mut all = [&READS[..], &["answer_question", "cancel_job", "submit_job"]].concat();
+    all.sort_unstable();
+    assert_eq!(seen["tools"], json!(all));
+    assert_eq!((&seen["dry"], &seen["created"], &seen["same"]), (&json!(false), &json!([true, false]), &json!(true)));
+    assert_eq!(seen["waited"], json!(["reached", "testing"]));
+    assert_eq!((&seen["listed"], &seen["explained"]), (&json!(true), &json!(true)));
+    assert_eq!(seen["got"], "From a tool");
+    let events = seen["events"].to_string();
+    assert!(events.contains("lease granted to here (run 1)") && events.contains("engine script started"), "{events}");
+    assert_eq!((&seen["log"], &seen["factories"]), (&json!("at work\n"), &json!(["here"])));
+    assert_eq!(seen["asked"], json!(["needs_attention", "Which gate?"]));
+    assert_eq!((&seen["timed"], &seen["answered"]), (&json!("timed_out"), &json!("testing")));
+    assert_eq!(seen["cancelled"], "cancelled");
+    for (failure, code) in ["no_such_job", "invalid_id", "bad_manifest", "no_question"].iter().enumerate() {
+        let text = seen["failures"][failure].as_str().unwrap();
+        assert!(text.starts_with(&format!("error `{code}`: ")), "{text}");
+    }
+    assert!(seen["unknown"].as_str().unwrap().contains("unknown field `stage`"), "{seen:#}");
+}
+
+// [U4]
+#[test]
+fn every_tool_works_over_standard_streams() {
+    let Some(python) = python() else { return };
+    let mut fleet = fleet();
+
+    for kind in ["stdio", "legacy-stdio"] {
+        let giga = env!("CARGO_BIN_EXE_giga");
+        check(&drive(&python, &fleet, &[kind, giga, "mcp"]));
+    }
+
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
+}
+
+// [U4]
+#[test]
+fn every_tool_works_over_http() {
+    let Some(python) = python() else { return };
+    let mut fleet = fleet();
+    let url = format!("{}/mcp", fleet.machine.read("data/endpoint").trim());
+    let token = fleet.machine.read("data/admin.token");
+
+    for kind in ["http", "legacy-http"] {
+        check(&drive(&python, &fleet, &[kind, &url, token.trim()]));
+    }
+
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
+}
+
+/// The status and body of a request for the list of tools over HTTP.
+fn list_over_http(fleet: &Fleet, headers: &str) -> (u16, String) {
+    let base = fleet.machine.read("data/endpoint");
+    let address = base.trim().strip_prefix("http://").unwrap();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+    let host = if headers.contains("Host:") { String::new() } else { format!("Host: {address}\r\n") };
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\n{host}{headers}Connection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-06-18\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer)
+}
+
+// [U4] [attack: CSRF, DNS rebinding]
+#[test]
+fn http_needs_a_token_its_own_host_and_no_web_page() {
+    let fleet = Fleet::serve();
+    let token = fleet.machine.read("data/admin.token");
+    let bearer = format!("Authorization: Bearer {}\r\n", token.trim());
+    let own = format!("{bearer}Origin: {}\r\n", fleet.machine.read("data/endpoint").trim());
+
+    let statuses = [
+        bearer.clone(),
+        String::new(),
+        "Authorization: Bearer wrong\r\n".to_owned(),
+        format!("{bearer}Host: evil.example\r\n"),
+        format!("{bearer}Origin: http://evil.example\r\n"),
+        own,
+    ]
+    .map(|headers| list_over_http(&fleet, &headers).0);
+
+    assert_eq!(statuses, [200, 401, 401, 403, 403, 403]);
+}
+
+/// One line of JSON in, one out: what a client without an SDK does.
+fn list_over_stdio(fleet: &Fleet, args: &[&str]) -> Value {
+    let client = json!({ "name": "test", "version": "0" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let lines = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }),
+    ];
+    let stdin: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let ran = fleet.machine.giga_with(args, &[], &stdin);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{}", ran.stdout);
+    let answers: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    answers.into_iter().find(|answer| answer["id"] == 2).unwrap()
+}
+
+// [U4]
+#[test]
+fn a_read_only_server_offers_no_tool_that_changes_anything() {
+    let fleet = Fleet::serve();
+
+    let listed = list_over_stdio(&fleet, &["mcp", "--read-only"]);
+
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, READS);
+    assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true), "{tools:?}");
+}
+
+// [B11]
+#[test]
+fn the_tools_of_a_run_need_a_run() {
+    let fleet = Fleet::new();
+    let socket = fleet.machine.path().join("run.sock");
+
+    let ran = fleet.machine.giga(&["mcp", "--run", socket.to_str().unwrap()]);
+
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert!(ran.stderr.contains("its run has ended"), "{}", ran.stderr);
+}

@@ -1,0 +1,29 @@
+//! When there is nothing left to wait for.
+
+use domain::StageName;
+
+use crate::jobs::JobView;
+
+impl JobView {
+    /// Whether the job is blocked on a question.
+    pub fn asks(&self) -> bool {
+        self.stage == StageName::Blocked && self.question.is_some()
+    }
+
+    /// Whether the job has finished or waits for an operator.
+    pub fn rests(&self) -> bool {
+        let may_rest = matches!(self.stage, StageName::Review | StageName::Testing);
+        self.stage.is_terminal() || self.asks() || (may_rest && self.errand.is_none())
+    }
+
+    /// Whether the job failed, or needs an operator to continue. Finished work that can be shipped is neither.
+    pub fn needs_person(&self) -> bool {
+        let has_failed = matches!(self.stage, StageName::Failed | StageName::DeadLetter);
+        has_failed || self.asks() || self.failed_dependency.is_some() || self.is_merge_given_up()
+    }
+
+    /// Whether the coordinator stopped trying to push or merge the work.
+    pub fn is_merge_given_up(&self) -> bool {
+        self.merge_failure.as_ref().is_some_and(|failure| failure.given_up)
+    }
+}
