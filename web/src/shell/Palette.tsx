@@ -2,8 +2,7 @@ import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useDeferredValue, useMemo, useState } from "react";
-import { factoriesQuery, jobsPanelQuery } from "../api/queries";
-import { STAGES } from "../api/types";
+import { factoriesQuery, jobSearchQuery } from "../api/queries";
 import { shortId } from "../lib/format";
 import { Icon } from "../ui/Icon";
 import { StageGlyph } from "../ui/Stage";
@@ -13,10 +12,9 @@ import { applyTheme } from "./theme";
 
 type Item = { key: string; group: string; text: string; glyph: ReactNode; hint?: string; run: () => void };
 
-const JOBS_READ = 500;
 const SHOWN_PER_GROUP = 8;
 
-/** Jump to a job, factory or page. Searches the newest jobs; a full id opens any job. */
+/** Jump to a job, factory or page. The coordinator searches the jobs, by words of the title or a part of the id. */
 export function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [cursor, setCursor] = useState(0);
@@ -56,7 +54,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
             }}
           />
           <div id="palette-list" role="listbox" aria-label="Results" className="palette-list">
-            {items.length === 0 && <p className="grp">Nothing matches among the newest {JOBS_READ} jobs</p>}
+            {items.length === 0 && <p className="grp">Nothing matches</p>}
             {items.map((item, index) => (
               <div key={item.key}>
                 {item.group !== items[index - 1]?.group && <p className="grp">{item.group}</p>}
@@ -94,11 +92,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
 function useItems(query: string): Item[] {
   const navigate = useNavigate();
   const product = useProduct();
-  const { data: jobs } = useQuery(jobsPanelQuery(STAGES, product, JOBS_READ));
+  const { data: jobs } = useQuery(jobSearchQuery(query, product));
   const { data: factories } = useQuery(factoriesQuery);
   return useMemo(() => {
     const has = (text: string) => text.toLowerCase().includes(query);
-    const found = (jobs?.items ?? []).filter((job) => has(job.title) || has(job.id)).slice(0, SHOWN_PER_GROUP);
+    const found = (jobs?.items ?? []).slice(0, SHOWN_PER_GROUP);
     const items: Item[] = found.map((job) => ({
       key: job.id,
       group: "Jobs",

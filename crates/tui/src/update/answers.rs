@@ -20,11 +20,11 @@ pub(super) fn received(model: &mut Model, answer: Answer) -> Vec<Effect> {
 
 fn read(model: &mut Model, request: Request, data: Data) -> Vec<Effect> {
     match data {
+        // The filter may be another one by now.
+        Data::Jobs(_) if !is_asked(model, &request) => {}
         Data::Jobs(list) => match request {
             Request::Jobs { cursor: Some(_), .. } => model.jobs.extend(list),
-            // The filter may be another one by now.
-            asked if is_asked(model, &asked) => model.jobs.replace(list),
-            _ => {}
+            _ => model.jobs.replace(list),
         },
         Data::Job(job) => {
             model.jobs.put(job.job.clone());

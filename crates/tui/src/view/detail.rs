@@ -32,6 +32,10 @@ pub(super) fn draw(model: &Model, detail: &Detail, area: Rect, screen: &mut Buff
         return;
     }
     tabs(model, detail, Rect { height: 1, ..rest }, screen);
+    if let Some(error) = &detail.error {
+        let lines = paragraph(&format!("cannot be read: {error}"), area.width, 1, model.look.style(Tint::Bad));
+        return draw_lines(&lines, 0, Rect { y: rest.y + 1, height: rest.height - 1, ..rest }, screen);
+    }
     body(model, detail, full, Rect { y: rest.y + 1, height: rest.height - 1, ..rest }, screen);
 }
 
