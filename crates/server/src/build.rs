@@ -1,4 +1,4 @@
-//! What identifies the running program to clients.
+//! What identifies the running program and its machine to clients.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
@@ -16,5 +16,18 @@ pub(crate) fn id() -> &'static str {
         let mut hash = DefaultHasher::new();
         (VERSION, file.map(|file| file.len()), since).hash(&mut hash);
         format!("{VERSION}-{:016x}", hash.finish())
+    })
+}
+
+/// The name of the coordinator: that of its machine.
+pub(crate) fn coordinator_name() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let name = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().find_map(read).unwrap_or_default();
+        match domain::escape_for_terminal(name.trim()).to_string() {
+            name if name.is_empty() => "coordinator".to_owned(),
+            name => name,
+        }
     })
 }

@@ -108,7 +108,7 @@ impl Events {
             keep_alive_seconds: self.app.limits.keep_alive_every.as_secs(),
             version: build::VERSION.to_owned(),
             build: build::id().to_owned(),
-            name: self.app.name.clone(),
+            name: build::coordinator_name().to_owned(),
         }
     }
 
