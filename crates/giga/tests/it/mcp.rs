@@ -216,7 +216,9 @@ fn fleet_with_agent(more: &str, tools: &[(&str, Value)], then: &str) -> Fleet {
     );
     fleet.machine.write("engine.sh", &script);
     let config = fleet.machine.read("giga.toml");
-    fleet.machine.write("giga.toml", &config.replace("[factory]\n", &format!("[factory]\n{more}")));
+    // Beside the coordinator's data, which another account cannot enter.
+    let more = format!("[factory]\nstate = '{}'\n{more}", top.join("state").display());
+    fleet.machine.write("giga.toml", &config.replace("[factory]\n", &more));
     fleet.start_up();
     fleet
 }
@@ -272,9 +274,9 @@ fn the_tools_of_a_run_work_under_another_account() {
 
 // [B11]
 #[test]
-fn an_agent_that_goes_on_after_its_question_is_parked_all_the_same() {
+fn an_agent_that_goes_on_after_its_question_is_stopped() {
     let question = ("ask_human", json!({ "question": "Which gate?" }));
-    let mut fleet = fleet_with_agent("", &[question], "exit 0");
+    let mut fleet = fleet_with_agent("", &[question], "sleep 600");
 
     let submitted = fleet.json(&["submit", "job.md"]);
     let job = submitted[0]["job"]["id"].as_str().unwrap();
