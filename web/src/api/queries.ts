@@ -1,4 +1,4 @@
-import { queryOptions } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
 import { getJson, type JobCounts, type MetricsHistory } from "./contract";
 import type { StageName } from "./types";
@@ -69,6 +69,16 @@ export function jobsPanelQuery(stages: readonly StageName[], product: string | u
     queryKey: ["jobs", stages.join(","), product ?? "", limit],
     queryFn: ({ signal }) =>
       unwrap(client.GET("/api/fleet/jobs", { params: { query: { stage: stages.join(","), product, limit } }, signal })),
+  });
+}
+
+/** The newest jobs whose title has these words, or whose id begins or ends so. */
+export function jobSearchQuery(text: string, product: string | undefined) {
+  const query = { text: text === "" ? undefined : text, product, limit: 20 };
+  return queryOptions({
+    queryKey: ["jobs", "search", text, product ?? ""],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs", { params: { query }, signal })),
+    placeholderData: keepPreviousData,
   });
 }
 

@@ -69,7 +69,7 @@ function Table({ filter, search }: { filter: JobFilter; search: JobsSearch }) {
           </button>
         </div>
       )}
-      {!list.hasAnswer ? (
+      {!list.hasAnswer || (list.ids.length === 0 && list.next !== null) ? (
         list.error === null && <Skeleton rows={8} />
       ) : list.ids.length === 0 ? (
         <NoJobs isFiltered={Object.values(filter).some((value) => value !== undefined)} isCurrent={isCurrent} />

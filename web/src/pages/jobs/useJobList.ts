@@ -17,6 +17,7 @@ export type JobFilter = {
 export type Total = { count: number; isExact: boolean };
 const PAGE = 200;
 const NEXT_PAGE = 500;
+const SCREEN = 40;
 const LANE_EVERY_MS = 700;
 const RELOAD_EVERY_MS = 1_000;
 
@@ -126,6 +127,11 @@ export function useJobList(filter: JobFilter, { kind, limit = PAGE, hold = false
   const more = useCallback(() => {
     if (!state.isLoading && state.next !== null) void load(state.next);
   }, [state.isLoading, state.next, load]);
+  // A search may answer a page with few matches although there are more.
+  const isShort = state.hasAnswer && state.error === null && state.ids.length < SCREEN && state.next !== null;
+  useEffect(() => {
+    if (isShort) more();
+  }, [isShort, more]);
   return { ...state, more, reload };
 }
 

@@ -1,0 +1,65 @@
+// Pictures of the web UI for the documentation: `node e2e/screenshots.mjs DIR`.
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { Browser, open, signedIn, write } from "./browser.mjs";
+import { Fleet } from "./fleet.mjs";
+import { furnish, REPOS } from "./samples.mjs";
+
+const MANIFEST = `---
+title: Retry failed transcriptions with a smaller chunk size
+product: lysnrai
+repo: uploads-api
+capabilities: ["os:linux"]
+priorty: high
+budget: { usd: 2.50, wall: 90m }
+verify:
+  - make test
+---
+
+A transcription that fails with \`OutOfMemory\` is dropped today. Retry it once with
+half the chunk size, then a quarter, and record which size worked.
+
+## Done when
+
+- no job ends in OutOfMemory on the \`long-calls\` fixture set
+- the chosen size is a label on the metric
+`;
+
+const directory = resolve(process.argv[2] ?? "shots");
+mkdirSync(directory, { recursive: true });
+const fleet = new Fleet({ seats: { "mac-1": 3, "ubuntu-1": 3, "gpu-1": 1 }, repos: REPOS });
+let browser;
+try {
+  await fleet.start();
+  // Where Inter is installed, the pictures use it in the place of the distribution's default.
+  writeFileSync(
+    fleet.path("fonts.conf"),
+    `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><include ignore_missing="yes">/etc/fonts/fonts.conf</include>${["sans-serif", "system-ui"].map((name) => `<alias binding="strong"><family>${name}</family><prefer><family>Inter</family></prefer></alias>`).join("")}</fontconfig>`,
+  );
+  process.env.FONTCONFIG_FILE = fleet.path("fonts.conf");
+  browser = await Browser.launch();
+  await furnish(fleet);
+  const { items } = await fleet.api("GET", "/jobs?stage=building&limit=50");
+  const job = items.find((one) => one.title.startsWith("Resume interrupted")) ?? items[0];
+  for (const colorScheme of ["light", "dark"]) {
+    const context = await browser.context({ viewport: { width: 1280, height: 860 }, colorScheme });
+    const page = await signedIn(fleet, context);
+    const shoot = async (name) => {
+      await page.mouse.move(0, 0);
+      await page.waitForTimeout(1_500);
+      await page.screenshot({ path: join(directory, `${name}-${colorScheme}.png`) });
+    };
+    await open(fleet, page, "/");
+    await shoot("fleet");
+    await open(fleet, page, `/jobs/${job.id}`);
+    await shoot("job");
+    await open(fleet, page, "/new");
+    await write(page, MANIFEST);
+    await shoot("new-job");
+    await context.close();
+  }
+} finally {
+  await browser?.close();
+  await fleet.stop();
+}
