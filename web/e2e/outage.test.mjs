@@ -25,6 +25,9 @@ describe("an outage of the coordinator", { timeout: 300_000 }, () => {
     await empty.getByText("Nothing needs you").waitFor();
     await page.getByRole("article", { name: "Factory east" }).waitFor();
 
+    // The other pages are loaded while nothing else happens.
+    await page.waitForTimeout(5_000);
+
     await fleet.kill("coordinator", "SIGKILL");
     const killed = Date.now();
     await phase(page, "down", 12_000);

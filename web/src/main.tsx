@@ -5,7 +5,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { rememberSignInError, signIn, takeCodeFromFragment } from "./api/session";
 import { queries, startLive } from "./live";
-import { router } from "./router";
+import { preloadPages, router } from "./router";
 import { Toasts } from "./ui/Toasts";
 
 const code = takeCodeFromFragment();
@@ -24,3 +24,4 @@ createRoot(root).render(
     </CSPProvider>
   </StrictMode>,
 );
+preloadPages();

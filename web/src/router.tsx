@@ -16,13 +16,25 @@ import { Shell } from "./shell/Shell";
 type Raw = Record<string, unknown>;
 const text = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
 
+/**
+ * A page that is loaded when it is first shown. A failed load is named here: the router would reload the tab, which
+ * during an outage replaces everything on screen by the browser's error page.
+ */
+function page<T extends Record<string, unknown>, K extends keyof T & string>(load: () => Promise<T>, name: K) {
+  const named = () =>
+    load().catch((error: unknown) => {
+      throw new Error(`a chunk of this page is missing: ${error instanceof Error ? error.message : error}`);
+    });
+  return lazyRouteComponent(named, name);
+}
+
 const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: PageFailed });
 
 const signInRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/sign-in",
   validateSearch: (search: Raw): { from?: string } => ({ from: text(search.from) }),
-  component: lazyRouteComponent(() => import("./pages/SignIn"), "SignIn"),
+  component: page(() => import("./pages/SignIn"), "SignIn"),
 });
 
 const shellRoute = createRoute({
@@ -36,13 +48,13 @@ const shellRoute = createRoute({
 const fleetRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/",
-  component: lazyRouteComponent(() => import("./pages/fleet/FleetPage"), "FleetPage"),
+  component: page(() => import("./pages/fleet/FleetPage"), "FleetPage"),
 });
 
 const factoryRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/factories/$id",
-  component: lazyRouteComponent(() => import("./pages/fleet/FactoryPage"), "FactoryPage"),
+  component: page(() => import("./pages/fleet/FactoryPage"), "FactoryPage"),
 });
 
 const needsRoute = createRoute({
@@ -51,14 +63,14 @@ const needsRoute = createRoute({
   validateSearch: (search: Raw): { kind?: NeedGroup } => ({
     kind: (Object.keys(NEED_GROUPS) as NeedGroup[]).find((kind) => kind === search.kind),
   }),
-  component: lazyRouteComponent(() => import("./pages/needs/NeedsPage"), "NeedsPage"),
+  component: page(() => import("./pages/needs/NeedsPage"), "NeedsPage"),
 });
 
 const jobsRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/jobs",
   validateSearch: parseJobsSearch,
-  component: lazyRouteComponent(() => import("./pages/jobs/JobsPage"), "JobsPage"),
+  component: page(() => import("./pages/jobs/JobsPage"), "JobsPage"),
 });
 
 const jobRoute = createRoute({
@@ -69,20 +81,20 @@ const jobRoute = createRoute({
     run: typeof search.run === "number" ? search.run : undefined,
     line: typeof search.line === "number" ? search.line : undefined,
   }),
-  component: lazyRouteComponent(() => import("./pages/job/JobPage"), "JobPage"),
+  component: page(() => import("./pages/job/JobPage"), "JobPage"),
 });
 
 const newRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/new",
   validateSearch: (search: Raw): { from?: string } => ({ from: text(search.from) }),
-  component: lazyRouteComponent(() => import("./pages/new/NewJobPage"), "NewJobPage"),
+  component: page(() => import("./pages/new/NewJobPage"), "NewJobPage"),
 });
 
 const dispatchRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/dispatch",
-  component: lazyRouteComponent(() => import("./pages/dispatch/DispatchPage"), "DispatchPage"),
+  component: page(() => import("./pages/dispatch/DispatchPage"), "DispatchPage"),
 });
 
 const adminRoute = createRoute({
@@ -97,7 +109,7 @@ const adminRoute = createRoute({
 const adminTabRoute = createRoute({
   getParentRoute: () => adminRoute,
   path: "$tab",
-  component: lazyRouteComponent(() => import("./pages/admin/AdminPage"), "AdminPage"),
+  component: page(() => import("./pages/admin/AdminPage"), "AdminPage"),
 });
 
 const shell = shellRoute.addChildren([
@@ -111,6 +123,8 @@ const shell = shellRoute.addChildren([
   adminRoute.addChildren([adminTabRoute]),
 ]);
 
+const PRELOAD_AFTER_MS = 2_500;
+
 export const router = createRouter({
   routeTree: rootRoute.addChildren([signInRoute, shell]),
   scrollRestoration: true,
@@ -118,6 +132,26 @@ export const router = createRouter({
   defaultErrorComponent: PageFailed,
   defaultNotFoundComponent: NotFound,
 });
+
+/** Loads the other pages while nothing else happens: during an outage they could not be loaded any more. */
+export function preloadPages() {
+  const pages = [
+    () => import("./pages/fleet/FleetPage"),
+    () => import("./pages/needs/NeedsPage"),
+    () => import("./pages/jobs/JobsPage"),
+    () => import("./pages/job/JobPage"),
+    () => import("./pages/fleet/FactoryPage"),
+    () => import("./pages/dispatch/DispatchPage"),
+    () => import("./pages/new/NewJobPage"),
+    () => import("./pages/admin/AdminPage"),
+    () => import("./shell/Palette"),
+    () => import("./shell/KeySheet"),
+    () => import("./pages/SignIn"),
+  ];
+  setTimeout(async () => {
+    await Promise.allSettled(pages.map((load) => load()));
+  }, PRELOAD_AFTER_MS);
+}
 
 declare module "@tanstack/react-router" {
   interface Register {

@@ -1,4 +1,6 @@
 import { Link } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
+import { usePhase } from "../live";
 import { Button, buttonClass } from "../ui/Button";
 import { Words } from "../ui/Words";
 
@@ -21,7 +23,28 @@ export function NotFound() {
 /** After an upgrade an old tab asks for a file that is gone. */
 export function PageFailed({ error }: { error: unknown }) {
   const message = error instanceof Error ? error.message : String(error);
-  const isOld = /dynamically imported|chunk|module script/i.test(message);
+  const phase = usePhase();
+  const isMissing = /dynamically imported|chunk|module script/i.test(message);
+  const isOld = isMissing && phase === "live";
+  const wasDown = useRef(isMissing && !isOld);
+  useEffect(() => {
+    if (wasDown.current && phase === "live") location.reload();
+  }, [phase]);
+  if (isMissing && !isOld) {
+    return (
+      <div className="page">
+        <div className="empty panel">
+          <div>
+            <h2>This page is not loaded yet</h2>
+            <p className="dim">
+              The coordinator does not answer. Pages that were open before still show their last data.
+            </p>
+          </div>
+          <Button onClick={() => history.back()}>Back</Button>
+        </div>
+      </div>
+    );
+  }
   return (
     <div className="page">
       <div className="empty panel">

@@ -1,7 +1,7 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type ReactNode, useDeferredValue, useMemo, useState } from "react";
+import { type ReactNode, useDeferredValue, useEffect, useMemo, useState } from "react";
 import { factoriesQuery, jobSearchQuery } from "../api/queries";
 import { shortId } from "../lib/format";
 import { Icon } from "../ui/Icon";
@@ -19,12 +19,22 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState("");
   const [cursor, setCursor] = useState(0);
   const query = useDeferredValue(text.trim().toLowerCase());
-  const items = useItems(query);
+  const { items, isFresh } = useItems(query);
+  const isReady = isFresh && query === text.trim().toLowerCase();
+  const [isPending, setPending] = useState(false);
   const go = (item: Item | undefined) => {
     if (item === undefined) return;
     onClose();
     item.run();
   };
+  useEffect(() => {
+    if (!isPending || !isReady) return;
+    setPending(false);
+    const [first] = items;
+    if (first === undefined) return;
+    onClose();
+    first.run();
+  }, [isPending, isReady, items, onClose]);
   const at = Math.min(cursor, Math.max(0, items.length - 1));
   const id = (index: number) => `palette-${index}`;
 
@@ -50,7 +60,11 @@ export function Palette({ onClose }: { onClose: () => void }) {
               if (move !== 0) {
                 event.preventDefault();
                 setCursor((at + move + items.length) % Math.max(1, items.length));
-              } else if (event.key === "Enter") go(items[at]);
+              } else if (event.key === "Enter") {
+                // Who types fast means the result of the whole text, not of what is still shown.
+                if (isReady) go(items[at]);
+                else setPending(true);
+              }
             }}
           />
           <div id="palette-list" role="listbox" aria-label="Results" className="palette-list">
@@ -89,12 +103,12 @@ export function Palette({ onClose }: { onClose: () => void }) {
   );
 }
 
-function useItems(query: string): Item[] {
+function useItems(query: string): { items: Item[]; isFresh: boolean } {
   const navigate = useNavigate();
   const product = useProduct();
-  const { data: jobs } = useQuery(jobSearchQuery(query, product));
+  const { data: jobs, isPlaceholderData, isPending } = useQuery(jobSearchQuery(query, product));
   const { data: factories } = useQuery(factoriesQuery);
-  return useMemo(() => {
+  const items = useMemo(() => {
     const has = (text: string) => text.toLowerCase().includes(query);
     const found = (jobs?.items ?? []).slice(0, SHOWN_PER_GROUP);
     const items: Item[] = found.map((job) => ({
@@ -140,4 +154,5 @@ function useItems(query: string): Item[] {
     }
     return items;
   }, [query, jobs, factories, navigate]);
+  return { items, isFresh: !isPlaceholderData && !isPending };
 }

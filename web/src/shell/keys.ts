@@ -54,7 +54,9 @@ function isTyping(target: EventTarget | null): boolean {
 }
 
 export function isDialogOpen(): boolean {
-  return document.querySelector('[role="dialog"], [role="alertdialog"], [role="menu"], [role="listbox"]') !== null;
+  // A toast has the role of a dialog, but takes no keys.
+  const open = '[role="dialog"]:not(.toast), [role="alertdialog"]:not(.toast), [role="menu"], [role="listbox"]';
+  return document.querySelector(open) !== null;
 }
 
 /** Finds what a key press means, given the keys pressed just before. */

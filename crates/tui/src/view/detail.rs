@@ -88,7 +88,7 @@ fn head(model: &Model, full: &JobDetail, width: u16) -> Vec<Line<'static>> {
         let is_short = columns(&fact) < half;
         match pending.take() {
             Some(left) if is_short => {
-                lines.push(Line::from(span(format!(" {left:<half$}{fact}"), look.style(Tint::Faint))))
+                lines.push(Line::from(span(format!(" {left:<half$}{fact}"), look.style(Tint::Faint))));
             }
             Some(left) => {
                 lines.push(Line::from(span(format!(" {left}"), look.style(Tint::Faint))));
