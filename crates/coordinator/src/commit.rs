@@ -159,12 +159,13 @@ impl Coordinator {
     /// Absorbs committed jobs into memory and wakes the dispatcher and the timer.
     pub(crate) fn announce<'a>(&self, written: impl Iterator<Item = &'a Versioned<Arc<Job>>>) {
         let moment = self.state_time();
-        let (mut has_work, mut is_empty) = (false, true);
+        let (mut has_work, mut is_changed) = (false, false);
         let (is_sooner, ended_offers) = {
             let mut state = self.state.lock();
             let before = state.timing();
             for job in written {
-                if std::mem::take(&mut is_empty) {
+                // The sweep repeats jobs that are known.
+                if !state.knows(job) && !std::mem::replace(&mut is_changed, true) {
                     self.record_step(&state);
                 }
                 let is_news = state.absorb(job.clone(), moment);
@@ -181,7 +182,7 @@ impl Coordinator {
         for (factory, message) in ended_offers {
             self.inboxes.settle(&factory, message);
         }
-        if !is_empty {
+        if is_changed {
             self.live.note();
         }
         if has_work {

@@ -172,12 +172,18 @@ impl FleetState {
         FleetView { now, fleet, queue, products, flags, weights, limit }
     }
 
+    /// Whether the state has this revision of a job, or a newer one.
+    pub(crate) fn knows(&self, job: &Versioned<Arc<Job>>) -> bool {
+        let id = job.value.id();
+        let known = self.jobs.get(&id).map(|known| known.job.revision).or_else(|| self.closed.revision(id));
+        known.is_some_and(|known| known >= job.revision)
+    }
+
     /// Adds a committed job to the state. A revision older than the known one changes nothing, so commits may be
     /// absorbed in any order and any number of times. Returns whether to wake the dispatcher or the timer.
     pub(crate) fn absorb(&mut self, job: Versioned<Arc<Job>>, moment: StateTime) -> bool {
         let id = job.value.id();
-        let known = self.jobs.get(&id).map(|known| known.job.revision).or_else(|| self.closed.revision(id));
-        if known.is_some_and(|known| known >= job.revision) {
+        if self.knows(&job) {
             return false;
         }
         *self.versions.entry(job.value.product().clone()).or_default() += 1;

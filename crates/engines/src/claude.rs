@@ -298,6 +298,18 @@ mod tests {
         assert_eq!(tools(EngineConfig { permission_mode: mode, ..off }), [format!("{asks},WebFetch,WebSearch")]);
     }
 
+    // [B11]
+    #[test]
+    fn the_tools_of_a_run_are_its_only_mcp_server() {
+        let tools = ToolServer { program: "/opt/giga".to_owned(), args: vec!["mcp".to_owned(), "a \"b\"".to_owned()] };
+
+        let [config, strict] = tool_arguments(&tools);
+
+        let config: serde_json::Value = serde_json::from_str(config.strip_prefix("--mcp-config=").unwrap()).unwrap();
+        assert_eq!(config["mcpServers"]["giga"], json!({ "command": "/opt/giga", "args": ["mcp", "a \"b\""] }));
+        assert_eq!(strict, "--strict-mcp-config");
+    }
+
     #[test]
     fn an_operators_permission_mode_and_arguments_are_taken_as_they_are() {
         let config = EngineConfig {

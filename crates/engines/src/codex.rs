@@ -260,6 +260,18 @@ mod tests {
     use crate::{Allowance, Prices};
     use sandbox::Launcher;
 
+    // [B11]
+    #[test]
+    fn the_tools_of_a_run_are_settings() {
+        let tools = ToolServer { program: "/opt/giga".to_owned(), args: vec!["mcp".to_owned(), "a \"b\"".to_owned()] };
+
+        let settings: toml::Table = tool_settings(&tools).join("\n").parse().unwrap();
+
+        let server = &settings["mcp_servers"]["giga"];
+        assert_eq!(server["command"].as_str(), Some("/opt/giga"));
+        assert_eq!(server["args"], Value::from(vec!["mcp", "a \"b\""]));
+    }
+
     #[test]
     fn a_thread_that_is_on_this_host_is_resumed_and_another_is_not() {
         let folder = tempfile::tempdir().unwrap();

@@ -79,6 +79,7 @@ impl IntoCallToolResult for ToolFailure {
 fn remedy(code: &str) -> &'static str {
     match code {
         "no_such_job" => "; list_jobs shows the jobs that this token may see",
+        "no_question" => "; wait_for_job tells when it asks",
         "forbidden" => "; ask an operator for a token whose role may do this",
         _ => "",
     }

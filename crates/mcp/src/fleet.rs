@@ -15,8 +15,8 @@ use client::{Client, Endpoint, HttpTransport, Trust};
 use domain::{Clock, JobId, StageName, clean_line};
 use http::request::Parts;
 use protocol::{
-    Action, ActionRequest, EventList, FactoryList, JobDetail, JobExplanation, JobList, JobView, SubmitRequest,
-    SubmitResponse, TokenDigest,
+    Action, ActionRequest, AnswerRequest, EventList, FactoryList, JobDetail, JobExplanation, JobList, JobView,
+    SubmitRequest, SubmitResponse, TokenDigest,
 };
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::schema_for_output;
@@ -191,6 +191,8 @@ impl FleetTools {
             .maybe("stage", Some(stages.join(",")).filter(|stages| !stages.is_empty()))
             .maybe("product", asked.product.as_ref().map(|product| product.as_str()))
             .maybe("repo", asked.repo.as_ref().map(ToString::to_string))
+            .maybe("tag", Some(asked.tags.join(",")).filter(|tags| !tags.is_empty()))
+            .maybe("text", asked.text)
             .maybe("cursor", asked.cursor);
         let page: JobList = client.get(path.as_str()).await?;
         let shown = lines(page.items.iter().map(job_line), "no jobs", page.next.as_deref());
@@ -287,8 +289,8 @@ impl FleetTools {
     ) -> Result<CallToolResult, ToolFailure> {
         let (client, id) = (self.client(&context.extensions)?, job_id(&asked.id)?);
         let timeout = asked.timeout_s.map_or(WAIT_DEFAULT, Duration::from_secs).min(self.wait_max);
-        let mut watch = Watch::open(&client, id).await?;
-        let outcome = watch.until(&client, &*self.clock, asked.until, timeout, &context.ct).await?;
+        let mut watch = Watch::open(client, Arc::clone(&self.clock), id).await?;
+        let outcome = watch.until(asked.until, timeout, &context.ct).await?;
         let shown = match outcome {
             Outcome::Reached | Outcome::NeedsAttention => job_line(&watch.job),
             Outcome::TimedOut => {
@@ -296,7 +298,7 @@ impl FleetTools {
                 format!("not there after {waited} s, call wait_for_job again: {}", job_line(&watch.job))
             }
         };
-        answer(shown, &WaitAnswer { outcome, job: ApiObject::of(&watch.job)?, cursor: watch.cursor })
+        answer(shown, &WaitAnswer { outcome, job: ApiObject::of(&watch.job)?, cursor: watch.cursor() })
     }
 
     /// Answer the question that a job is blocked on. The agent goes on with its saved work.
@@ -310,13 +312,7 @@ impl FleetTools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolFailure> {
         let (client, id) = (self.client(&context.extensions)?, job_id(&asked.id)?);
-        let detail: JobDetail = client.get(&format!("/jobs/{id}")).await?;
-        if !detail.job.asks() {
-            let text = format!("the job asks nothing, it is {}; wait_for_job tells when it does", detail.job.stage);
-            return Err(ToolFailure::new("no_question", text));
-        }
-        let request = ActionRequest { message: Some(asked.answer), ..ActionRequest::default() };
-        let job = act(&client, id, Action::Requeue, &request).await?;
+        let job: JobView = client.post(&format!("/jobs/{id}/answer"), &AnswerRequest { text: asked.answer }).await?;
         answer(format!("answered: {}", job_line(&job)), &JobAnswer::of(&job)?)
     }
 

@@ -52,7 +52,7 @@ impl RunTools {
     /// The tools that the factory offers to the run of this socket.
     pub async fn connect(path: PathBuf) -> Result<Self, RunSocketError> {
         let socket = RunSocket::new(path);
-        let tools = match socket.call(&RunRequest::Offer).await? {
+        let tools = match socket.call(&RunRequest::Offer {}).await? {
             RunAnswer::Offer { tools } => tools,
             _ => return Err(RunSocketError::Unreadable("it offers no tools".to_owned())),
         };
@@ -88,7 +88,7 @@ impl RunTools {
     /// Show your job: id, attempt, what is left of its budget and time, the last checkpoint.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     async fn get_context(&self, Parameters(Nothing {}): Parameters<Nothing>) -> Result<CallToolResult, ToolFailure> {
-        match self.call(RunRequest::Context).await? {
+        match self.call(RunRequest::Context {}).await? {
             RunAnswer::Context(context) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(context_text(&context))]);
                 result.structured_content = serde_json::to_value(&*context).ok();
@@ -150,7 +150,7 @@ impl RunTools {
         &self,
         Parameters(Nothing {}): Parameters<Nothing>,
     ) -> Result<CallToolResult, ToolFailure> {
-        match self.call(RunRequest::Checkpoint).await? {
+        match self.call(RunRequest::Checkpoint {}).await? {
             RunAnswer::Saved { saved: Some(sha) } => Ok(said(&format!("saved as {sha}"))),
             RunAnswer::Saved { saved: None } => Ok(said("nothing to save")),
             other => Err(unexpected(&other)),

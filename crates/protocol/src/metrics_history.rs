@@ -33,9 +33,9 @@ pub struct MetricsPoint {
     /// All seats at its end.
     #[schema(minimum = 0)]
     pub seats_total: u64,
-    /// How long the jobs that were dispatched in it had waited; absent if there were none, or for a token of some
+    /// How long the jobs that were dispatched in it had waited; null if there were none, or for a token of some
     /// products.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub lag_ms: Option<LagQuantiles>,
     /// Store operations in it; 0 for a token of some products.
     pub store_ops: StoreOperationCounts,

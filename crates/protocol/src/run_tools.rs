@@ -15,10 +15,11 @@ pub const RUN_QUESTION_LEN_MAX: usize = 8_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
 pub enum RunRequest {
+    // Braces, because a variant without them would accept unknown members.
     /// Which tools this run has.
-    Offer,
+    Offer {},
     /// What the run is about, and what is left of its budget.
-    Context,
+    Context {},
     /// What the agent does now.
     Progress {
         /// One line.
@@ -30,7 +31,7 @@ pub enum RunRequest {
         question: String,
     },
     /// Saves the work in progress now.
-    Checkpoint,
+    Checkpoint {},
 }
 
 /// The factory's answer.
@@ -138,6 +139,6 @@ mod tests {
         let with_job = r#"{"op": "checkpoint", "jobId": "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a"}"#;
 
         assert!(serde_json::from_str::<RunRequest>(with_job).is_err());
-        assert_eq!(serde_json::from_str::<RunRequest>(r#"{"op": "checkpoint"}"#).unwrap(), RunRequest::Checkpoint);
+        assert_eq!(serde_json::from_str::<RunRequest>(r#"{"op": "checkpoint"}"#).unwrap(), RunRequest::Checkpoint {});
     }
 }

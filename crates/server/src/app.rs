@@ -55,8 +55,6 @@ pub(crate) struct Shared {
     /// The OpenAPI document compiled for request validation.
     pub(crate) request_schemas: RequestSchemas,
     pub(crate) mounts: Vec<Mount>,
-    /// The name of the coordinator's host.
-    pub(crate) name: String,
     pub(crate) session_cookie: SessionCookie,
     pub(crate) web: WebFiles,
     backups: Option<Arc<dyn BackupService>>,
@@ -126,7 +124,6 @@ impl App {
             openapi: serde_json::to_vec_pretty(&document).unwrap_or_default().into(),
             request_schemas: RequestSchemas::of(&document),
             mounts: options.mounts.clone(),
-            name: options.name.clone(),
             session_cookie: SessionCookie::new(options.tls.is_some() || options.behind_proxy, bound.port()),
             web: WebFiles::new(options.web_dir.clone()),
             coordinator,

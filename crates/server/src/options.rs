@@ -23,8 +23,6 @@ pub struct Options {
     pub allowed_hosts: Vec<String>,
     /// The secret that GitHub signs its webhooks with; without it none are accepted.
     pub webhook_secret: Option<WebhookSecret>,
-    /// The name of the coordinator's host, for pages.
-    pub name: String,
     /// The web UI is read from this directory instead of the binary: for development.
     pub web_dir: Option<PathBuf>,
     /// Services of other crates, behind the server's authentication.
@@ -41,7 +39,6 @@ impl Default for Options {
             behind_proxy: false,
             allowed_hosts: Vec::new(),
             webhook_secret: None,
-            name: "coordinator".to_owned(),
             web_dir: None,
             mounts: Vec::new(),
             limits: Limits::default(),

@@ -17,9 +17,9 @@ use crate::problem::Problem;
 use crate::web;
 
 /// The router of the server.
-pub(crate) fn router(app: App) -> Router {
+pub(crate) fn router(app: &App) -> Router {
     let api = own(app.clone());
-    let mounted = app.mounts.iter().fold(Router::new(), |router, mount| mount.add_to(router, &app, &api));
+    let mounted = app.mounts.iter().fold(Router::new(), |router, mount| mount.add_to(router, app, &api));
     let mounted = mounted.layer(from_fn_with_state(app.clone(), middleware::pass));
     // The routes of the server have the middleware already.
     api.merge(mounted)

@@ -137,7 +137,7 @@ impl Server {
         let app =
             App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.backups);
         let host = ConnectionContext {
-            router: routes::router(app.clone()),
+            router: routes::router(&app),
             app: app.clone(),
             tls: self.tls.map(|tls| tls.acceptor),
             closing: shutdown.clone(),

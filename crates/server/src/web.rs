@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 
 use crate::app::App;
+use crate::build;
 use crate::etag;
 use crate::problem::Problem;
 use encoding::Encoding;
@@ -68,7 +69,7 @@ pub(crate) async fn fallback(State(app): State<App>, request: Request) -> Respon
 pub(crate) async fn index(app: &App, headers: &HeaderMap) -> Response {
     if accepts(headers, "application/json") && !accepts(headers, "text/html") {
         let about = json!({
-            "name": app.name, "version": env!("CARGO_PKG_VERSION"),
+            "name": build::coordinator_name(), "version": build::VERSION,
             "api": protocol::API_PREFIX, "openapi": "/openapi.json",
         });
         return ([(header::CONTENT_TYPE, "application/json")], about.to_string()).into_response();

@@ -1,5 +1,7 @@
 //! Fixtures that the tests of several crates share. Only for `[dev-dependencies]`.
 
+#[cfg(feature = "fleet")]
+pub mod fleet;
 mod golden;
 #[cfg(feature = "host")]
 pub mod host;

@@ -234,6 +234,18 @@ impl Model {
         }
     }
 
+    /// Why the list of the page could not be read the last time.
+    pub(crate) fn page_error(&self) -> Option<&str> {
+        let error = match self.page {
+            Page::Needs => &self.needs.error,
+            Page::Jobs => &self.jobs.error,
+            Page::Factories => &self.factories.error,
+            Page::Dispatch => &self.dispatch.error,
+            Page::Folder => &self.folder.as_ref()?.error,
+        };
+        error.as_deref()
+    }
+
     pub(crate) fn tell(&mut self, text: impl Into<String>) {
         self.note = Some(Note { text: text.into(), is_bad: false });
     }

@@ -454,7 +454,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A page of jobs, newest first. */
+        /**
+         * A page of jobs, newest first.
+         * @description `factory`, `tag` and `text` examine 5,000 jobs per page at most: a page can be short, even empty, and still have a `next`.
+         */
         get: operations["getJobs"];
         put?: never;
         /**
@@ -480,6 +483,23 @@ export interface paths {
         put?: never;
         /** Submits many jobs, each with its own outcome. */
         post: operations["postJobsBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/jobs/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The number of jobs by stage, and why queued ones wait. */
+        get: operations["getJobsCounts"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -718,7 +738,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A job's log as text; `x-log-epoch` has the epoch of its run. */
+        /**
+         * A job's log as text; `x-log-epoch` has the epoch of its run.
+         * @description `tail` returns the end of the log, and continues live with `follow`.
+         */
         get: operations["getJobsIdLogs"];
         put?: never;
         /** Appends a factory's output to the log. A repeated chunk changes nothing. */
@@ -857,6 +880,23 @@ export interface paths {
         };
         /** The metrics of the fleet. */
         get: operations["getMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/metrics/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The metrics of the last hour, in steps of ten seconds. A step without any change has no point. */
+        get: operations["getMetricsHistory"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2553,6 +2593,15 @@ export interface components {
          * @example 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a
          */
         InstanceId: string;
+        /** @description The number of jobs by stage. */
+        JobCounts: {
+            /** @description Every stage, with 0 if it has no job. */
+            stages: {
+                [key: string]: number;
+            };
+            /** @description Why queued jobs wait. */
+            waiting: components["schemas"]["WaitingCounts"];
+        };
         /** @description A job with its manifest. */
         JobDetail: {
             /**
@@ -2683,10 +2732,21 @@ export interface components {
         JobId: string;
         /** @description A page of jobs. */
         JobList: {
-            /** @description The jobs, newest first. */
+            /** @description The jobs, newest first. A search may return fewer than requested although there are more. */
             items: components["schemas"]["JobView"][];
-            /** @description The `cursor` of the next page. */
+            /** @description The `cursor` of the next page; absent on the last one. */
             next?: string | null;
+            total?: components["schemas"]["JobTotal"] | null;
+        };
+        /** @description How many jobs match a filter. */
+        JobTotal: {
+            /**
+             * Format: int64
+             * @description The number of jobs that were counted.
+             */
+            count: number;
+            /** @description Whether these are all. */
+            isExact: boolean;
         };
         /** @description A job. */
         JobView: {
@@ -2783,6 +2843,19 @@ export interface components {
          * @enum {string}
          */
         Kind: "task" | "composite";
+        /** @description How long jobs waited, in milliseconds. */
+        LagQuantiles: {
+            /**
+             * Format: int64
+             * @description The median.
+             */
+            p50: number;
+            /**
+             * Format: int64
+             * @description All but one in a hundred.
+             */
+            p99: number;
+        };
         /** @description The lease of a job. */
         LeaseView: {
             expiresAt?: components["schemas"]["Timestamp"] | null;
@@ -2893,6 +2966,49 @@ export interface components {
              * @description Number of jobs waiting for a seat.
              */
             waiting: number;
+        };
+        /** @description The metrics of the last hour. A step without any change has no point: the values are those of the point before. */
+        MetricsHistory: {
+            /** @description Oldest first, 360 at most. The last one is not over yet. */
+            points: components["schemas"]["MetricsPoint"][];
+            /**
+             * Format: int64
+             * @description The shortest distance of two points.
+             */
+            stepSeconds: number;
+        };
+        /** @description The metrics of one step. */
+        MetricsPoint: {
+            /** @description When the step began. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Jobs that a factory held at its end.
+             */
+            building: number;
+            /**
+             * Format: int64
+             * @description Leases granted in it.
+             */
+            claims: number;
+            lagMs?: components["schemas"]["LagQuantiles"] | null;
+            /**
+             * Format: int64
+             * @description Jobs that waited for a seat at its end.
+             */
+            queued: number;
+            /**
+             * Format: int64
+             * @description All seats at its end.
+             */
+            seatsTotal: number;
+            /**
+             * Format: int64
+             * @description Seats in use at its end.
+             */
+            seatsUsed: number;
+            /** @description Store operations in it; 0 for a token of some products. */
+            storeOps: components["schemas"]["StoreOperationCounts"];
         };
         /**
          * @description How jobs of a product are dispatched to factories.
@@ -3918,6 +4034,19 @@ export interface components {
             /** @description The epoch of the lease. */
             leaseEpoch: components["schemas"]["Epoch"];
         };
+        /** @description Store operations. */
+        StoreOperationCounts: {
+            /**
+             * Format: int64
+             * @description Reads.
+             */
+            read: number;
+            /**
+             * Format: int64
+             * @description Transactions.
+             */
+            write: number;
+        };
         /** @description An event in the stream of the fleet or of one job: the event's name, and its data as JSON. */
         StreamEvent: components["schemas"]["StreamEventHello"] | components["schemas"]["StreamEventJob"] | components["schemas"]["StreamEventProgress"] | components["schemas"]["StreamEventFactory"] | components["schemas"]["StreamEventAlert"] | components["schemas"]["StreamEventFlags"] | components["schemas"]["StreamEventMetrics"] | components["schemas"]["StreamEventNeeds"] | components["schemas"]["StreamEventReset"];
         /** @description An alert was raised or ended; without an `id`. */
@@ -4424,6 +4553,14 @@ export interface components {
             until?: components["schemas"]["Timestamp"] | null;
             /** @description The engine's name for the window. */
             window?: string | null;
+        };
+        /** @description Why queued jobs wait. */
+        WaitingCounts: {
+            /**
+             * Format: int64
+             * @description Jobs that no factory can run: an operator has to act.
+             */
+            unplaceable: number;
         };
         /** @description Weights of the score's terms. Negative weights count as zero. */
         Weights: {
@@ -5746,6 +5883,14 @@ export interface operations {
                 priority?: components["schemas"]["Priority"];
                 /** @description Only this repository. */
                 repo?: components["schemas"]["RepoName"];
+                /** @description Only jobs that this factory holds or is offered, or whose last run was on it. */
+                factory?: components["schemas"]["FactoryId"];
+                /** @description Only jobs with all of these tags, separated by commas. */
+                tag?: string;
+                /** @description Only jobs with all of these words in the title, in any case, or with this beginning or end of the id. */
+                text?: string;
+                /** @description Also count the jobs that match, up to a bound. */
+                total?: boolean;
                 /** @description The `next` of the previous page. */
                 cursor?: string;
                 /** @description The page size. */
@@ -5869,6 +6014,37 @@ export interface operations {
             409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getJobsCounts: {
+        parameters: {
+            query?: {
+                /** @description Only these products, separated by commas. */
+                product?: string;
+            };
+            header?: {
+                /** @description Only this product, if `product` names none */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobCounts"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];
@@ -6399,6 +6575,8 @@ export interface operations {
                 epoch?: number;
                 /** @description Start offset in bytes. */
                 offset?: number;
+                /** @description Only the last bytes, from the beginning of a line on. Not together with `offset`. */
+                tail?: number;
                 /** @description Follow until the run ends. */
                 follow?: boolean;
             };
@@ -6416,6 +6594,10 @@ export interface operations {
                 headers: {
                     /** @description The epoch of the run that printed it */
                     "x-log-epoch"?: number;
+                    /** @description The length of the whole log in bytes, so far */
+                    "x-log-length"?: number;
+                    /** @description Where the text begins in it */
+                    "x-log-offset"?: number;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6745,6 +6927,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Metrics"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getMetricsHistory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricsHistory"];
                 };
             };
             401: components["responses"]["Problem401"];

@@ -2,6 +2,7 @@
 //!
 //! All tasks sleep until the next deadline; without open work the store is not queried [I14].
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -91,6 +92,11 @@ impl Coordinator {
         self.ship_ready().await;
         self.purge_windows().await;
         self.wake_engines();
+        let is_waiting = self.state.lock().waiting_count(&BTreeSet::new()) > 0;
+        if is_waiting {
+            // Jobs that have waited for long raise alerts without any other change.
+            self.live.note();
+        }
         self.work.notify_one();
         self.timer.notify_one();
     }

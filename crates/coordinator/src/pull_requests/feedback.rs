@@ -14,10 +14,10 @@ use crate::submit::sanitize::{cut, short};
 const CHANGES_CHARS_MAX: usize = 16_000;
 
 /// The limit of one comment within that.
-const REMARK_CHARS_MAX: usize = 4_000;
+const COMMENT_CHARS_MAX: usize = 4_000;
 
 /// Comments of one report, the last of them: as many as a job remembers as handled, so that none counts twice.
-const REMARKS_MAX: usize = 256;
+const COMMENTS_MAX: usize = 256;
 
 /// Comments per rework round. Further ones wait for the next poll.
 const FRESH_MAX: usize = 50;
@@ -30,15 +30,15 @@ impl Coordinator {
         &self,
         who: &Principal,
         id: JobId,
-        sighting: &PullRequestReport,
+        report: &PullRequestReport,
     ) -> Result<PullRequestReportResponse, Error> {
         self.workable(who, id).await?;
         let factory = who.factory()?;
         if !self.was_asked_to_poll(id, factory) {
             return Err(Error::NotReady(format!("factory `{factory}` was not asked to poll this pull request")));
         }
-        let remarks = bounded(&sighting.comments);
-        let amended = self.try_amend(id, |job| self.decide_by_report(job, who, sighting, &remarks, self.now())).await?;
+        let comments = bounded(&report.comments);
+        let amended = self.try_amend(id, |job| self.decide_by_report(job, who, report, &comments, self.now())).await?;
         let (job, is_changed) = match amended {
             AmendOutcome::Written(job) => (job, true),
             AmendOutcome::Kept(job) => (job, false),
@@ -56,23 +56,23 @@ impl Coordinator {
         &self,
         job: Job,
         who: &Principal,
-        sighting: &PullRequestReport,
-        remarks: &[ReviewComment],
+        report: &PullRequestReport,
+        comments: &[ReviewComment],
         now: Timestamp,
     ) -> Result<Decision, Refusal> {
         let is_done = matches!(job.stage(), Stage::Review { .. } | Stage::Testing { .. });
-        let is_this_one = job.pull_request().is_some_and(|request| request.number == sighting.number);
+        let is_this_one = job.pull_request().is_some_and(|request| request.number == report.number);
         // The factory that moves or merges the branch right now reports the outcome itself.
         if !is_done || !is_this_one || job.lease().is_some() {
             return Ok(Decision::Keep);
         }
-        match &sighting.pull_request {
+        match &report.pull_request {
             PullRequestState::Merged { merge, by } => {
                 let by = by.as_deref().map_or_else(|| "an unknown user".to_owned(), cut);
-                let message = match job.completed() == Some(&sighting.head) {
+                let message = match job.completed() == Some(&report.head) {
                     true => format!("merged on the forge by {by}"),
                     false => {
-                        format!("merged on the forge by {by}, as {} instead of the completed commit", sighting.head)
+                        format!("merged on the forge by {by}, as {} instead of the completed commit", report.head)
                     }
                 };
                 let job = match job.stage() {
@@ -86,7 +86,7 @@ impl Coordinator {
                 let message = Some("its pull request was closed on the forge".to_owned());
                 job.apply(StageEvent::Cancelled { message }, now, who.actor()).map(Decision::Write)
             }
-            PullRequestState::Open => self.decide_by_comments(job, who, sighting, remarks, now),
+            PullRequestState::Open => self.decide_by_comments(job, who, report, comments, now),
         }
     }
 
@@ -94,20 +94,20 @@ impl Coordinator {
         &self,
         job: Job,
         who: &Principal,
-        sighting: &PullRequestReport,
-        remarks: &[ReviewComment],
+        report: &PullRequestReport,
+        comments: &[ReviewComment],
         now: Timestamp,
     ) -> Result<Decision, Refusal> {
         // Checks belong to one commit: those of another commit do not apply.
-        let is_ours = job.promoted() == Some(&sighting.head);
-        let counts = |remark: &&ReviewComment| {
-            !job.has_answered(&remark.id) && (is_ours || remark.kind != ReviewCommentKind::Check)
+        let is_ours = job.promoted() == Some(&report.head);
+        let counts = |comment: &&ReviewComment| {
+            !job.has_answered(&comment.id) && (is_ours || comment.kind != ReviewCommentKind::Check)
         };
-        let fresh: Vec<&ReviewComment> = fitting(remarks.iter().filter(counts));
+        let fresh: Vec<&ReviewComment> = fitting(comments.iter().filter(counts));
         if fresh.is_empty() || job.is_escalated() {
             return Ok(Decision::Keep);
         }
-        let ids = fresh.iter().map(|remark| remark.id.clone()).collect();
+        let ids = fresh.iter().map(|comment| comment.id.clone()).collect();
         let summary = summary(&fresh);
         if job.feedback_rounds() >= self.settings.feedback_rounds_max {
             return Ok(Decision::Write(job.escalated(ids, summary, now, who.actor())));
@@ -137,41 +137,41 @@ fn log_feedback(job: &Job, factory: &FactoryId) {
 }
 
 /// Comments truncated and escaped for terminals.
-fn bounded(remarks: &[ReviewComment]) -> Vec<ReviewComment> {
-    let bound = |remark: &ReviewComment| ReviewComment {
-        id: short(&remark.id, 100),
-        kind: remark.kind,
-        from: short(&remark.from, 200),
-        place: remark.place.as_deref().map(|place| short(place, 400)),
-        text: short(&remark.text, REMARK_CHARS_MAX),
+fn bounded(comments: &[ReviewComment]) -> Vec<ReviewComment> {
+    let bound = |comment: &ReviewComment| ReviewComment {
+        id: short(&comment.id, 100),
+        kind: comment.kind,
+        from: short(&comment.from, 200),
+        place: comment.place.as_deref().map(|place| short(place, 400)),
+        text: short(&comment.text, COMMENT_CHARS_MAX),
     };
-    remarks.iter().skip(remarks.len().saturating_sub(REMARKS_MAX)).map(bound).collect()
+    comments.iter().skip(comments.len().saturating_sub(COMMENTS_MAX)).map(bound).collect()
 }
 
 /// The first of these comments, as many as fit into one run's feedback.
-fn fitting<'a>(remarks: impl Iterator<Item = &'a ReviewComment>) -> Vec<&'a ReviewComment> {
+fn fitting<'a>(comments: impl Iterator<Item = &'a ReviewComment>) -> Vec<&'a ReviewComment> {
     let mut taken = Vec::new();
     let mut chars = 0;
-    for remark in remarks.take(FRESH_MAX) {
-        chars += quoted(remark).chars().count();
+    for comment in comments.take(FRESH_MAX) {
+        chars += quoted(comment).chars().count();
         if chars > CHANGES_CHARS_MAX && !taken.is_empty() {
             break;
         }
-        taken.push(remark);
+        taken.push(comment);
     }
     taken
 }
 
 /// `2 failed checks (lint, test) and 1 comment`
-fn summary(remarks: &[&ReviewComment]) -> String {
-    let checks: Vec<&str> = of_kind(remarks, ReviewCommentKind::Check).map(|remark| remark.from.as_str()).collect();
-    let comments = of_kind(remarks, ReviewCommentKind::Comment).count();
+fn summary(comments: &[&ReviewComment]) -> String {
+    let checks: Vec<&str> = of_kind(comments, ReviewCommentKind::Check).map(|comment| comment.from.as_str()).collect();
+    let plain = of_kind(comments, ReviewCommentKind::Comment).count();
     let failed = match checks.len() {
         0 => None,
         1 => Some(format!("1 failed check ({})", checks[0])),
         many => Some(format!("{many} failed checks ({})", checks.join(", "))),
     };
-    let said = match comments {
+    let said = match plain {
         0 => None,
         1 => Some("1 comment".to_owned()),
         many => Some(format!("{many} comments")),
@@ -179,25 +179,25 @@ fn summary(remarks: &[&ReviewComment]) -> String {
     cut(&[failed, said].into_iter().flatten().collect::<Vec<_>>().join(" and "))
 }
 
-fn of_kind<'a>(remarks: &'a [&'a ReviewComment], kind: ReviewCommentKind) -> impl Iterator<Item = &'a ReviewComment> {
-    remarks.iter().copied().filter(move |remark| remark.kind == kind)
+fn of_kind<'a>(comments: &'a [&'a ReviewComment], kind: ReviewCommentKind) -> impl Iterator<Item = &'a ReviewComment> {
+    comments.iter().copied().filter(move |comment| comment.kind == kind)
 }
 
 /// The instructions of the next run, with every comment quoted.
-fn instructions(remarks: &[&ReviewComment]) -> String {
-    let text: String = remarks.iter().map(|remark| quoted(remark)).collect();
+fn instructions(comments: &[&ReviewComment]) -> String {
+    let text: String = comments.iter().map(|comment| quoted(comment)).collect();
     short(&text, CHANGES_CHARS_MAX)
 }
 
-fn quoted(remark: &ReviewComment) -> String {
-    let what = match remark.kind {
+fn quoted(comment: &ReviewComment) -> String {
+    let what = match comment.kind {
         ReviewCommentKind::Check => "The check",
         ReviewCommentKind::Comment => "A comment by",
     };
-    let place = remark.place.as_deref().map_or_else(String::new, |place| format!(" on {place}"));
-    let failed = if remark.kind == ReviewCommentKind::Check { " failed" } else { "" };
-    let mut text = format!("{what} `{}`{place}{failed}:\n\n", remark.from);
-    for line in remark.text.lines() {
+    let place = comment.place.as_deref().map_or_else(String::new, |place| format!(" on {place}"));
+    let failed = if comment.kind == ReviewCommentKind::Check { " failed" } else { "" };
+    let mut text = format!("{what} `{}`{place}{failed}:\n\n", comment.from);
+    for line in comment.text.lines() {
         text.push_str(&format!("> {line}\n"));
     }
     text.push('\n');
@@ -208,16 +208,16 @@ fn quoted(remark: &ReviewComment) -> String {
 mod tests {
     use super::*;
 
-    fn remark(kind: ReviewCommentKind, from: &str, text: &str) -> ReviewComment {
+    fn comment(kind: ReviewCommentKind, from: &str, text: &str) -> ReviewComment {
         ReviewComment { id: from.to_owned(), kind, from: from.to_owned(), place: None, text: text.to_owned() }
     }
 
     #[test]
     fn a_summary_counts_checks_and_comments_and_names_the_checks() {
         let all = [
-            remark(ReviewCommentKind::Check, "lint", "no"),
-            remark(ReviewCommentKind::Check, "test", "no"),
-            remark(ReviewCommentKind::Comment, "ann", "why?"),
+            comment(ReviewCommentKind::Check, "lint", "no"),
+            comment(ReviewCommentKind::Check, "test", "no"),
+            comment(ReviewCommentKind::Comment, "ann", "why?"),
         ];
 
         assert_eq!(summary(&all.iter().collect::<Vec<_>>()), "2 failed checks (lint, test) and 1 comment");
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn review_comments_are_quoted_line_by_line() {
-        let check = remark(ReviewCommentKind::Check, "test", "one\n# two");
+        let check = comment(ReviewCommentKind::Check, "test", "one\n# two");
 
         assert_eq!(instructions(&[&check]), "The check `test` failed:\n\n> one\n> # two\n\n");
     }

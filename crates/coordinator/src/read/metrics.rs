@@ -104,7 +104,7 @@ impl Coordinator {
     /// Records that a job was dispatched after it had waited this long.
     pub(crate) fn note_dispatched(&self, lag: Duration) {
         self.counters.dispatched(lag);
-        self.metrics_history.record_lag(crate::fleet::registry::millis(lag));
+        self.record_lag(crate::fleet::registry::millis(lag));
     }
 
     /// The counters since the start.

@@ -34,6 +34,8 @@ pub(crate) struct HistoryRecorder {
 struct Steps {
     closed: VecDeque<Step>,
     open: Option<Step>,
+    /// Lags of dispatches whose commit begins the next step.
+    ahead: Vec<u64>,
 }
 
 /// One step.
@@ -99,10 +101,13 @@ impl Step {
 }
 
 impl HistoryRecorder {
-    /// Records how long a dispatched job had waited.
-    pub(crate) fn record_lag(&self, lag_ms: u64) {
-        if let Some(open) = &mut self.steps.lock().open {
-            open.record_lag(lag_ms);
+    /// Records how long a job that is dispatched in a step had waited.
+    fn record_lag(&self, number: u128, lag_ms: u64) {
+        let steps = &mut *self.steps.lock();
+        match steps.open.as_mut().filter(|open| open.number == number) {
+            Some(open) => open.record_lag(lag_ms),
+            None if steps.ahead.len() < LAGS_MAX => steps.ahead.push(lag_ms),
+            None => {}
         }
     }
 
@@ -131,9 +136,14 @@ impl Coordinator {
         while steps.closed.len() >= POINTS_MAX {
             steps.closed.pop_front();
         }
-        let (at, load) = (self.now(), Load::default());
-        steps.open =
-            Some(Step { number, at, operations, lags: Vec::new(), lag_count: 0, claims: BTreeMap::new(), load });
+        let (at, load, lags) = (self.now(), Load::default(), std::mem::take(&mut steps.ahead));
+        let lag_count = lags.len();
+        steps.open = Some(Step { number, at, operations, lags, lag_count, claims: BTreeMap::new(), load });
+    }
+
+    /// Records how long a dispatched job had waited.
+    pub(crate) fn record_lag(&self, lag_ms: u64) {
+        self.metrics_history.record_lag(self.step_number(), lag_ms);
     }
 
     /// The metrics of the last hour, limited to the caller's products.

@@ -59,10 +59,9 @@ impl Coordinator {
         }
         filter.kinds.sort_unstable();
         let after = after.as_deref().map(Rank::parse).transpose()?;
-        let (mut needs, failures) = self.needs(who, &filter).await?;
+        let mut needs = self.needs(who, &filter).await?;
         needs.retain(|need| filter.covers(need));
-        let unlisted = failures.saturating_sub(needs.iter().filter(|need| is_failure(need.kind)).count() as u64);
-        let total = needs.len() as u64 + unlisted;
+        let total = needs.len() as u64;
         needs.sort_unstable_by(by_rank);
         if let Some(after) = after {
             needs.retain(|need| Rank::of(need) > after);
@@ -75,7 +74,7 @@ impl Coordinator {
 
     /// The number of items for a caller whose alerts are known.
     pub(crate) async fn needs_total(&self, who: &Principal, alerts: &[Alert]) -> Result<u64, Error> {
-        let failures = self.failure_count(who, &NeedsFilter::default()).await?;
+        let failures = self.failures(who, &NeedsFilter::default()).await?.len();
         let alerts = alerts.iter().filter(|alert| is_own_item(alert.code)).count();
         let (jobs, credentials) = {
             let state = self.state.lock();
@@ -83,11 +82,11 @@ impl Coordinator {
             let jobs = jobs.filter(|job| kind_of(&state, job).is_some()).count();
             (jobs, self.exhausted_credentials(who, &state).len())
         };
-        Ok(failures + (alerts + jobs + credentials) as u64)
+        Ok((failures + alerts + jobs + credentials) as u64)
     }
 
-    /// The items, and how many failures there are.
-    async fn needs(&self, who: &Principal, filter: &NeedsFilter) -> Result<(Vec<Need>, u64), Error> {
+    /// All items, also of other products and kinds.
+    async fn needs(&self, who: &Principal, filter: &NeedsFilter) -> Result<Vec<Need>, Error> {
         let mut needs = self.needs_of_open_jobs(who);
         needs.extend(self.needs_of_credentials(who));
         let alerts = self.alerts(who).await?.items;
@@ -99,11 +98,11 @@ impl Coordinator {
             needs.push(need_of_alert(who, alert, product));
         }
         if !filter.has(NeedKind::Failed) && !filter.has(NeedKind::DeadLetter) {
-            return Ok((needs, 0));
+            return Ok(needs);
         }
         let failed = self.failures(who, filter).await?;
         needs.extend(failed.iter().map(|job| need_of_failure(who, job)));
-        Ok((needs, self.failure_count(who, filter).await?))
+        Ok(needs)
     }
 
     /// The newest failed jobs that nobody has attended to.
@@ -111,10 +110,6 @@ impl Coordinator {
         let filter = self.failure_filter(who, filter)?;
         let page = self.ports.history.jobs(&filter, None, FAILURES_MAX).await?;
         Ok(page.items.into_iter().map(|summary| summary.job).filter(Job::is_unattended_failure).collect())
-    }
-
-    async fn failure_count(&self, who: &Principal, filter: &NeedsFilter) -> Result<u64, Error> {
-        Ok(self.failures(who, filter).await?.len() as u64)
     }
 
     fn failure_filter(&self, who: &Principal, filter: &NeedsFilter) -> Result<JobFilter, Error> {
@@ -312,10 +307,6 @@ fn place(job: &Job) -> String {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn is_failure(kind: NeedKind) -> bool {
-    matches!(kind, NeedKind::Failed | NeedKind::DeadLetter)
 }
 
 /// The position of an item in the list.

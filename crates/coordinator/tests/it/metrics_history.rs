@@ -30,7 +30,9 @@ async fn steps_show_queue_seats_and_grants() {
     let shown: Vec<_> = points.iter().map(|point| (point.queued, point.building, point.claims)).collect();
     assert_eq!(shown, [(1, 0, 0), (0, 1, 1), (0, 0, 0)]);
     assert_eq!(points[1].lag_ms.map(|lag| lag.p50), Some(10_000));
-    assert!(points.iter().all(|point| point.seats_total > 0 && point.store_ops.write > 0), "{points:?}");
+    assert!(points.iter().all(|point| point.seats_total > 0), "{points:?}");
+    // The write that begins a step is counted in the one before.
+    assert!(points[..2].iter().all(|point| point.store_ops.write > 0), "{points:?}");
 }
 
 // [I14] [P4]

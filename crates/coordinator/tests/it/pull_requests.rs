@@ -70,9 +70,9 @@ impl PullRequestFixture {
         drain(&mut self.inbox).await.1.into_iter().filter_map(look).collect()
     }
 
-    async fn see(&mut self, sighting: &PullRequestReport) -> Result<PullRequestReportResponse, Error> {
+    async fn see(&mut self, report: &PullRequestReport) -> Result<PullRequestReportResponse, Error> {
         self.asked().await;
-        self.fleet.coordinator.report_pull_request(&self.mac.who, self.job, sighting).await
+        self.fleet.coordinator.report_pull_request(&self.mac.who, self.job, report).await
     }
 }
 
@@ -80,8 +80,8 @@ fn pull_request() -> PullRequest {
     PullRequest { number: 7, url: "https://forge.example/acme/notes/pull/7".to_owned() }
 }
 
-fn sighting(standing: PullRequestState, head: u32, remarks: Vec<ReviewComment>) -> PullRequestReport {
-    PullRequestReport { number: 7, pull_request: standing, head: sha(head), comments: remarks }
+fn report(state: PullRequestState, head: u32, comments: Vec<ReviewComment>) -> PullRequestReport {
+    PullRequestReport { number: 7, pull_request: state, head: sha(head), comments }
 }
 
 fn check(id: u32) -> ReviewComment {
@@ -146,7 +146,7 @@ async fn a_webhook_triggers_one_early_poll() {
 async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
     let mut fixture = PullRequestFixture::open().await;
 
-    let answer = fixture.see(&sighting(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
+    let answer = fixture.see(&report(PullRequestState::Open, 1, vec![check(1), comment(2)])).await.unwrap();
 
     let said = "Changes requested: 1 failed check (test) and 1 comment (round 1 of 3).";
     assert_eq!(answer, PullRequestReportResponse { stage: StageName::Queued, comment: Some(said.to_owned()) });
@@ -163,10 +163,10 @@ async fn failed_checks_and_comments_start_a_rework_on_the_branch() {
 #[tokio::test]
 async fn a_handled_comment_is_not_handled_again() {
     let mut fixture = PullRequestFixture::open().await;
-    fixture.see(&sighting(PullRequestState::Open, 1, vec![comment(2)])).await.unwrap();
+    fixture.see(&report(PullRequestState::Open, 1, vec![comment(2)])).await.unwrap();
     fixture.finish(2).await;
 
-    let again = fixture.see(&sighting(PullRequestState::Open, 2, vec![comment(2)])).await.unwrap();
+    let again = fixture.see(&report(PullRequestState::Open, 2, vec![comment(2)])).await.unwrap();
 
     assert_eq!(again, PullRequestReportResponse { stage: StageName::Testing, comment: None });
     assert_eq!(fixture.fleet.count(fixture.job, EventKind::ChangesRequested).await, 1);
@@ -178,11 +178,11 @@ async fn excess_comments_wait_for_the_next_round() {
     let mut fixture = PullRequestFixture::open().await;
     let many: Vec<ReviewComment> = (0..60).map(comment).collect();
 
-    let first = fixture.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
+    let first = fixture.see(&report(PullRequestState::Open, 1, many.clone())).await.unwrap();
     fixture.finish(2).await;
-    let second = fixture.see(&sighting(PullRequestState::Open, 2, many.clone())).await.unwrap();
+    let second = fixture.see(&report(PullRequestState::Open, 2, many.clone())).await.unwrap();
     fixture.finish(3).await;
-    let third = fixture.see(&sighting(PullRequestState::Open, 3, many)).await.unwrap();
+    let third = fixture.see(&report(PullRequestState::Open, 3, many)).await.unwrap();
 
     assert_eq!(first.comment.as_deref(), Some("Changes requested: 50 comments (round 1 of 3)."));
     assert_eq!(second.comment.as_deref(), Some("Changes requested: 10 comments (round 2 of 3)."));
@@ -196,9 +196,9 @@ async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
     let long = |id| ReviewComment { text: "x".repeat(4_000), ..comment(id) };
     let many: Vec<ReviewComment> = (0..7).map(long).collect();
 
-    let first = fixture.see(&sighting(PullRequestState::Open, 1, many.clone())).await.unwrap();
+    let first = fixture.see(&report(PullRequestState::Open, 1, many.clone())).await.unwrap();
     fixture.finish(2).await;
-    let second = fixture.see(&sighting(PullRequestState::Open, 2, many)).await.unwrap();
+    let second = fixture.see(&report(PullRequestState::Open, 2, many)).await.unwrap();
 
     assert_eq!(first.comment.as_deref(), Some("Changes requested: 3 comments (round 1 of 3)."));
     assert_eq!(second.comment.as_deref(), Some("Changes requested: 3 comments (round 2 of 3)."));
@@ -209,7 +209,7 @@ async fn a_comment_counts_as_handled_only_when_passed_on_whole() {
 async fn checks_of_another_commit_are_ignored() {
     let mut fixture = PullRequestFixture::open().await;
 
-    let answer = fixture.see(&sighting(PullRequestState::Open, 9, vec![check(1)])).await.unwrap();
+    let answer = fixture.see(&report(PullRequestState::Open, 9, vec![check(1)])).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
 }
@@ -219,12 +219,12 @@ async fn checks_of_another_commit_are_ignored() {
 async fn rework_rounds_are_capped_and_then_alert_once() {
     let mut fixture = PullRequestFixture::open().await;
     for round in 1..=3 {
-        fixture.see(&sighting(PullRequestState::Open, round, vec![check(round)])).await.unwrap();
+        fixture.see(&report(PullRequestState::Open, round, vec![check(round)])).await.unwrap();
         fixture.finish(round + 1).await;
     }
 
-    let fourth = fixture.see(&sighting(PullRequestState::Open, 4, vec![check(4)])).await.unwrap();
-    let fifth = fixture.see(&sighting(PullRequestState::Open, 4, vec![check(5)])).await.unwrap();
+    let fourth = fixture.see(&report(PullRequestState::Open, 4, vec![check(4)])).await.unwrap();
+    let fifth = fixture.see(&report(PullRequestState::Open, 4, vec![check(5)])).await.unwrap();
 
     let said = "Stopped after 3 rounds, needs a maintainer: 1 failed check (test).";
     assert_eq!(fourth, PullRequestReportResponse { stage: StageName::Testing, comment: Some(said.to_owned()) });
@@ -236,7 +236,7 @@ async fn rework_rounds_are_capped_and_then_alert_once() {
 
     fixture.fleet.act(fixture.job, Action::RequestChanges).await.unwrap();
     fixture.finish(5).await;
-    let anew = fixture.see(&sighting(PullRequestState::Open, 5, vec![check(6)])).await.unwrap();
+    let anew = fixture.see(&report(PullRequestState::Open, 5, vec![check(6)])).await.unwrap();
     assert_eq!(anew.stage, StageName::Queued);
 }
 
@@ -246,7 +246,7 @@ async fn a_pull_request_merged_on_the_forge_ships_its_job() {
     let mut fixture = PullRequestFixture::open().await;
     let merged = PullRequestState::Merged { merge: Some(sha(99)), by: Some("ann".to_owned()) };
 
-    let answer = fixture.see(&sighting(merged, 1, Vec::new())).await.unwrap();
+    let answer = fixture.see(&report(merged, 1, Vec::new())).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Shipped);
     assert_eq!(fixture.fleet.job(fixture.job).await.message.as_deref(), Some("merged on the forge by ann"));
@@ -258,7 +258,7 @@ async fn a_pull_request_merged_on_the_forge_ships_its_job() {
 async fn a_pull_request_closed_on_the_forge_cancels_its_job() {
     let mut fixture = PullRequestFixture::open().await;
 
-    fixture.see(&sighting(PullRequestState::Closed, 1, Vec::new())).await.unwrap();
+    fixture.see(&report(PullRequestState::Closed, 1, Vec::new())).await.unwrap();
 
     let view = fixture.fleet.job(fixture.job).await;
     assert_eq!((view.stage, view.reason), (StageName::Failed, Some(FailureReason::Cancelled)));
@@ -274,7 +274,7 @@ async fn a_factory_that_was_not_asked_cannot_report_a_pull_request() {
     let unasked = fixture
         .fleet
         .coordinator
-        .report_pull_request(&fixture.mac.who, fixture.job, &sighting(merged, 1, Vec::new()))
+        .report_pull_request(&fixture.mac.who, fixture.job, &report(merged, 1, Vec::new()))
         .await;
 
     assert!(matches!(unasked, Err(Error::NotReady(_))), "{unasked:?}");
@@ -291,8 +291,8 @@ async fn a_report_during_a_merge_is_ignored() {
     let claim = fixture.mac.claim(&fixture.fleet, fixture.job, fixture.fleet.job(fixture.job).await.dispatch_seq);
     let epoch = fixture.mac.accept(&fixture.fleet, &claim).await.unwrap().lease_epoch;
 
-    let remarks = sighting(PullRequestState::Open, 1, vec![check(1)]);
-    let answer = fixture.fleet.coordinator.report_pull_request(&fixture.mac.who, fixture.job, &remarks).await.unwrap();
+    let report = report(PullRequestState::Open, 1, vec![check(1)]);
+    let answer = fixture.fleet.coordinator.report_pull_request(&fixture.mac.who, fixture.job, &report).await.unwrap();
 
     assert_eq!(answer.stage, StageName::Testing);
     let grip = Grip { job: fixture.job, epoch };

@@ -237,7 +237,6 @@ fn options(config: &Config) -> anyhow::Result<Options> {
         behind_proxy: config.coordinator.behind_proxy.value,
         allowed_hosts: config.coordinator.hosts.value.clone(),
         webhook_secret,
-        name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         web_dir: web_dir()?,
         mounts: vec![super::mcp::mount()],
         ..Options::default()

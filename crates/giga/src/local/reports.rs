@@ -27,8 +27,8 @@ pub(super) fn is_report(name: &str) -> bool {
 /// Writes a report beside a file in `failed/`: why it is no job.
 pub(super) fn write_error(queue: &Queue, name: &str, why: &str) -> io::Result<()> {
     let text = format!(
-        "{MARK}\n# `{}` is not a job yet\n\n{}\n\n## What to do\n\nMend the file and move it back to `inbox/`. `giga \
-         schema` prints what a manifest may hold, `giga submit --dry-run FILE` checks one.\n",
+        "{MARK}\n# `{}` is not a job yet\n\n{}\n\n## What to do\n\nFix the file and move it back to `inbox/`. `giga \
+         schema` prints the JSON Schema of manifests, `giga submit --dry-run FILE` checks one.\n",
         domain::escape_for_terminal(name),
         clean_lines(why),
     );

@@ -53,6 +53,18 @@ fn depth_is_measured_as_ratios() {
     }
 }
 
+// [P7]
+#[test]
+fn every_client_of_a_fan_out_sees_every_event() {
+    let found = measured(&["fanout", "--clients", "250", "--rate", "5", "--seconds", "2"]);
+
+    let counts = [&found["clients"], &found["gaps"], &found["behind"]].map(|count| count.as_u64().unwrap());
+    assert_eq!(counts, [250, 0, 0], "{found}");
+    // Submitted, dispatched, granted, started, completed, shipped.
+    assert!(figure(&found, "frames") >= 250.0 * 10.0 * 6.0, "{found}");
+    assert!(figure(&found, "get_p99_ms") > 0.0, "{found}");
+}
+
 // [I14] [P4]
 #[test]
 fn idle_is_measured_in_every_mode_and_costs_no_store_operation_and_claims_only_when_polling() {

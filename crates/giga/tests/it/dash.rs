@@ -95,7 +95,8 @@ impl Terminal {
         fleet.until("the modes of the terminal", || fleet.machine.path().join("after").exists());
         self.until("shell>");
         assert_eq!(self.flags(), "alternate 0, cursor 1");
-        let modes = |name: &str| fleet.machine.read(name);
+        // The first line has the size, which a test may have changed.
+        let modes = |name: &str| fleet.machine.read(name).lines().skip(1).collect::<Vec<_>>().join("\n");
         let same = processes::becomes_so(PATIENCE, || modes("before") == modes("after"));
         assert!(same, "{}\n{}", modes("before"), modes("after"));
         std::fs::remove_file(fleet.machine.path().join("after")).unwrap();
@@ -169,6 +170,7 @@ fn the_dashboard_opens_filters_answers_and_leaves_the_terminal_as_it_was() {
     terminal.text("q");
     terminal.assert_restored(&fleet, "left 0");
 
+    drop(terminal);
     fleet.end(Signal::TERM);
 }
 
@@ -205,7 +207,9 @@ fn an_outage_does_not_look_like_an_idle_fleet() {
     terminal.shell("\"$GIGA\" dash");
     terminal.until("No jobs yet");
 
-    fleet.end(Signal::KILL);
+    let mut coordinator = fleet.running.take().unwrap();
+    coordinator.kill().unwrap();
+    coordinator.wait().unwrap();
     terminal.until("✕ down");
     terminal.until("down, data as of");
     terminal.until("but that may have changed");

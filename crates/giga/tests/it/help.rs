@@ -61,6 +61,9 @@ fn no_command_is_a_mistake_that_shows_the_help() {
 
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("Usage: giga"), "{}", ran.stderr);
+    let listed = ran.stderr.lines().skip_while(|line| *line != "Common commands:").skip(1);
+    let first: Vec<&str> = listed.take(5).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(first, ["up", "submit", "wait", "jobs", "ship"], "{}", ran.stderr);
 }
 
 #[test]

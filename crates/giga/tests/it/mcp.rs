@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -184,4 +185,128 @@ fn the_tools_of_a_run_need_a_run() {
 
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(ran.stderr.contains("its run has ended"), "{}", ran.stderr);
+}
+
+/// The lines of a client that calls tools, for the standard input of a server.
+fn calls(tools: &[(&str, Value)]) -> String {
+    let client = json!({ "name": "test", "version": "0" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let opening = [
+        json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+    ];
+    let calls = tools.iter().enumerate().map(|(number, (name, arguments))| {
+        let params = json!({ "name": name, "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": number + 1, "method": "tools/call", "params": params })
+    });
+    opening.into_iter().chain(calls).map(|line| format!("{line}\n")).collect()
+}
+
+/// A fleet whose agent calls these tools of its run, then runs `then`. What the tools answer is in its log.
+fn fleet_with_agent(more: &str, tools: &[(&str, Value)], then: &str) -> Fleet {
+    let mut fleet = Fleet::new();
+    let top = fleet.machine.path().to_owned();
+    // Another account may pass through.
+    std::fs::set_permissions(&top, std::fs::Permissions::from_mode(0o711)).unwrap();
+    fleet.machine.write("calls.jsonl", &calls(tools));
+    let script = format!(
+        "cat > /dev/null\necho draft > draft.txt\n'{giga}' mcp --run \"$HOME/.giga/run.sock\" < '{calls}'\n{then}\n",
+        giga = env!("CARGO_BIN_EXE_giga"),
+        calls = top.join("calls.jsonl").display(),
+    );
+    fleet.machine.write("engine.sh", &script);
+    let config = fleet.machine.read("giga.toml");
+    // Beside the coordinator's data, which another account cannot enter.
+    let more = format!("[factory]\nstate = '{}'\n{more}", top.join("state").display());
+    fleet.machine.write("giga.toml", &config.replace("[factory]\n", &more));
+    fleet.start_up();
+    fleet
+}
+
+/// The answers of the tools, in the order of the calls.
+fn answers(fleet: &Fleet, job: &str) -> Vec<String> {
+    let lines = fleet.json(&["logs", job]);
+    let lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line["line"].as_str()?).ok());
+    let mut answers: Vec<Value> = lines.filter(|answer| answer["id"].as_u64() > Some(0)).collect();
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    answers.iter().map(|answer| answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()).collect()
+}
+
+fn the_tools_of_a_run_work(more: &str) {
+    let tools = [
+        ("get_context", json!({})),
+        ("report_progress", json!({ "text": "painting the fence" })),
+        ("save_checkpoint", json!({})),
+        ("get_context", json!({ "job": "another" })),
+    ];
+    let mut fleet = fleet_with_agent(more, &tools, "");
+    fleet.machine.write("job.md", "---\ntitle: Some work\nrepo: work\nbudget: { usd: 5 }\n---\nDo it.\n");
+
+    let submitted = fleet.json(&["submit", "job.md", "--wait"]);
+    let job = submitted[0]["job"]["id"].as_str().unwrap();
+    let answers = answers(&fleet, job);
+    let lines = fleet.json(&["logs", job]);
+
+    assert_eq!(submitted[1]["stage"], "testing", "{submitted:?}\n{lines:?}");
+    assert!(answers[0].starts_with(&format!("job: {job} Some work\nattempt: 1 on factory here")), "{answers:?}");
+    assert!(answers[0].contains("money: $5.00 left\ntokens: no limit"), "{answers:?}");
+    assert_eq!(answers[1], "noted");
+    assert!(answers[2].starts_with("saved as "), "{answers:?}");
+    assert!(answers[3].contains("unknown field `job`"), "{answers:?}");
+    assert!(lines.iter().any(|line| line["line"] == "● painting the fence"), "{lines:?}");
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
+}
+
+// [B11]
+#[test]
+fn the_tools_of_a_run_are_about_that_run() {
+    the_tools_of_a_run_work("");
+}
+
+// [B11] [T8]
+#[test]
+fn the_tools_of_a_run_work_under_another_account() {
+    if !Requirement::Root.is_met(rustix::process::geteuid().is_root(), "another account needs root") {
+        return;
+    }
+    the_tools_of_a_run_work("run_as = 'nobody'\n");
+}
+
+// [B11]
+#[test]
+fn an_agent_that_goes_on_after_its_question_is_stopped() {
+    let question = ("ask_human", json!({ "question": "Which gate?" }));
+    let mut fleet = fleet_with_agent("", &[question], "sleep 600");
+
+    let submitted = fleet.json(&["submit", "job.md"]);
+    let job = submitted[0]["job"]["id"].as_str().unwrap();
+    fleet.until("a question", || fleet.json(&["job", job])[0]["job"]["stage"] == "blocked");
+    let parked = fleet.json(&["job", job]).remove(0);
+
+    assert_eq!(parked["job"]["question"], "Which gate?", "{parked:#}");
+    assert!(parked["job"]["checkpoint"]["sha"].is_string(), "{parked:#}");
+    assert!(answers(&fleet, job)[0].starts_with("parked, stop now. Your work is saved as "));
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
+}
+
+// [B11] [I3]
+#[test]
+fn the_socket_of_a_run_answers_no_stranger_and_ends_with_the_lease() {
+    let mut fleet = fleet_with_agent("", &[("get_context", json!({}))], "sleep 600");
+    let submitted = fleet.json(&["submit", "job.md"]);
+    let job = submitted[0]["job"]["id"].as_str().unwrap();
+    fleet.until("an answer", || !answers(&fleet, job).is_empty());
+    let found = Command::new("find").arg(fleet.machine.path()).args(["-name", "run.sock"]).output().unwrap();
+    let socket = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+
+    let is_open = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
+    let was_open = is_open();
+    let stranger = fleet.machine.giga(&["mcp", "--run", &socket]);
+    fleet.json(&["cancel", job]);
+    fleet.until("the end of the socket", || !is_open());
+
+    assert!(was_open, "{socket}");
+    assert_eq!(stranger.code, Some(1), "{}", stranger.stderr);
+    assert!(fleet.machine.read("long-lived.log").contains("Refused a program that is not of job"));
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
 }

@@ -132,9 +132,9 @@ fn jobs_are_filtered_and_counted_by_the_coordinator() {
 // [J9]
 #[test]
 fn a_tail_of_bytes_is_asked_for_and_one_of_lines_is_cut() {
-    let runs = json!({ "items": [{
-        "n": 1, "epoch": 1, "factory": "mac", "startedAt": "2026-01-31T12:00:05Z",
-    }] });
+    let runs = json!({ "items": [
+        { "n": 1, "epoch": 1, "factory": "mac-1", "instance": ID, "grantedAt": "2026-01-31T12:00:00Z" },
+    ] });
     let coordinator = Coordinator::start();
     coordinator
         .expect(&format!("GET /jobs/{ID}/runs"), Answer::json(200, &runs))

@@ -32,56 +32,16 @@ pub(super) async fn read(
         })?;
         path = path.with("epoch", epoch.to_string());
     }
+    let path = path.with("tail", length.to_string());
     let mut stream = client.bytes(path.as_str()).await?;
-    let mut tail = Tail { bytes: Vec::new(), length, is_cut: false };
-    while let Some(bytes) = stream.next().await? {
-        tail.push(&bytes);
-    }
-    Ok(LogAnswer { text: tail.text(), truncated: tail.is_cut })
-}
-
-/// The last bytes of a stream.
-struct Tail {
-    bytes: Vec<u8>,
-    length: usize,
-    is_cut: bool,
-}
-
-impl Tail {
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        let surplus = self.bytes.len().saturating_sub(self.length);
-        if surplus > 0 {
-            self.bytes.drain(..surplus);
-            self.is_cut = true;
+    let truncated = stream.offset().is_some_and(|offset| offset > 0);
+    let mut bytes = Vec::new();
+    while let Some(chunk) = stream.next().await? {
+        bytes.extend_from_slice(&chunk);
+        // The run goes on: its output may be longer by now than when it was asked for.
+        if bytes.len() > TAIL_BYTES_MAX {
+            break;
         }
     }
-
-    /// Begins with a whole line, if there is one.
-    fn text(&self) -> String {
-        let start = match self.bytes.iter().position(|byte| *byte == b'\n') {
-            Some(end) if self.is_cut => end + 1,
-            _ => 0,
-        };
-        clean_lines(&String::from_utf8_lossy(self.bytes.get(start..).unwrap_or_default()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tail_is_cut_at_a_line_and_has_no_escape_sequences() {
-        let mut tail = Tail { bytes: Vec::new(), length: 30, is_cut: false };
-        tail.push("first line\nsecond \u{1b}[31mred\u{1b}[0m\n".as_bytes());
-        tail.push(b"third line\n");
-
-        assert!(tail.is_cut);
-        assert_eq!(tail.text(), "third line\n");
-
-        let mut whole = Tail { bytes: Vec::new(), length: 1_000, is_cut: false };
-        whole.push("a \u{1b}]52;c;eA==\u{7}b\n".as_bytes());
-        assert_eq!((whole.text().as_str(), whole.is_cut), ("a b\n", false));
-    }
+    Ok(LogAnswer { text: clean_lines(&String::from_utf8_lossy(&bytes)), truncated })
 }

@@ -40,6 +40,12 @@ pub(crate) struct JobQuery {
     pub(super) product: Option<ProductId>,
     #[schemars(with = "Option<String>")]
     pub(super) repo: Option<RepoName>,
+    /// Only jobs with all of these tags
+    #[schemars(with = "Option<Vec<String>>")]
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
+    /// Words of the title, or the beginning or end of an id
+    pub(super) text: Option<String>,
     /// Page size (default 20)
     #[schemars(range(min = 1, max = 100))]
     pub(super) limit: Option<u16>,

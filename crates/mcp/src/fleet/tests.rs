@@ -177,21 +177,16 @@ fn a_line_about_a_job_has_no_escape_sequences() {
 async fn a_wait_ends_with_a_time_out_that_is_not_an_error() {
     let hello = "event: hello\nid: 7\ndata: {}\n\n".to_owned();
     let (api, tools) = tools([]);
-    // Without further answers, each further stream would fail: the wait has to end by its time.
-    api.answers.lock().extend([(200, hello.clone()), (200, detail(job("building")).to_string())]);
-    for _ in 0..1_000 {
-        api.answers.lock().extend([(200, hello.clone()), (200, detail(job("building")).to_string())]);
-    }
+    // The stream ends at once: the feed reconnects later than the wait ends.
+    api.answers.lock().extend([(200, hello), (200, detail(job("building")).to_string())]);
     let client = tools.client(&Extensions::new()).unwrap();
     let cancel = tokio_util::sync::CancellationToken::new();
 
-    let mut watch = Watch::open(&client, ID.parse().unwrap()).await.unwrap();
-    let until = params::Until::Finished;
-    let timeout = Duration::from_millis(20);
-    let outcome = watch.until(&client, &SystemClock::new(), until, timeout, &cancel).await.unwrap();
+    let mut watch = Watch::open(client, Arc::new(SystemClock::new()), ID.parse().unwrap()).await.unwrap();
+    let outcome = watch.until(params::Until::Finished, Duration::from_millis(20), &cancel).await.unwrap();
 
     assert_eq!(outcome, Outcome::TimedOut);
-    assert_eq!((watch.job.stage, watch.cursor.as_deref()), (StageName::Building, Some("7")));
+    assert_eq!((watch.job.stage, watch.cursor().as_deref()), (StageName::Building, Some("7")));
 }
 
 #[tokio::test]
@@ -204,9 +199,8 @@ async fn a_wait_ends_when_a_person_is_needed() {
     let client = tools.client(&Extensions::new()).unwrap();
     let cancel = tokio_util::sync::CancellationToken::new();
 
-    let mut watch = Watch::open(&client, ID.parse().unwrap()).await.unwrap();
-    let until = params::Until::Shipped;
-    let outcome = watch.until(&client, &SystemClock::new(), until, WAIT_MAX, &cancel).await.unwrap();
+    let mut watch = Watch::open(client, Arc::new(SystemClock::new()), ID.parse().unwrap()).await.unwrap();
+    let outcome = watch.until(params::Until::Shipped, WAIT_MAX, &cancel).await.unwrap();
 
     assert_eq!(outcome, Outcome::NeedsAttention);
 }
@@ -218,4 +212,16 @@ fn a_call_without_a_caller_reaches_no_api() {
     let refused = tools.client(&Extensions::new()).err().unwrap();
 
     assert_eq!(failure(refused), "error `unauthenticated`: the call has no caller");
+}
+
+#[tokio::test]
+async fn the_end_of_a_log_is_read_without_escape_sequences() {
+    let (api, tools) = tools([]);
+    api.answers.lock().push_back((200, "a \u{1b}]52;c;eA==\u{7}b\n".to_owned()));
+    let client = tools.client(&Extensions::new()).unwrap();
+
+    let tail = log_tail::read(&client, ID.parse().unwrap(), None, Some(1_000_000)).await.unwrap();
+
+    assert_eq!((tail.text.as_str(), tail.truncated), ("a b\n", false));
+    assert_eq!(api.asked.lock()[0].1, format!("http://giga/api/fleet/jobs/{ID}/logs?tail=64000"));
 }

@@ -1,9 +1,10 @@
 //! Waiting for a job, within the time that clients give a tool call.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Client, ClientError, EventStream};
-use domain::{Clock, JobEvent, JobId, StageName};
+use client::{Client, ClientError, EventFeed, FeedItem};
+use domain::{Clock, EventSeq, JobId, StageName};
 use protocol::{JobDetail, JobView};
 use tokio_util::sync::CancellationToken;
 
@@ -19,67 +20,66 @@ pub(super) const WAIT_DEFAULT: Duration = Duration::from_secs(45);
 /// The pause before a job that is older than its event is read again.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(20);
 
-/// The stream of a job, and the job as last read.
+/// The events of a job, and the job as last read.
 pub(super) struct Watch {
     pub(super) job: JobView,
-    /// Where the stream is.
-    pub(super) cursor: Option<String>,
-    stream: EventStream,
+    client: Client,
+    clock: Arc<dyn Clock>,
+    feed: EventFeed,
 }
 
 impl Watch {
     /// The stream first: what happens after the job was read is in it.
-    pub(super) async fn open(client: &Client, id: JobId) -> Result<Self, ClientError> {
-        let stream = client.events(&format!("/jobs/{id}/events/stream"), None).await?;
-        Ok(Self { job: read(client, id).await?, cursor: None, stream })
+    pub(super) async fn open(client: Client, clock: Arc<dyn Clock>, id: JobId) -> Result<Self, ClientError> {
+        let path = format!("/jobs/{id}/events/stream");
+        let mut feed = EventFeed::new(client.clone(), Arc::clone(&clock), path, None);
+        feed.connect().await?;
+        let job = read(&client, id).await?;
+        Ok(Self { job, client, clock, feed })
+    }
+
+    /// Where the stream is: `after` of a list of events.
+    pub(super) fn cursor(&self) -> Option<String> {
+        self.feed.position().map(str::to_owned)
     }
 
     /// Follows the job until it is where it is waited for, or the time is over.
     pub(super) async fn until(
         &mut self,
-        client: &Client,
-        clock: &dyn Clock,
         until: Until,
         timeout: Duration,
         cancel: &CancellationToken,
     ) -> Result<Outcome, ClientError> {
-        let over = tokio::select! {
-            over = tokio::time::timeout(timeout, self.follow(client, clock, until)) => over,
+        let followed = tokio::select! {
+            followed = tokio::time::timeout(timeout, self.follow(until)) => followed,
             () = cancel.cancelled() => return Ok(Outcome::TimedOut),
         };
-        match over {
-            Ok(Ok(outcome)) => Ok(outcome),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Ok(Outcome::TimedOut),
-        }
+        followed.unwrap_or(Ok(Outcome::TimedOut))
     }
 
-    async fn follow(&mut self, client: &Client, clock: &dyn Clock, until: Until) -> Result<Outcome, ClientError> {
-        let id = self.job.id;
+    async fn follow(&mut self, until: Until) -> Result<Outcome, ClientError> {
         loop {
             if let Some(outcome) = outcome(&self.job, until) {
                 return Ok(outcome);
             }
-            let Some(event) = self.stream.next().await? else {
-                // The coordinator restarts, or the reader was too slow.
-                self.stream = client.events(&format!("/jobs/{id}/events/stream"), self.cursor.as_deref()).await?;
-                self.job = read(client, id).await?;
-                continue;
-            };
-            self.cursor = event.id.or_else(|| self.cursor.take());
-            match event.event.as_str() {
-                "job" => {
-                    let seq = serde_json::from_str::<JobEvent>(&event.data).ok().map(|event| event.seq);
-                    self.job = read(client, id).await?;
-                    // An event can arrive before reads include it.
-                    while seq.is_some_and(|seq| self.job.seq < seq) {
-                        clock.sleep(CATCH_UP_PAUSE).await;
-                        self.job = read(client, id).await?;
-                    }
+            match self.feed.next().await? {
+                FeedItem::Event { event: Some(event), .. } => self.catch_up(event.seq).await?,
+                FeedItem::Event { event: None, .. } | FeedItem::Reset | FeedItem::Reconnected => {
+                    self.job = read(&self.client, self.job.id).await?;
                 }
-                "reset" => self.job = read(client, id).await?,
-                _ => {}
+                FeedItem::Progress(_) | FeedItem::Lost { .. } => {}
             }
+        }
+    }
+
+    /// Reads the job. An event can arrive before reads include it.
+    async fn catch_up(&mut self, seq: EventSeq) -> Result<(), ClientError> {
+        loop {
+            self.job = read(&self.client, self.job.id).await?;
+            if self.job.seq >= seq {
+                return Ok(());
+            }
+            self.clock.sleep(CATCH_UP_PAUSE).await;
         }
     }
 }

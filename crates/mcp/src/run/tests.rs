@@ -38,7 +38,7 @@ async fn a_run_has_only_the_tools_that_its_factory_offers() {
 
     let names: Vec<String> = tools.tools().iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(names, ["get_context", "report_progress"]);
-    assert_eq!(served.await.unwrap(), [RunRequest::Offer]);
+    assert_eq!(served.await.unwrap(), [RunRequest::Offer {}]);
 }
 
 // [B11]
@@ -55,7 +55,7 @@ async fn a_question_is_sent_without_a_job_and_answered_with_stop() {
     assert!(text(&parked).starts_with("parked, stop now."), "{parked:?}");
     assert_eq!(empty, ToolFailure::new("invalid_question", "a question has 1 to 8000 bytes; shorten it"));
     let asked = RunRequest::Ask { question: "Which gate?".to_owned() };
-    assert_eq!(served.await.unwrap(), [RunRequest::Offer, asked]);
+    assert_eq!(served.await.unwrap(), [RunRequest::Offer {}, asked]);
 }
 
 // [B11]

@@ -11,6 +11,7 @@ use protocol::{
 
 use crate::app::{App, Exposure};
 use crate::auth::{Caller, RequestOrigin};
+use crate::build;
 use crate::extract::JsonBody;
 use crate::host_check;
 use crate::json_response::Json;
@@ -58,7 +59,8 @@ pub(crate) async fn sign_in(
     responses((status = 200, description = "The caller", body = SessionView)),
 )]
 pub(crate) async fn show(State(app): State<App>, Caller(who): Caller) -> Json<SessionView> {
-    let coordinator = CoordinatorView { name: app.name.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let coordinator =
+        CoordinatorView { name: build::coordinator_name().to_owned(), version: build::VERSION.to_owned() };
     Json(SessionView { principal: view(&who), coordinator, expires_at: app.coordinator.authority_expires_at(&who) })
 }
 

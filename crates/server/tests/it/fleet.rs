@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::Embedded;
-use client::{Client, ClientError, Endpoint, EventStream, Trust};
+use client::{Client, ClientError, EventStream};
 use clock::{SystemClock, SystemEntropy};
-use coordinator::{Coordinator, Ports, Settings};
+use coordinator::{Coordinator, Settings};
 use domain::{
     Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, InstanceId, JobHistory, JobId, Message, Position, ProductId,
     Scope, StageName, StoredEvent, TokenScope,
@@ -19,8 +18,9 @@ use protocol::{
     PROTOCOL_VERSION, ProductSettings, StageResponse, StartReport, SubmitRequest, SubmitResponse,
 };
 use server::{BackupService, Limits, Options, Server};
-use store::{DirectoryLogs, SqliteStore};
+use store::SqliteStore;
 use tempfile::TempDir;
+use testkit::fleet::{RunningCoordinator, client, open_coordinator, open_store};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -61,14 +61,14 @@ impl Fleet {
     /// A fleet on the database in a directory; creates it if there is none.
     pub(crate) async fn on(dir: TempDir, options: Options) -> Self {
         let dir = Arc::new(dir);
-        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = open_store(dir.path());
         Self::over(options, Arc::new(SystemClock::new()), dir, store, None).await
     }
 
     /// A fleet with the test's own clock.
     pub(crate) async fn by(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
+        let store = open_store(dir.path());
         Self::over(Options { limits, ..Options::default() }, clock, dir, store, None).await
     }
 
@@ -114,16 +114,7 @@ impl Fleet {
         store: Arc<SqliteStore>,
         admin_token: Option<String>,
     ) -> Self {
-        let ports = Ports {
-            jobs: Arc::clone(&store) as _,
-            history: Arc::clone(&store) as _,
-            fleet: Arc::clone(&store) as _,
-            logs: Arc::new(DirectoryLogs::new(dir.path().join("logs"), 64 * 1024 * 1024)),
-            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
-            clock,
-            entropy: Arc::new(SystemEntropy),
-        };
-        let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
+        let coordinator = open_coordinator(&store, dir.path(), clock, Settings::default()).await;
         let admin_token = match (admin_token, coordinator.first_admin_token().await.unwrap()) {
             (Some(known), _) => known,
             (None, Some(secret)) => secret.reveal().to_owned(),
@@ -135,15 +126,8 @@ impl Fleet {
             .await
             .unwrap()
             .with_backup_service(Arc::clone(&shelf) as Arc<dyn BackupService>);
-        let (address, base) = (server.address(), server.base());
-        let shutdown = CancellationToken::new();
-        let mut running = JoinSet::new();
-        let mut serving = JoinSet::new();
-        running.spawn({
-            let coordinator = Arc::clone(&coordinator);
-            async move { coordinator.run().await }
-        });
-        serving.spawn(server.serve(Arc::clone(&coordinator), shutdown.clone()));
+        let RunningCoordinator { address, base, shutdown, serving, running } =
+            RunningCoordinator::start(&coordinator, server);
         let admin = client(&base, &admin_token);
         Self { address, base, admin, admin_token, shelf, store, shutdown, serving, coordinator, _running: running, dir }
     }
@@ -354,9 +338,4 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 pub(crate) fn code<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> String {
     let error = answer.expect_err("it should have been refused");
     error.code().unwrap_or_else(|| panic!("no code in {error:?}")).to_owned()
-}
-
-fn client(base: &str, token: &str) -> Client {
-    let endpoint = Endpoint { base: base.to_owned(), token: token.to_owned(), product: None, trust: Trust::Public };
-    Client::new(endpoint).unwrap()
 }

@@ -254,7 +254,7 @@ fn check_others(description: &Description) {
     }
     let merged = PullRequestState::Merged { merge: Some(sha()), by: Some("ann".to_owned()) };
     for standing in [PullRequestState::Open, merged, PullRequestState::Closed] {
-        let remark = ReviewComment {
+        let comment = ReviewComment {
             id: "check:1".to_owned(),
             kind: ReviewCommentKind::Check,
             from: "ci".to_owned(),
@@ -264,7 +264,7 @@ fn check_others(description: &Description) {
         check(
             description,
             "PullRequestReport",
-            &PullRequestReport { number: 7, pull_request: standing, head: sha(), comments: vec![remark] },
+            &PullRequestReport { number: 7, pull_request: standing, head: sha(), comments: vec![comment] },
         );
     }
     let evidence = EvidenceReport { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceReport::default() };

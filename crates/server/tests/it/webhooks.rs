@@ -77,9 +77,9 @@ async fn a_signed_webhook_triggers_a_poll_whose_report_counts() {
     let heard = say(&fleet, SECRET, &message).await;
     let order = next_look(&mut inbox).await;
     let merged = PullRequestState::Merged { merge: None, by: Some("ann".to_owned()) };
-    let sighting = PullRequestReport { number: 7, pull_request: merged, head: order.sha.clone(), comments: Vec::new() };
+    let report = PullRequestReport { number: 7, pull_request: merged, head: order.sha.clone(), comments: Vec::new() };
     let answer: PullRequestReportResponse =
-        factory.client.post(&format!("/jobs/{job}/pull-request"), &sighting).await.unwrap();
+        factory.client.post(&format!("/jobs/{job}/pull-request"), &report).await.unwrap();
 
     assert_eq!((heard.status, heard.json()), (StatusCode::OK, json!({ "jobs": 1 })));
     assert_eq!((order.job_id, order.number), (job, 7));

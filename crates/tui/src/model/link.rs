@@ -100,6 +100,10 @@ impl Link {
 
     /// The stream was lost, or cannot be opened.
     pub(crate) fn lost(&mut self, why: String, retry_at: Timestamp, now: Timestamp) {
+        if self.is_open() {
+            // An open stream had nothing to tell: the data was current until now.
+            self.heard_at = Some(now);
+        }
         self.lost_at.get_or_insert(now);
         self.retry_at = Some(retry_at);
         self.why = why;

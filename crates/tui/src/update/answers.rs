@@ -9,7 +9,7 @@ pub(super) fn received(model: &mut Model, answer: Answer) -> Vec<Effect> {
     match outcome {
         Ok(data) => {
             model.link.heard(model.now);
-            read(model, request, data)
+            read(model, &request, data)
         }
         Err(error) => {
             failed(model, &request, error);
@@ -18,13 +18,13 @@ pub(super) fn received(model: &mut Model, answer: Answer) -> Vec<Effect> {
     }
 }
 
-fn read(model: &mut Model, request: Request, data: Data) -> Vec<Effect> {
+fn read(model: &mut Model, request: &Request, data: Data) -> Vec<Effect> {
     match data {
+        // The filter may be another one by now.
+        Data::Jobs(_) if !is_asked(model, request) => {}
         Data::Jobs(list) => match request {
             Request::Jobs { cursor: Some(_), .. } => model.jobs.extend(list),
-            // The filter may be another one by now.
-            asked if is_asked(model, &asked) => model.jobs.replace(list),
-            _ => {}
+            _ => model.jobs.replace(list),
         },
         Data::Job(job) => {
             model.jobs.put(job.job.clone());
@@ -33,7 +33,7 @@ fn read(model: &mut Model, request: Request, data: Data) -> Vec<Effect> {
             }
         }
         Data::Events(list) => {
-            let Request::Events { job, .. } = request else { return Vec::new() };
+            let &Request::Events { job, .. } = request else { return Vec::new() };
             if let Some(detail) = model.detail.as_mut().filter(|detail| detail.id == job) {
                 detail.add_events(list.items);
                 let more = list.next.map(|after| Effect::Read(Request::Events { job, after: Some(after) }));
@@ -46,7 +46,7 @@ fn read(model: &mut Model, request: Request, data: Data) -> Vec<Effect> {
             }
         }
         Data::Dag(dag) => {
-            let Request::Dag(id) = request else { return Vec::new() };
+            let &Request::Dag(id) = request else { return Vec::new() };
             if let Some(detail) = model.detail.as_mut().filter(|detail| detail.id == id) {
                 detail.dag = Some(dag);
             }

@@ -24,7 +24,7 @@ pub(super) fn pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     match model.overlay.take() {
         Some(Overlay::Help { scroll }) => in_text(model, key, scroll, |scroll| Overlay::Help { scroll }),
         Some(Overlay::Outcomes { title, lines, scroll }) => {
-            in_text(model, key, scroll, |scroll| Overlay::Outcomes { title, lines, scroll })
+            in_text(model, key, scroll, |scroll| Overlay::Outcomes { title, lines, scroll });
         }
         Some(Overlay::Menu(menu)) => in_menu(model, key, menu),
         Some(Overlay::Dialog(dialog)) => return in_dialog(model, key, dialog),

@@ -32,6 +32,10 @@ pub(super) fn draw(model: &Model, detail: &Detail, area: Rect, screen: &mut Buff
         return;
     }
     tabs(model, detail, Rect { height: 1, ..rest }, screen);
+    if let Some(error) = &detail.error {
+        let lines = paragraph(&format!("cannot be read: {error}"), area.width, 1, model.look.style(Tint::Bad));
+        return draw_lines(&lines, 0, Rect { y: rest.y + 1, height: rest.height - 1, ..rest }, screen);
+    }
     body(model, detail, full, Rect { y: rest.y + 1, height: rest.height - 1, ..rest }, screen);
 }
 
@@ -84,7 +88,7 @@ fn head(model: &Model, full: &JobDetail, width: u16) -> Vec<Line<'static>> {
         let is_short = columns(&fact) < half;
         match pending.take() {
             Some(left) if is_short => {
-                lines.push(Line::from(span(format!(" {left:<half$}{fact}"), look.style(Tint::Faint))))
+                lines.push(Line::from(span(format!(" {left:<half$}{fact}"), look.style(Tint::Faint))));
             }
             Some(left) => {
                 lines.push(Line::from(span(format!(" {left}"), look.style(Tint::Faint))));

@@ -146,7 +146,10 @@ fn rule(model: &Model, area: Rect, screen: &mut Buffer) {
     let (text, tint) = match state {
         LinkState::Down | LinkState::SignedOut => (outage, Tint::Bad),
         LinkState::Reconnecting | LinkState::Polling => (outage, Tint::Warn),
-        LinkState::Live | LinkState::Interrupted | LinkState::Connecting => (notices(model), Tint::Accent),
+        LinkState::Live | LinkState::Interrupted | LinkState::Connecting => match model.page_error() {
+            Some(error) => (format!("cannot be read: {error}"), Tint::Bad),
+            None => (notices(model), Tint::Accent),
+        },
     };
     if text.is_empty() {
         return;

@@ -13,7 +13,8 @@ pub(super) fn draw(model: &Model, detail: &Detail, area: Rect, screen: &mut Buff
     let Some(log) = &detail.log else { return };
     let look = model.look;
     let bottom = area.bottom().saturating_sub(1);
-    let (status, tint) = status(log);
+    let has_run = detail.view().is_none_or(|job| job.runs > 0);
+    let (status, tint) = status(log, has_run);
     screen.set_stringn(area.x + 1, bottom, status, usize::from(area.width.saturating_sub(2)), look.style(tint));
     let height = usize::from(area.height.saturating_sub(1));
     let room = usize::from(area.width.saturating_sub(2));
@@ -39,13 +40,14 @@ pub(super) fn draw(model: &Model, detail: &Detail, area: Rect, screen: &mut Buff
     }
 }
 
-fn status(log: &Log) -> (String, Tint) {
+fn status(log: &Log, has_run: bool) -> (String, Tint) {
     let search = match log.search.is_empty() {
         true => String::new(),
         false => format!("  `{}`: {} lines match", log.search, log.matches()),
     };
     match (&log.error, log.is_loaded, log.lines().is_empty()) {
         (Some(error), _, _) => (format!("cannot be read: {error}"), Tint::Bad),
+        (None, false, _) if !has_run => ("no output yet: it has not run".to_owned(), Tint::Faint),
         (None, false, _) => ("reading …".to_owned(), Tint::Faint),
         (None, true, true) => ("no output yet".to_owned(), Tint::Faint),
         (None, true, false) if !log.is_following() => {

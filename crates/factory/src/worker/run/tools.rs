@@ -27,6 +27,9 @@ const STOPS_WITHIN: Duration = Duration::from_secs(30);
 /// How long a request may take to arrive: it is one line.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// How far the engine may be above the program of its tools: some engines start it by way of a few others.
+const ANCESTORS_MAX: usize = 32;
+
 /// Requests to save work that wait. Connections are served one after the other, so that there is one.
 pub(super) const SAVES_WAITING_MAX: usize = 1;
 
@@ -127,7 +130,8 @@ impl Worker {
     }
 
     async fn serve_one(&self, run: &Run, socket: &RunSocket, control: &RunControl<'_>, mut stream: UnixStream) {
-        if !self.is_agent(&stream) {
+        if !self.is_of_run(run, &stream) {
+            warn!(job.id = %run.key.job, "Refused a program that is not of job `{}` the tools of its run", run.key.job);
             return;
         }
         let answer = match tokio::time::timeout(REQUEST_TIME_MAX, read(&mut stream)).await {
@@ -141,17 +145,21 @@ impl Worker {
         let _ = tokio::time::timeout(REQUEST_TIME_MAX, stream.write_all(&line)).await;
     }
 
-    /// Whether the other end is a program of the account that agents run under.
-    fn is_agent(&self, stream: &UnixStream) -> bool {
+    /// Whether the other end is a program of this run: of the account that agents run under, and started by the engine.
+    /// An agent of another run may have the same account.
+    fn is_of_run(&self, run: &Run, stream: &UnixStream) -> bool {
         let own = rustix::process::geteuid().as_raw();
         let agents = self.host.account().map_or(own, |account| account.uid());
-        stream.peer_cred().is_ok_and(|peer| peer.uid() == agents)
+        let Ok(peer) = stream.peer_cred() else { return false };
+        let guard = run.record.guard.as_ref().map(|guard| guard.pid);
+        let is_started = peer.pid().zip(guard).is_some_and(|(peer, guard)| descends_from(peer, guard));
+        peer.uid() == agents && (is_started || !cfg!(target_os = "linux"))
     }
 
     async fn answer(&self, run: &Run, socket: &RunSocket, control: &RunControl<'_>, request: RunRequest) -> RunAnswer {
         match request {
-            RunRequest::Offer => RunAnswer::Offer { tools: socket.offered(run) },
-            RunRequest::Context => RunAnswer::Context(Box::new(self.run_context(run, socket))),
+            RunRequest::Offer {} => RunAnswer::Offer { tools: socket.offered(run) },
+            RunRequest::Context {} => RunAnswer::Context(Box::new(self.run_context(run, socket))),
             RunRequest::Progress { text } => {
                 control.log.push(&self.turn_to(run, &text));
                 RunAnswer::Noted
@@ -160,7 +168,7 @@ impl Worker {
                 refused("nobody_answers", "no person answers questions here; decide by yourself and go on")
             }
             RunRequest::Ask { question } => self.park(run, control, question.trim()).await,
-            RunRequest::Checkpoint => match save_now(control).await {
+            RunRequest::Checkpoint {} => match save_now(control).await {
                 Ok(saved) => RunAnswer::Saved { saved },
                 Err(message) => refused("not_saved", &format!("{message}; go on, it is saved again later")),
             },
@@ -234,4 +242,39 @@ async fn read(stream: &mut UnixStream) -> Result<RunRequest, String> {
 
 fn refused(code: &str, message: &str) -> RunAnswer {
     RunAnswer::Refused { code: code.to_owned(), message: message.to_owned() }
+}
+
+/// Whether a process was started by another one, directly or not, as far as the system shows it.
+fn descends_from(process: i32, ancestor: i32) -> bool {
+    let mut process = process;
+    for _ in 0..ANCESTORS_MAX {
+        if process == ancestor {
+            return true;
+        }
+        let Some(parent) = parent(process).filter(|parent| *parent > 1) else { return false };
+        process = parent;
+    }
+    false
+}
+
+fn parent(process: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    // [B11]
+    #[test]
+    fn only_processes_below_the_engine_are_of_its_run() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let (own, other) = (std::process::id().cast_signed(), child.id().cast_signed());
+
+        assert!(descends_from(other, own) && descends_from(own, own));
+        assert!(!descends_from(own, other) && !descends_from(other, i32::MAX));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

@@ -4,32 +4,29 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::Embedded;
 use client::{Client, Endpoint, HttpTransport, Trust};
-use clock::{SystemClock, SystemEntropy};
-use coordinator::{Coordinator, Ports, Settings};
+use clock::SystemClock;
+use coordinator::{Coordinator, Settings};
 use domain::{Clock, EngineHealth, JobId, Mode, Run, StageName};
 use protocol::{
     AlertCode, AlertList, EnrolRequest, FactoryView, JobDetail, JobExplanation, JobView, Progress, RunEvidence,
     SubmitRequest, SubmitResponse,
 };
 use server::{Options, Server};
-use store::{DirectoryLogs, SqliteStore};
 use tempfile::TempDir;
+use testkit::fleet::{RunningCoordinator, client, open_coordinator, open_store};
 use testkit::host::{PATIENCE, clock};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 /// A running coordinator with its server.
 pub(crate) struct Fleet {
     pub(crate) address: SocketAddr,
     admin: Client,
     coordinator: Arc<Coordinator>,
-    shutdown: CancellationToken,
-    _running: JoinSet<()>,
+    running: RunningCoordinator,
     _dir: TempDir,
 }
 
@@ -51,16 +48,6 @@ impl Fleet {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(SqliteStore::open(dir.path().join("fleet.db"), store::Options::default()).unwrap());
-        let ports = Ports {
-            jobs: Arc::clone(&store) as _,
-            history: Arc::clone(&store) as _,
-            fleet: Arc::clone(&store) as _,
-            logs: Arc::new(DirectoryLogs::new(dir.path().join("logs"), 64 * 1024 * 1024)),
-            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
-            clock,
-            entropy: Arc::new(SystemEntropy),
-        };
         let mut settings = Settings {
             lease_ttl,
             renew_every: Duration::from_millis(500),
@@ -71,19 +58,13 @@ impl Fleet {
             ..Settings::default()
         };
         change(&mut settings);
-        let coordinator = Coordinator::open(ports, settings).await.unwrap();
+        let coordinator = open_coordinator(&open_store(dir.path()), dir.path(), clock, settings).await;
         let token = coordinator.first_admin_token().await.unwrap().unwrap();
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let server = Server::bind(Options { listen, ..Options::default() }).await.unwrap();
-        let (address, admin) = (server.address(), client(&server.base(), token.reveal()));
-        let shutdown = CancellationToken::new();
-        let mut running = JoinSet::new();
-        running.spawn({
-            let coordinator = Arc::clone(&coordinator);
-            async move { coordinator.run().await }
-        });
-        running.spawn(server.serve(Arc::clone(&coordinator), shutdown.clone()));
-        Self { address, admin, coordinator, shutdown, _running: running, _dir: dir }
+        let running = RunningCoordinator::start(&coordinator, server);
+        let admin = client(&running.base, token.reveal());
+        Self { address: running.address, admin, coordinator, running, _dir: dir }
     }
 
     /// The alerts that are open, by code and message.
@@ -237,7 +218,7 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.coordinator.stop();
-        self.shutdown.cancel();
+        self.running.shutdown.cancel();
     }
 }
 
@@ -306,10 +287,6 @@ async fn carry_one(mut near: TcpStream, to: SocketAddr, mut wire: watch::Receive
         }
     }
     let _ = wire.wait_for(|wire| *wire != Wire::Dead).await;
-}
-
-fn client(base: &str, token: &str) -> Client {
-    Client::new(endpoint(base, token)).unwrap()
 }
 
 fn endpoint(base: &str, token: &str) -> Endpoint {

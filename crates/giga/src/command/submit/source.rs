@@ -58,7 +58,7 @@ impl CheckedManifests {
         let (verb, done) = if names.len() == 1 { ("has", "") } else { ("have", " all") };
         let nothing = if dry_run { "" } else { ": nothing was submitted" };
         let failure = Failure::failed(format!("{}{done} {verb} errors{nothing}", names.join(", ")));
-        Some(failure.hint("`giga schema` prints what a manifest may hold").problem("bad_manifest", self.findings()))
+        Some(failure.hint("`giga schema` prints the JSON Schema of manifests").problem("bad_manifest", self.findings()))
     }
 
     /// What is wrong, for programs.
