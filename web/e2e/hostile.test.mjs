@@ -32,7 +32,6 @@ const MARKDOWN = `${CORPUS.join("\n\n")}
 \`\`\`
 `;
 const SHELL = CORPUS.map((text) => Buffer.from(`${text}\n`).toString("base64"));
-const TAG = "<b>tag</b>";
 
 describe("hostile text", { timeout: 400_000 }, () => {
   const fleet = new Fleet();
@@ -47,18 +46,12 @@ describe("hostile text", { timeout: 400_000 }, () => {
   });
 
   it("causes no dialog, no element and no violation of the policy on any page", async () => {
-    const ids = [];
-    for (const [index, title] of CORPUS.entries()) {
-      const front = {
-        repo: "house",
-        tags: [`t${index}`, TAG].filter((tag) => index === 0 || tag !== TAG),
-        retry: { max: 1 },
-      };
-      ids.push(
-        await fleet
-          .submit(title, ["exit 0"], { ...front, allowEmpty: true }, MARKDOWN)
-          .catch(() => fleet.submit(title, ["exit 0"], { repo: "house", allowEmpty: true }, MARKDOWN)),
-      );
+    let titles = 0;
+    for (const title of CORPUS) {
+      // The coordinator itself refuses control characters in a title.
+      if (/\p{C}/u.test(title)) continue;
+      await fleet.submit(title, ["exit 0"], { repo: "house", allowEmpty: true }, MARKDOWN);
+      titles += 1;
     }
     const print = SHELL.map((text) => `echo ${text} | base64 -d`);
     const ansi =
@@ -100,31 +93,35 @@ describe("hostile text", { timeout: 400_000 }, () => {
       `/new?from=${ask}`,
     ];
     for (const id of [log, ask, fail]) for (const tab of tabs) paths.push(`/jobs/${id}?tab=${tab}`);
-    for (const path of paths) {
-      await open(fleet, page, path);
-      await page.waitForTimeout(500);
-      const found = await page.evaluate(() => ({
-        scripts: [
-          ...document.querySelectorAll("main script, main iframe, main object, main embed, main base, main style"),
-        ].length,
-        images: [...document.querySelectorAll("main img")].map((image) => image.getAttribute("src")),
-        handlers: [...document.querySelectorAll("main *")].filter((node) =>
-          node.getAttributeNames().some((name) => name.startsWith("on")),
-        ).length,
-        links: [...document.querySelectorAll("a[href]")]
-          .map((link) => link.getAttribute("href"))
-          .filter((href) => /^\s*(javascript|data|vbscript):/i.test(href)),
-      }));
-      assert.deepEqual(
-        { ...found, images: found.images.filter((source) => !/^https?:/.test(source ?? "")) },
-        { scripts: 0, images: [], handlers: 0, links: [] },
-        path,
-      );
-    }
+    for (const path of paths) await harmless(fleet, page, path);
+
+    // The coordinator checks names of tags, factories and repositories: here they arrive unchecked all the same.
+    await page.route(/\/api\/fleet\/(factories|jobs|alerts|needs-me|products|tokens)/, async (route) => {
+      if (route.request().method() !== "GET" || route.request().url().includes("/logs")) return route.fallback();
+      const response = await route.fetch();
+      const json = await response.json().catch(() => null);
+      return json === null ? route.fulfill({ response }) : route.fulfill({ response, json: poisoned(json) });
+    });
+    for (const path of [
+      "/",
+      "/needs-me",
+      "/jobs",
+      "/jobs?view=board",
+      "/new",
+      "/dispatch",
+      "/admin/products",
+      "/admin/tokens",
+      `/jobs/${log}`,
+      `/jobs/${log}?tab=runs`,
+    ])
+      await harmless(fleet, page, path);
+    await page.unroute(/\/api\/fleet\/(factories|jobs|alerts|needs-me|products|tokens)/);
+
     await open(fleet, page, `/jobs/${log}?tab=log`);
     await page.getByText("the last line").first().waitFor();
     await page.getByText("<script>alert(1)</script>").first().waitFor();
     await page.keyboard.press("ControlOrMeta+k");
+    await page.getByRole("combobox").waitFor();
     await page.keyboard.type("<img");
     await page.getByRole("option").first().waitFor();
     await page.keyboard.press("Escape");
@@ -136,6 +133,50 @@ describe("hostile text", { timeout: 400_000 }, () => {
     });
     assert.ok(took < 1_000, `two frames took ${took} ms`);
     browser.check();
-    assert.ok(ids.length === CORPUS.length);
+    assert.ok(titles > 8);
   });
 });
+
+const NAMES = new Set([
+  "repo",
+  "productId",
+  "holderFactoryId",
+  "factory",
+  "factoryId",
+  "createdBy",
+  "version",
+  "name",
+  "base",
+  "engine",
+  "title",
+  "text",
+  "remedy",
+]);
+const LISTS = new Set(["tags", "capabilities", "repos", "products", "engines"]);
+
+/** The same answer with hostile names in it. */
+function poisoned(value, key = "") {
+  if (Array.isArray(value))
+    return LISTS.has(key) && typeof value[0] !== "object" ? CORPUS : value.map((one) => poisoned(one, key));
+  if (value !== null && typeof value === "object")
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, poisoned(one, name)]));
+  return NAMES.has(key) && typeof value === "string" ? `${CORPUS[1]}${CORPUS[0]}${CORPUS[9]}` : value;
+}
+
+async function harmless(fleet, page, path) {
+  await open(fleet, page, path);
+  await page.waitForTimeout(500);
+  const found = await page.evaluate(() => ({
+    elements: document.querySelectorAll("main :is(script, iframe, object, embed, base, style)").length,
+    images: [...document.querySelectorAll("main img")].filter(
+      (image) => !/^https?:/.test(image.getAttribute("src") ?? ""),
+    ).length,
+    handlers: [...document.querySelectorAll("main *")].filter((node) =>
+      node.getAttributeNames().some((name) => name.startsWith("on")),
+    ).length,
+    links: [...document.querySelectorAll("a[href]")]
+      .map((link) => link.getAttribute("href"))
+      .filter((href) => /^\s*(javascript|data|vbscript):/i.test(href)),
+  }));
+  assert.deepEqual(found, { elements: 0, images: 0, handlers: 0, links: [] }, path);
+}

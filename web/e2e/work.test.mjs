@@ -167,6 +167,7 @@ describe("the web UI", { timeout: 600_000 }, () => {
     await page.getByRole("dialog", { name: "Keys" }).waitFor();
     await page.keyboard.press("Escape");
     await page.keyboard.press("ControlOrMeta+k");
+    await page.getByRole("combobox").waitFor();
     await page.keyboard.type("paint the");
     await page.getByRole("option", { name: /Paint the door/ }).waitFor();
     await page.keyboard.press("Enter");

@@ -18,9 +18,10 @@ export function Bar({ children }: { children: ReactNode }) {
         <ProductSwitcher className="btn is-quiet prodbtn" />
         <div ref={setSlot} className="bar-head" />
         <div className="bar-r">
-          <button type="button" className="jump" onClick={openPalette} aria-label="Jump to a job, factory or page">
+          <button type="button" className="jump" onClick={openPalette} title="Jump to a job, factory or page">
             <Icon name="search" />
             <span className="lbl">Jump to…</span>
+            <span className="sr">a job, factory or page</span>
             <kbd className="kbd">{/Mac/.test(navigator.platform) ? "⌘ K" : "Ctrl K"}</kbd>
           </button>
           <ConnectionState />

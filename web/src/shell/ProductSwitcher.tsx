@@ -19,7 +19,7 @@ export function ProductSwitcher({ className }: { className: string }) {
     });
   return (
     <Menu.Root>
-      <Menu.Trigger className={className} aria-label={`Product: ${product ?? "all"}`}>
+      <Menu.Trigger className={className} aria-label={`Product: ${product ?? "All products"}`}>
         <span className="t1">{product ?? "All products"}</span>
         <Icon name="down" />
       </Menu.Trigger>

@@ -14,7 +14,7 @@ type Props = {
   isSelected: boolean;
   toggle: (id: string) => void;
   fits: (stage: string) => boolean;
-  measure: (node: Element | null) => void;
+  measure: ((node: Element | null) => void) | undefined;
 };
 
 export const JobRow = memo(function JobRow({ id, index, isCursor, isSelected, toggle, fits, measure }: Props) {

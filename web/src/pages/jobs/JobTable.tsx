@@ -26,10 +26,12 @@ export function JobTable({ ids, selected, toggle, extend, toggleAll, fits, hasMo
   const [top, setTop] = useState(0);
   const [cursor, setCursor] = useState(-1);
   useLayoutEffect(() => setTop(ref.current === null ? 0 : ref.current.getBoundingClientRect().top + scrollY), []);
+  // Rows of a table are of one height; only those of a phone have to be measured.
+  const isPhone = innerWidth <= 860;
   const virtual = useWindowVirtualizer({
     count: ids.length,
-    estimateSize: () => (innerWidth <= 860 ? ROW_PHONE : ROW),
-    overscan: 12,
+    estimateSize: () => (isPhone ? ROW_PHONE : ROW),
+    overscan: isPhone ? 8 : 10,
     scrollMargin: top,
     getItemKey: (index) => ids[index] ?? index,
   });
@@ -117,7 +119,7 @@ export function JobTable({ ids, selected, toggle, extend, toggleAll, fits, hasMo
               isSelected={selected.has(id)}
               toggle={toggle}
               fits={fits}
-              measure={virtual.measureElement}
+              measure={isPhone ? virtual.measureElement : undefined}
             />
           );
         })}
