@@ -1,5 +1,6 @@
 //! The grammar of the command line.
 
+mod actions;
 mod aliases;
 mod bench;
 mod dash;
@@ -11,7 +12,6 @@ mod mcp;
 #[cfg(test)]
 mod reference;
 mod service;
-mod actions;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ use clap::{ArgAction, Args, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Overrides;
 
+pub(crate) use actions::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
 pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
@@ -35,7 +36,6 @@ pub(crate) use jobs::{
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
 pub(crate) use mcp::McpArgs;
 pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
-pub(crate) use actions::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:

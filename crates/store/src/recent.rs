@@ -8,9 +8,15 @@ use parking_lot::Mutex;
 pub(crate) struct RecentEvents(Mutex<domain::RecentEvents>);
 
 impl RecentEvents {
-    /// Appends the events of a commit.
+    /// Appends the events of a commit. Older ones are dropped if the commit does not follow them: another process wrote in
+    /// between, or the log was restored and positions are used again.
     pub(crate) fn extend(&self, events: Vec<StoredEvent>) {
-        self.0.lock().append(events);
+        let Some(first) = events.first().map(|event| event.position) else { return };
+        let mut kept = self.0.lock();
+        if kept.end().is_some_and(|end| end.next() != first) {
+            *kept = domain::RecentEvents::default();
+        }
+        kept.append(events);
     }
 
     /// The first `limit` events after a position, of a log that ends at `end`; `None` if memory does not cover the

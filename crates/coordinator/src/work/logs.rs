@@ -96,7 +96,8 @@ impl Coordinator {
         }
         let job = self.workable(who, id).await?;
         let run = job.value.run().filter(|run| run.epoch == epoch && run.factory == *factory);
-        if run.is_none() {
+        // A restored job may not have been migrated yet, if that write failed at the start (row 28).
+        if run.is_none() || job.value.generation() < self.generation {
             return Err(Refusal::StaleEpoch { shown: epoch, held: job.value.epoch() }.into());
         }
         let length = self.ports.logs.append(id, epoch, offset, chunk).await?;

@@ -7,5 +7,5 @@ mod detection;
 mod forge;
 mod golden;
 mod guards;
-mod workers;
 mod verification;
+mod workers;

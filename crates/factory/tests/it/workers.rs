@@ -1,29 +1,29 @@
 //! Workers of a real coordinator: what they hold, what they report, and what they leave behind.
 
-mod agents;
-mod gc;
-mod clones;
 mod agent_access;
+mod agents;
+mod budgets;
+mod clones;
+mod credentials;
 mod declined_offers;
+mod engine_failures;
+mod engine_sandbox;
 pub(crate) mod fleet;
 mod full_disk;
-mod steady_clock;
+mod gc;
 mod isolation;
-mod engine_failures;
-mod unsaved_files;
-mod credentials;
-mod budgets;
-mod sandbox_settings;
-mod shutdown;
-pub(crate) mod worker_process;
+mod missing_capabilities;
 mod polling;
 mod preemption;
 mod promotion;
 mod remotes;
 mod rework;
-mod engine_sandbox;
-mod missing_capabilities;
+mod sandbox_settings;
+mod shutdown;
+mod steady_clock;
 mod toolchains;
+mod unsaved_files;
+pub(crate) mod worker_process;
 
 use std::fs;
 use std::time::Duration;
@@ -31,9 +31,9 @@ use std::time::Duration;
 use domain::{FailureReason, JobId, RunKey, RunOutcome, StageName};
 
 use fleet::{Fleet, Line};
-use hours::Hours;
-use plant::{Plant, settings, wait_for, with_setup};
+use steady_clock::Hours;
 use testkit::host::{TestRemote, eventually, myself_as, pid_in, runs};
+use worker_process::{Plant, settings, wait_for, with_setup};
 
 /// A lease that outlasts everything that a test does meanwhile.
 const LONG: Duration = Duration::from_secs(30);
@@ -69,7 +69,7 @@ async fn end_in_time(hours: &mut Hours, cut_at: Duration, pids: [i32; 2]) {
     hours.stop();
     hours.pass_until(cut_at + CUT * 9 / 10);
     let latest = cut_at + CUT - RENEWED_WITHIN;
-    let grace = Duration::from_millis(plant::GRACE_MS);
+    let grace = Duration::from_millis(worker_process::GRACE_MS);
     let have_ended = hours.step_until(latest, grace, || !pids.iter().any(|pid| runs(*pid))).await;
 
     assert!(have_ended, "they run {:?} after the last renewal", hours.clock().monotonic() - cut_at);

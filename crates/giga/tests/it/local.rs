@@ -1,12 +1,12 @@
 //! `giga local`: a folder queue, real processes, and users who edit, move and delete files.
 
-mod questions;
 mod crashes;
-mod once;
 mod folder;
 mod hostile_names;
-mod user_edits;
+mod once;
+mod questions;
 mod records;
+mod user_edits;
 
 use rustix::process::Signal;
 

@@ -316,7 +316,8 @@ fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
 #[test]
 fn codex_that_changes_nothing_because_of_a_refusal_has_failed() {
     let patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out.txt\n+made\n*** End Patch\nEOF\n";
-    let Some(shop) = EngineFleet::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::text("All done.")])
+    let Some(shop) =
+        EngineFleet::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::text("All done.")])
     else {
         return;
     };
@@ -361,7 +362,8 @@ fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
 fn codex_takes_a_prompt_to_a_verified_commit_and_its_tokens_are_priced() {
     let write = Turn::write("out.txt", "it's made by an agent\n");
     let usage = Usage { tokens_in: 1_000, tokens_cached: 400, tokens_out: 50 };
-    let Some(shop) = EngineFleet::open(Agent::Codex, "", [write.using(usage), Turn::text("All done.").using(usage)]) else {
+    let Some(shop) = EngineFleet::open(Agent::Codex, "", [write.using(usage), Turn::text("All done.").using(usage)])
+    else {
         return;
     };
 

@@ -21,6 +21,9 @@ use crate::problem::Problem;
 /// The default page size.
 const PAGE: u16 = 100;
 
+/// The length of a search text; a title is not longer.
+const TEXT_CHARS_MAX: usize = 200;
+
 /// Options of a submit.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
@@ -133,7 +136,7 @@ pub(crate) struct JobQuery {
     )]
     tag: Option<String>,
     /// Only jobs with all of these words in the title, in any case, or with this beginning or end of the id.
-    #[param(min_length = 1, max_length = 200)]
+    #[param(max_length = 200)]
     text: Option<String>,
     /// Also count the jobs that match, up to a bound.
     #[serde(default)]
@@ -169,6 +172,9 @@ pub(crate) async fn list(
         products.extend(product);
     }
     let stages = parse_list(asked.stage.as_deref())?;
+    if asked.text.as_ref().is_some_and(|text| text.chars().count() > TEXT_CHARS_MAX) {
+        return Err(Problem::invalid(format!("`text` is longer than {TEXT_CHARS_MAX} characters")));
+    }
     let text = asked.text.filter(|text| !text.trim().is_empty());
     let search = JobSearch { factory: asked.factory, tags: parse_list(asked.tag.as_deref())?, text };
     let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo, search };

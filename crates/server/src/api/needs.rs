@@ -88,7 +88,7 @@ pub(crate) async fn answer(
     Ok(Json(app.coordinator.answer(&who, id, expected, &request.text).await?))
 }
 
-/// Dismisses a failed or dead-lettered job: it needs nobody any more. It keeps its stage and can still be requeued.
+/// Dismisses a failed or dead-lettered job: it needs no operator any more. It keeps its stage and can still be requeued.
 #[utoipa::path(
     post, path = "/jobs/{id}/dismiss", tag = "jobs", request_body = DismissRequest,
     params(

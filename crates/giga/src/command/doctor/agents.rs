@@ -88,7 +88,10 @@ mod tests {
 
         let (open, confined, account) = (judged(off(), None), judged(kernel(None), None), judged(off(), Some("agent")));
 
-        assert_eq!([open.verdict, confined.verdict, account.verdict], [CheckOutcome::Warn, CheckOutcome::Warn, CheckOutcome::Ok]);
+        assert_eq!(
+            [open.verdict, confined.verdict, account.verdict],
+            [CheckOutcome::Warn, CheckOutcome::Warn, CheckOutcome::Ok]
+        );
         assert_eq!(open.found, "not sandboxed, and run as root: they can read and change everything on this machine");
         assert_eq!(open.remedy, Some(format!("`confine` is off; {ANOTHER_ACCOUNT}")));
         assert_eq!(confined.remedy.as_deref(), Some(ANOTHER_ACCOUNT));
