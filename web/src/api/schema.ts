@@ -621,7 +621,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Dismisses a failed or dead-lettered job: it needs nobody any more. It keeps its stage and can still be requeued. */
+        /** Dismisses a failed or dead-lettered job: it needs no operator any more. It keeps its stage and can still be requeued. */
         post: operations["postJobsIdDismiss"];
         delete?: never;
         options?: never;
