@@ -21,6 +21,14 @@ export function perMinute(history: MetricsHistory, now: number, minutes: number)
   return buckets;
 }
 
+/** The minutes since the first point: nothing is known of those before it. */
+export function knownMinutes(history: MetricsHistory, minutes: readonly Minute[]): Minute[] {
+  const first = history.points[0];
+  if (first === undefined) return [];
+  const from = Math.floor(Date.parse(first.at) / 60_000) * 60_000;
+  return minutes.filter((minute) => minute.at >= from);
+}
+
 export type Span = { from: number; to: number };
 
 /** The longest stretch without a store operation, of at least `least` minutes. */
