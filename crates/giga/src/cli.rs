@@ -11,7 +11,7 @@ mod mcp;
 #[cfg(test)]
 mod reference;
 mod service;
-mod steering;
+mod actions;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) use jobs::{
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
 pub(crate) use mcp::McpArgs;
 pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
-pub(crate) use steering::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
+pub(crate) use actions::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
 
 const AFTER_HELP: &str = "\
 Exit codes:

@@ -52,9 +52,8 @@ impl RunTools {
     /// The tools that the factory offers to the run of this socket.
     pub async fn connect(path: PathBuf) -> Result<Self, RunSocketError> {
         let socket = RunSocket::new(path);
-        let tools = match socket.call(&RunRequest::Offer {}).await? {
-            RunAnswer::Offer { tools } => tools,
-            _ => return Err(RunSocketError::Unreadable("it offers no tools".to_owned())),
+        let RunAnswer::Offer { tools } = socket.call(&RunRequest::Offer {}).await? else {
+            return Err(RunSocketError::Unreadable("it offers no tools".to_owned()));
         };
         let mut router = Self::tool_router();
         for tool in ALL.iter().filter(|tool| !tools.contains(tool)) {

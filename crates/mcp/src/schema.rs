@@ -22,7 +22,7 @@ fn compacted(schema: &Arc<JsonObject>) -> Arc<JsonObject> {
 }
 
 fn shorten(schema: &mut JsonObject) {
-    schema.retain(|keyword, value| !(NOISE.contains(&keyword.as_str()) && !value.is_object()));
+    schema.retain(|keyword, value| !NOISE.contains(&keyword.as_str()) || value.is_object());
     if let Some(Value::Array(kinds)) = schema.get("type") {
         let kinds: Vec<&Value> = kinds.iter().filter(|kind| *kind != "null").collect();
         if let [kind] = kinds.as_slice() {

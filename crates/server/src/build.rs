@@ -25,7 +25,7 @@ pub(crate) fn coordinator_name() -> &'static str {
     NAME.get_or_init(|| {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         let name = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().find_map(read).unwrap_or_default();
-        match domain::escape_for_terminal(name.trim()).to_string() {
+        match domain::escape_for_terminal(name.trim()) {
             name if name.is_empty() => "coordinator".to_owned(),
             name => name,
         }

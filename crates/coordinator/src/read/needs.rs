@@ -95,7 +95,7 @@ impl Coordinator {
                 Some(id) => self.look_up(id).await.ok().map(|job| job.value.product().clone()),
                 None => None,
             };
-            needs.push(need_of_alert(who, alert, product));
+            needs.push(need_of_alert(who, alert, product.as_ref()));
         }
         if !filter.has(NeedKind::Failed) && !filter.has(NeedKind::DeadLetter) {
             return Ok(needs);
@@ -238,7 +238,7 @@ fn need_of_failure(who: &Principal, job: &Job) -> Need {
     }
 }
 
-fn need_of_alert(who: &Principal, alert: Alert, product: Option<ProductId>) -> Need {
+fn need_of_alert(who: &Principal, alert: Alert, product: Option<&ProductId>) -> Need {
     let (_, remedy) = alert.code.help();
     let name = serde_json::to_value(alert.code).ok().and_then(|code| code.as_str().map(str::to_owned));
     let name = name.unwrap_or_default();
@@ -252,7 +252,7 @@ fn need_of_alert(who: &Principal, alert: Alert, product: Option<ProductId>) -> N
         (_, None, Some(job)) => (NeedKind::Alert, format!("{name}:{job}"), vec![NeedAction::Cancel]),
         (_, None, None) => (NeedKind::Alert, name.clone(), Vec::new()),
     };
-    let may = |action: &NeedAction| match (action, &product) {
+    let may = |action: &NeedAction| match (action, product) {
         (NeedAction::Cancel, Some(product)) => who.require_operator(product).is_ok(),
         (NeedAction::Cancel, None) => false,
         _ => is_admin,
@@ -264,7 +264,7 @@ fn need_of_alert(who: &Principal, alert: Alert, product: Option<ProductId>) -> N
         remedy: remedy.to_owned(),
         job_id: alert.job_id,
         factory_id: alert.factory_id,
-        product_id: product.clone(),
+        product_id: product.cloned(),
         actions: actions.into_iter().filter(may).collect(),
         ..blank(kind, &subject, alert.since)
     }

@@ -23,17 +23,14 @@ async fn hear_for(fleet: &Fleet, follower: &mut Subscriber, seconds: u64) -> Vec
 
 async fn hear_now(follower: &mut Subscriber) -> Vec<StreamEvent> {
     let mut heard = Vec::new();
-    loop {
-        tokio::select! {
-            biased;
-            item = follower.next() => match item {
-                Some(StreamItem::Live(news)) => heard.extend(news),
-                Some(_) => {}
-                None => panic!("the stream ended"),
-            },
-            () = tokio::time::sleep(Duration::from_millis(20)) => return heard,
+    while let Ok(item) = tokio::time::timeout(Duration::from_millis(20), follower.next()).await {
+        match item {
+            Some(StreamItem::Live(news)) => heard.extend(news),
+            Some(_) => {}
+            None => panic!("the stream ended"),
         }
     }
+    heard
 }
 
 fn factories(news: &[StreamEvent]) -> Vec<(String, FactoryChange)> {

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-mod closed_place;
+mod closed_directory;
 mod detection;
 mod forge;
 mod golden;
 mod guards;
-mod stations;
+mod workers;
 mod verification;

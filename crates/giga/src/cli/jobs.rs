@@ -7,7 +7,7 @@ use domain::{FactoryId, RepoName, StageName, Tag};
 
 use crate::config::HumanDuration;
 
-use super::steering::Tail;
+use super::actions::Tail;
 
 /// Arguments of `submit`.
 #[derive(Debug, Args)]

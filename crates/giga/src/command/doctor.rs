@@ -17,7 +17,7 @@ use crate::config::{Config, ListedSetting};
 use crate::failure::Failure;
 use crate::output::{Cell, Output, Table, Tint};
 
-use check::{Check, Verdict};
+use check::{Check, CheckOutcome};
 
 #[derive(Serialize)]
 struct Findings {
@@ -33,7 +33,7 @@ pub(crate) async fn doctor(config: Result<Config, Failure>, out: &Output) -> Res
     } else {
         print(&findings, out)?;
     }
-    match findings.checks.iter().filter(|check| check.verdict == Verdict::Fail).count() {
+    match findings.checks.iter().filter(|check| check.verdict == CheckOutcome::Fail).count() {
         0 => Ok(()),
         failed => Err(Failure::failed(format!("{} failed", domain::counted(failed, "check")))),
     }
@@ -109,9 +109,9 @@ fn print(findings: &Findings, out: &Output) -> Result<(), Failure> {
     let mut checks = Table::new(&["STATE", "CHECK", "FOUND"], "FOUND");
     for check in &findings.checks {
         let (word, tint) = match check.verdict {
-            Verdict::Ok => ("ok", Tint::Good),
-            Verdict::Warn => ("warn", Tint::Warn),
-            Verdict::Fail => ("FAIL", Tint::Bad),
+            CheckOutcome::Ok => ("ok", Tint::Good),
+            CheckOutcome::Warn => ("warn", Tint::Warn),
+            CheckOutcome::Fail => ("FAIL", Tint::Bad),
         };
         let remedy = check.remedy.as_deref().map_or_else(String::new, |remedy| format!(": {remedy}"));
         let found = Cell::from(out.with_flags(&format!("{}{remedy}", check.found)));

@@ -1,11 +1,11 @@
 //! `giga local`: a folder queue, real processes, and users who edit, move and delete files.
 
-mod asking;
+mod questions;
 mod crashes;
-mod endings;
+mod once;
 mod folder;
-mod hurtful;
-mod people;
+mod hostile_names;
+mod user_edits;
 mod records;
 
 use rustix::process::Signal;

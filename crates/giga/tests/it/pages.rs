@@ -142,7 +142,7 @@ fn the_list_of_runs_is_as_agreed() {
 }
 
 fn job() -> Value {
-    let mut job = crate::hygiene::job("Fix the parser");
+    let mut job = crate::terminal_escapes::job("Fix the parser");
     let facts = json!({
         "stage": "building", "message": "the engine runs", "repo": "notes", "base": "main", "capabilities": ["os:mac"],
         "engines": ["claude"], "holderFactoryId": "mac-1", "leaseEpoch": 2, "runs": 1, "createdBy": "ada",

@@ -20,12 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(150);
 const PRICE: [f64; 3] = [2.0, 0.5, 10.0];
 
 /// A fleet whose one engine is a real program, and the model behind it.
-struct Shop {
+struct EngineFleet {
     fleet: Fleet,
     model: FakeModelApi,
 }
 
-impl Shop {
+impl EngineFleet {
     /// `more` is added to the engine's section. `None` if the programs are not installed, which is reported.
     fn open(agent: Agent, more: &str, script: impl IntoIterator<Item = Turn>) -> Option<Self> {
         Self::running(&Programs::for_test()?, agent, more, script)
@@ -188,7 +188,7 @@ fn in_seconds(seconds: i64) -> i64 {
 #[test]
 fn claude_takes_a_prompt_to_a_verified_commit_on_its_branch() {
     let script = [Turn::write("out.txt", "made by an agent\n"), Turn::text("All done.")];
-    let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
+    let Some(shop) = EngineFleet::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\n");
     let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
@@ -215,7 +215,7 @@ fn a_resumed_run_costs_its_own_share(programs: Option<Programs>, agent: Agent) {
     let Some(programs) = programs else { return };
     let say = || Turn::text("All done.");
     let script = [Turn::write("other.txt", "made first\n"), say(), Turn::write("out.txt", "made second\n"), say()];
-    let Some(shop) = Shop::running(&programs, agent, "", script) else { return };
+    let Some(shop) = EngineFleet::running(&programs, agent, "", script) else { return };
 
     let id = shop.submit("retry: { max: 2, backoff: 1s }\n");
     let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
@@ -258,7 +258,7 @@ fn a_resumed_run_of_the_oldest_codex_costs_its_own_share() {
 #[test]
 fn a_stopped_run_of_claude_is_charged_for_its_output_tokens() {
     let script = [Turn::write("out.txt", "made\n"), Turn::run("tail -f /dev/null"), Turn::text("All done.")];
-    let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
+    let Some(shop) = EngineFleet::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\nbudget: { tokens: 230 }\n");
     let job = shop.until_first_run_ended(&id);
@@ -278,7 +278,7 @@ fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_work
     let write = Turn::write("out.txt", "made before the limit\n");
     // Long enough for the slowest fleet to get there: a reset that lies behind us is as good as none.
     let script = [write, Turn::usage_limit(in_seconds(30)), Turn::text("All done.")];
-    let Some(shop) = Shop::open(Agent::Claude, "", script) else { return };
+    let Some(shop) = EngineFleet::open(Agent::Claude, "", script) else { return };
 
     let id = shop.submit("engines: [claude]\n");
     let waiting = shop.until_first_run_ended(&id);
@@ -301,7 +301,7 @@ fn claude_waits_for_its_window_and_goes_on_with_its_conversation_in_another_work
 #[test]
 fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
     let script = [Turn::write("out.txt", "made\n"), Turn::run("curl http://127.0.0.1:9/"), Turn::text("All done.")];
-    let Some(shop) = Shop::open(Agent::Claude, "permission_mode = 'acceptEdits'\n", script) else { return };
+    let Some(shop) = EngineFleet::open(Agent::Claude, "permission_mode = 'acceptEdits'\n", script) else { return };
 
     let id = shop.submit("engines: [claude]\nretry: { max: 1 }\n");
     let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
@@ -316,7 +316,7 @@ fn claude_that_is_refused_a_tool_is_done_by_its_verified_change() {
 #[test]
 fn codex_that_changes_nothing_because_of_a_refusal_has_failed() {
     let patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: out.txt\n+made\n*** End Patch\nEOF\n";
-    let Some(shop) = Shop::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::text("All done.")])
+    let Some(shop) = EngineFleet::open(Agent::Codex, "sandbox = 'read-only'\n", [Turn::run(patch), Turn::text("All done.")])
     else {
         return;
     };
@@ -339,7 +339,7 @@ fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
     for agent in [Agent::Claude, Agent::Codex] {
         for (turn, problem) in [(Turn::server_error(), "is not available"), (Turn::bad_key(), "is not signed in here")]
         {
-            let Some(shop) = Shop::open(agent, "", [turn]) else { return };
+            let Some(shop) = EngineFleet::open(agent, "", [turn]) else { return };
 
             let id = shop.submit("retry: { max: 1 }\n");
             let job = shop.until_first_run_ended(&id);
@@ -361,7 +361,7 @@ fn neither_an_outage_nor_a_bad_key_counts_an_attempt() {
 fn codex_takes_a_prompt_to_a_verified_commit_and_its_tokens_are_priced() {
     let write = Turn::write("out.txt", "it's made by an agent\n");
     let usage = Usage { tokens_in: 1_000, tokens_cached: 400, tokens_out: 50 };
-    let Some(shop) = Shop::open(Agent::Codex, "", [write.using(usage), Turn::text("All done.").using(usage)]) else {
+    let Some(shop) = EngineFleet::open(Agent::Codex, "", [write.using(usage), Turn::text("All done.").using(usage)]) else {
         return;
     };
 
@@ -384,7 +384,7 @@ fn codex_takes_a_prompt_to_a_verified_commit_and_its_tokens_are_priced() {
 #[test]
 fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
     let reset = in_seconds(2 * 60 * 60);
-    let Some(shop) = Shop::open(Agent::Codex, "", [Turn::usage_limit(reset)]) else { return };
+    let Some(shop) = EngineFleet::open(Agent::Codex, "", [Turn::usage_limit(reset)]) else { return };
 
     let id = shop.submit("engines: [codex]\n");
     let job = shop.until_first_run_ended(&id);
@@ -400,7 +400,7 @@ fn codex_says_in_words_when_its_window_opens_and_the_job_waits_for_that() {
 #[test]
 fn codex_goes_on_with_its_conversation_after_an_outage_and_pays_for_each_run_once() {
     let script = [Turn::write("out.txt", "made before the trouble\n"), Turn::server_error(), Turn::text("All done.")];
-    let Some(shop) = Shop::open(Agent::Codex, "", script) else { return };
+    let Some(shop) = EngineFleet::open(Agent::Codex, "", script) else { return };
 
     let id = shop.submit("engines: [codex]\nretry: { max: 1 }\n");
     let job = shop.until(&id, &["testing", "failed", "dead_letter"]);
@@ -420,7 +420,7 @@ fn codex_goes_on_with_its_conversation_after_an_outage_and_pays_for_each_run_onc
 fn a_login_that_codex_refreshes_comes_back_though_its_factory_is_killed_and_is_used_again() {
     let script = [Turn::run("sleep 600"), Turn::write("out.txt", "made"), Turn::text("All done.")];
     let Some(programs) = Programs::for_test() else { return };
-    let open = Shop::with(&programs, script, |programs, model, folder| {
+    let open = EngineFleet::with(&programs, script, |programs, model, folder| {
         signed_in_codex(programs, model, &folder.join("operators"))
     });
     let Some(shop) = open else { return };
@@ -455,7 +455,7 @@ fn an_agent_asks_with_its_tool(agent: Agent) {
         Turn::write("out.txt", "blue\n"),
         Turn::text("All done."),
     ];
-    let Some(shop) = Shop::open(agent, "", script) else { return };
+    let Some(shop) = EngineFleet::open(agent, "", script) else { return };
     let name = match agent {
         Agent::Claude => "claude",
         Agent::Codex => "codex",

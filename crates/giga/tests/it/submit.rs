@@ -89,7 +89,7 @@ fn submitted() -> Value {
         weights: Weights::default(),
         factories: Vec::new(),
     };
-    json!({"job": crate::hygiene::job("Tidy up"), "created": true, "forecast": forecast})
+    json!({"job": crate::terminal_escapes::job("Tidy up"), "created": true, "forecast": forecast})
 }
 
 #[test]

@@ -12,8 +12,8 @@ use testkit::host::{TestRemote, eventually, git, mirror_in, notes};
 
 use super::fake_github::{Fault, GitHub, TOKEN};
 use super::{branch, config};
-use crate::stations::fleet::{Fleet, Line};
-use crate::stations::plant::{Plant, settings};
+use crate::workers::fleet::{Fleet, Line};
+use crate::workers::worker_process::{Plant, settings};
 
 struct Town {
     remote: TestRemote,

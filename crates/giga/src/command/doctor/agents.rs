@@ -73,7 +73,7 @@ fn judged(confine: SandboxMode, found: SandboxSummary, account: Option<&str>, ru
 mod tests {
     use sandbox::SandboxBackend;
 
-    use super::super::check::Verdict;
+    use super::super::check::CheckOutcome;
     use super::*;
 
     fn kernel(gap: Option<&str>) -> SandboxSummary {
@@ -88,7 +88,7 @@ mod tests {
 
         let (open, confined, account) = (judged(off(), None), judged(kernel(None), None), judged(off(), Some("agent")));
 
-        assert_eq!([open.verdict, confined.verdict, account.verdict], [Verdict::Warn, Verdict::Warn, Verdict::Ok]);
+        assert_eq!([open.verdict, confined.verdict, account.verdict], [CheckOutcome::Warn, CheckOutcome::Warn, CheckOutcome::Ok]);
         assert_eq!(open.found, "not sandboxed, and run as root: they can read and change everything on this machine");
         assert_eq!(open.remedy, Some(format!("`confine` is off; {ANOTHER_ACCOUNT}")));
         assert_eq!(confined.remedy.as_deref(), Some(ANOTHER_ACCOUNT));

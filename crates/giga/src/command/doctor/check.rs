@@ -8,7 +8,7 @@ pub(super) struct Check {
     /// What.
     pub(super) name: &'static str,
     /// How it is.
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CheckOutcome,
     /// What was found.
     pub(super) found: String,
     /// What to do about it.
@@ -19,7 +19,7 @@ pub(super) struct Check {
 /// How a thing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub(super) enum CheckOutcome {
     /// Well.
     Ok,
     /// It works, or is not needed yet.
@@ -30,14 +30,14 @@ pub(super) enum Verdict {
 
 impl Check {
     pub(super) fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, verdict: Verdict::Ok, found: found.into(), remedy: None }
+        Self { name, verdict: CheckOutcome::Ok, found: found.into(), remedy: None }
     }
 
     pub(super) fn warn(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name, verdict: Verdict::Warn, found: found.into(), remedy: Some(remedy.into()) }
+        Self { name, verdict: CheckOutcome::Warn, found: found.into(), remedy: Some(remedy.into()) }
     }
 
     pub(super) fn fail(name: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { name, verdict: Verdict::Fail, found: found.into(), remedy: Some(remedy.into()) }
+        Self { name, verdict: CheckOutcome::Fail, found: found.into(), remedy: Some(remedy.into()) }
     }
 }

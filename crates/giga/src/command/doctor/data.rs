@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::config::Config;
 
-use super::check::{Check, Verdict};
+use super::check::{Check, CheckOutcome};
 
 const GIB: u64 = 1024 * 1024 * 1024;
 
@@ -31,7 +31,7 @@ pub(super) fn examine(config: &Config) -> Vec<Check> {
     let mut checks = vec![permissions(folder), room(folder)];
     if let Some(file) = config.coordinator.store.value.file(&config.data.database()) {
         let header = database(&file);
-        let is_sound = header.verdict == Verdict::Ok;
+        let is_sound = header.verdict == CheckOutcome::Ok;
         checks.push(header);
         checks.extend(record(&store::record_path(&file)));
         if is_sound {
@@ -144,7 +144,7 @@ fn secret(path: &Path) -> Option<Check> {
 mod tests {
     use super::*;
 
-    fn verdict_of(bytes: &[u8]) -> Verdict {
+    fn verdict_of(bytes: &[u8]) -> CheckOutcome {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fleet.db");
         fs::write(&path, bytes).unwrap();
@@ -158,10 +158,10 @@ mod tests {
         let mut foreign = ours.clone();
         foreign[APPLICATION_ID_AT] = b'X';
 
-        assert_eq!(verdict_of(&ours), Verdict::Ok);
-        assert_eq!(verdict_of(b""), Verdict::Ok);
-        assert_eq!(verdict_of(&foreign), Verdict::Fail);
-        assert_eq!(verdict_of(b"not a database at all"), Verdict::Fail);
+        assert_eq!(verdict_of(&ours), CheckOutcome::Ok);
+        assert_eq!(verdict_of(b""), CheckOutcome::Ok);
+        assert_eq!(verdict_of(&foreign), CheckOutcome::Fail);
+        assert_eq!(verdict_of(b"not a database at all"), CheckOutcome::Fail);
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             secret(&path).map(|check| check.verdict)
         };
 
-        assert_eq!(verdict(0o600), Some(Verdict::Ok));
-        assert_eq!(verdict(0o644), Some(Verdict::Fail));
+        assert_eq!(verdict(0o600), Some(CheckOutcome::Ok));
+        assert_eq!(verdict(0o644), Some(CheckOutcome::Fail));
     }
 }

@@ -9,7 +9,7 @@ use protocol::{ClaimRequest, HeartbeatResponse, PROTOCOL_VERSION};
 use testkit::host::{TestRemote, eventually};
 
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for};
+use super::worker_process::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 
 const OFTEN: Polling = Polling { every: Duration::from_millis(100), when: PollWhen::Told, gated: false };

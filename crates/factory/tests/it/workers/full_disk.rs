@@ -13,7 +13,7 @@ use testkit::requirement::Requirement;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for};
+use super::worker_process::{Plant, settings, wait_for};
 
 const MIB: u64 = 1024 * 1024;
 

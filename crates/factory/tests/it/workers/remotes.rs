@@ -9,7 +9,7 @@ use testkit::host::{PATIENCE, TestRemote, clock, eventually, git};
 use workspace::LocalStage;
 
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for};
+use super::worker_process::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 
 /// Waits until a run's log contains a text.

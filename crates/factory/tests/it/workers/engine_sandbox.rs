@@ -9,10 +9,10 @@ use sandbox::{EnvironmentConfig, SandboxMode};
 use testkit::host::TestRemote;
 
 use super::LONG;
-use super::confining::can_be_confined;
+use super::agent_access::can_be_confined;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings};
-use crate::closed_place::closed_place;
+use super::worker_process::{Plant, settings};
+use crate::closed_directory::closed_place;
 use crate::golden;
 
 /// A worker whose only engine is a script that plays Codex.

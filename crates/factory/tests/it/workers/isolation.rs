@@ -13,7 +13,7 @@ use workspace::RepoConfig;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, with_setup};
+use super::worker_process::{Plant, settings, with_setup};
 use tokio_util::sync::CancellationToken;
 
 /// An account that exists on every machine and is unused.

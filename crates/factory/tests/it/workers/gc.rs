@@ -16,9 +16,9 @@ use testkit::host::{
 };
 use workspace::{AfterShip, Gc, GcKind, GcReport, RepoConfig};
 
-use super::confining::can_be_confined;
+use super::agent_access::can_be_confined;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for};
+use super::worker_process::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 
 const NO_TIME: Duration = Duration::ZERO;

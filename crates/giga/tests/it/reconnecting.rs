@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::coordinator::{Answer, Coordinator};
 use crate::giga::Machine;
-use crate::hygiene::job;
+use crate::terminal_escapes::job;
 
 const ID: &str = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a";
 const SHORT: &str = "d4c5b6a";

@@ -9,7 +9,7 @@ use testkit::host::{TestRemote, eventually, git, main, notes};
 use workspace::RepoConfig;
 
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings};
+use super::worker_process::{Plant, settings};
 use super::{LONG, pr_branch};
 
 /// A working clone of the forge's repository.

@@ -7,7 +7,7 @@ use protocol::AlertCode;
 use testkit::host::{TestRemote, eventually};
 
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for};
+use super::worker_process::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 
 /// Keeps each run's prompt for the test, as `prompt-1`, `prompt-2` and so on.

@@ -14,7 +14,7 @@ use testkit::host::{TestRemote, eventually};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings};
+use super::worker_process::{Plant, settings};
 
 /// The real network, with one more directive in the next answer to a renewal.
 struct Adding {

@@ -13,7 +13,7 @@ use testkit::host::{PATIENCE, TestRemote, clock, eventually};
 use testkit::requirement::Requirement;
 
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for};
+use super::worker_process::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 use crate::golden;
 

@@ -9,10 +9,10 @@ use sandbox::SandboxMode;
 use testkit::host::TestRemote;
 
 use super::LONG;
-use super::confining::can_be_confined;
+use super::agent_access::can_be_confined;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, with_setup};
-use crate::closed_place::closed_place;
+use super::worker_process::{Plant, settings, with_setup};
+use crate::closed_directory::closed_place;
 
 /// A home with toolchains, one of them hidden on purpose, a directory of programs on the `PATH`, and a program that a
 /// link in it leads to.

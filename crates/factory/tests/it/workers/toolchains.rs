@@ -6,9 +6,9 @@ use testkit::host::TestRemote;
 use testkit::requirement::Requirement;
 
 use super::LONG;
-use super::confining::can_be_confined;
+use super::agent_access::can_be_confined;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings};
+use super::worker_process::{Plant, settings};
 
 /// `false` with a warning where there is no cargo that rustup manages.
 fn has_rustup() -> bool {

@@ -7,7 +7,7 @@ use testkit::host::TestRemote;
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings};
+use super::worker_process::{Plant, settings};
 
 // [row 33]
 #[tokio::test(flavor = "multi_thread")]

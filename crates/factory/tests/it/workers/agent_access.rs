@@ -14,8 +14,8 @@ use workspace::{RepoConfig, Repository};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, with_setup};
-use crate::closed_place::closed_place;
+use super::worker_process::{Plant, settings, with_setup};
+use crate::closed_directory::closed_place;
 
 const CANARY: &str = "canary-3b9e07";
 

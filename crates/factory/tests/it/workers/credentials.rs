@@ -13,7 +13,7 @@ use testkit::host::{TestRemote, clock, environment, eventually, job, roomy, run}
 use super::LONG;
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
-use super::plant::Plant;
+use super::worker_process::Plant;
 
 const OLD: &str = r#"{"claudeAiOauth":{"accessToken":"a1","refreshToken":"r1","expiresAt":1,"scopes":null}}"#;
 const NEW: &str =

@@ -10,7 +10,7 @@ use workspace::{GcReport, LocalStage};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, with_setup};
+use super::worker_process::{Plant, settings, with_setup};
 
 /// An agent that clones a template and works in it.
 const TEMPLATE: &str = "git init --quiet web; echo page > web/page.html";

@@ -1,28 +1,28 @@
 //! Workers of a real coordinator: what they hold, what they report, and what they leave behind.
 
 mod agents;
-mod cleaning;
+mod gc;
 mod clones;
-mod confining;
-mod declining;
+mod agent_access;
+mod declined_offers;
 pub(crate) mod fleet;
 mod full_disk;
-mod hours;
+mod steady_clock;
 mod isolation;
-mod judged;
-mod leaving_out;
-mod lodging;
-mod metering;
-mod opening;
-mod parting;
-pub(crate) mod plant;
+mod engine_failures;
+mod unsaved_files;
+mod credentials;
+mod budgets;
+mod sandbox_settings;
+mod shutdown;
+pub(crate) mod worker_process;
 mod polling;
-mod preempting;
-mod promoting;
+mod preemption;
+mod promotion;
 mod remotes;
-mod reworking;
-mod sandboxing;
-mod seeing;
+mod rework;
+mod engine_sandbox;
+mod missing_capabilities;
 mod toolchains;
 
 use std::fs;

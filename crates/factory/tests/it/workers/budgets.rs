@@ -12,7 +12,7 @@ use testkit::host::{TestRemote, eventually};
 
 use super::LONG;
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings};
+use super::worker_process::{Plant, settings};
 
 /// What Codex calls the record of the thread.
 const RECORD: &str = "rollout-2026-11-16T02-42-10-t-1.jsonl";

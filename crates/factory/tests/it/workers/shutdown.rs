@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::LONG;
 use super::fleet::Fleet;
-use super::plant::{Plant, settings};
+use super::worker_process::{Plant, settings};
 
 /// The real network, on which the answer to an accept arrives after the worker has reported its stop.
 struct Late {

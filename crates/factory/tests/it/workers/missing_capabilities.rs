@@ -10,7 +10,7 @@ use testkit::host::{PATIENCE, TestRemote, clock, eventually, git};
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for, with_setup};
+use super::worker_process::{Plant, settings, wait_for, with_setup};
 use super::{LONG, pr_branch};
 
 /// The same worker, which detects capabilities only while `eyes` exists.

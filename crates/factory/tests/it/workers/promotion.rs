@@ -8,7 +8,7 @@ use domain::{JobId, StageName};
 use testkit::host::{TestRemote, eventually};
 
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings, wait_for};
+use super::worker_process::{Plant, settings, wait_for};
 use super::{LONG, pr_branch};
 
 /// A remote that signals a push of a pull request's branch, and blocks the push until a file exists.

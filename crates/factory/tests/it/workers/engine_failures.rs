@@ -12,7 +12,7 @@ use testkit::host::{PATIENCE, TestRemote, clock, eventually};
 
 use super::agents::{playing, stream};
 use super::fleet::{Fleet, Line};
-use super::plant::{Plant, settings};
+use super::worker_process::{Plant, settings};
 use super::{LONG, pr_branch};
 
 async fn until_promoted(fleet: &Fleet, job: JobId) {
