@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { MetricsHistory } from "../api/contract";
+import type { MetricsHistory } from "../api/types";
 import { knownMinutes, longestIdle, perMinute } from "./history";
 
 const now = Date.parse("2026-11-18T12:10:30Z");

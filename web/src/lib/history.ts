@@ -1,4 +1,4 @@
-import type { MetricsHistory } from "../api/contract";
+import type { MetricsHistory } from "../api/types";
 
 export type Minute = { at: number; reads: number; writes: number; claims: number };
 

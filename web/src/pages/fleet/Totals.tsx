@@ -1,8 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import type { MetricsHistory } from "../../api/contract";
 import { factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
-import type { Metrics, StageName } from "../../api/types";
+import type { Metrics, MetricsHistory, StageName } from "../../api/types";
 import { count, plural, took } from "../../lib/format";
 import { knownMinutes, lagOf, perMinute } from "../../lib/history";
 import { useNow } from "../../live";
