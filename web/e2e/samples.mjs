@@ -126,11 +126,18 @@ export async function furnish(fleet) {
       ...more,
     });
   }
-  await fleet.submit("Render the PDF export on the server", forever(["waiting"]), {
+  await fleet.submit("Render the PDF export on the server", forever(["writing the PDF renderer"]), {
     ...of("notes"),
     capabilities: ["os:linux"],
   });
-  await fleet.submit("Add keyboard reordering to the board", forever(["x"]), { ...of("tracker"), priority: "low" });
-  await fleet.submit("Translate onboarding to German and Japanese", forever(["x"]), of("notes"));
-  await fleet.submit("Cache speaker embeddings between calls", forever(["x"]), of("lysnrai"));
+  await fleet.submit("Add keyboard reordering to the board", forever(["editing Board.tsx"]), {
+    ...of("tracker"),
+    priority: "low",
+  });
+  await fleet.submit(
+    "Translate onboarding to German and Japanese",
+    forever(["translating 42 of 118 texts"]),
+    of("notes"),
+  );
+  await fleet.submit("Cache speaker embeddings between calls", forever(["running `make test`"]), of("lysnrai"));
 }

@@ -40,8 +40,14 @@ try {
   process.env.FONTCONFIG_FILE = fleet.path("fonts.conf");
   browser = await Browser.launch();
   await furnish(fleet);
-  const { items } = await fleet.api("GET", "/jobs?stage=building&limit=50");
-  const job = items.find((one) => one.title.startsWith("Resume interrupted")) ?? items[0];
+  let job;
+  await fleet.until("running jobs", async () => {
+    const { items } = await fleet.api("GET", "/jobs?stage=building&limit=50");
+    job = items.find((one) => one.title.startsWith("Resume interrupted"));
+    return job !== undefined && items.length >= 4;
+  });
+  // Long enough for a few checkpoints and reports of progress.
+  await new Promise((done) => setTimeout(done, 12_000));
   for (const colorScheme of ["light", "dark"]) {
     const context = await browser.context({ viewport: { width: 1280, height: 860 }, colorScheme });
     const page = await signedIn(fleet, context);

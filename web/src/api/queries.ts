@@ -1,6 +1,5 @@
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { client, unwrap } from "./client";
-import { getJson, type JobCounts, type MetricsHistory } from "./contract";
 import type { StageName } from "./types";
 
 // One place for keys: live/ invalidates by their first words.
@@ -18,7 +17,7 @@ export const metricsQuery = queryOptions({
 /** The last hour, as far as something changed in it. */
 export const historyQuery = queryOptions({
   queryKey: ["history"],
-  queryFn: ({ signal }) => getJson<MetricsHistory>("/metrics/history", signal),
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/metrics/history", { signal })),
 });
 
 export const sessionQuery = queryOptions({
@@ -149,9 +148,8 @@ export function needsQuery(product: string | undefined) {
 }
 
 export function countsQuery(product: string | undefined) {
-  const query = product === undefined ? "" : `?product=${encodeURIComponent(product)}`;
   return queryOptions({
     queryKey: ["counts", product ?? ""],
-    queryFn: ({ signal }) => getJson<JobCounts>(`/jobs/counts${query}`, signal),
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs/counts", { params: { query: { product } }, signal })),
   });
 }

@@ -22,6 +22,7 @@ export type JobEvent = Schemas["JobEvent"];
 export type JobExplanation = Schemas["JobExplanation"];
 export type JobView = Schemas["JobView"];
 export type Metrics = Schemas["Metrics"];
+export type MetricsHistory = Schemas["MetricsHistory"];
 export type Mode = Schemas["Mode"];
 export type NeedAction = Schemas["NeedAction"];
 export type NeedItem = Schemas["Need"];

@@ -1,4 +1,4 @@
-import type { MetricsHistory } from "../api/contract";
+import type { MetricsHistory } from "../api/types";
 
 export type Minute = { at: number; reads: number; writes: number; claims: number };
 
@@ -19,6 +19,14 @@ export function perMinute(history: MetricsHistory, now: number, minutes: number)
     bucket.claims += point.claims;
   }
   return buckets;
+}
+
+/** The minutes since the first point: nothing is known of those before it. */
+export function knownMinutes(history: MetricsHistory, minutes: readonly Minute[]): Minute[] {
+  const first = history.points[0];
+  if (first === undefined) return [];
+  const from = Math.floor(Date.parse(first.at) / 60_000) * 60_000;
+  return minutes.filter((minute) => minute.at >= from);
 }
 
 export type Span = { from: number; to: number };

@@ -12,6 +12,11 @@ describe("text from outside", () => {
     expect(container.querySelector(".a-b")?.textContent).toBe("bold");
     expect(container.textContent).toBe("red plain bold");
   });
+  it("reads colours of a stored log, where ESC is a replacement character", () => {
+    const { container } = render(<Ansi text={"\ufffd[31mred\ufffd[0m and \ufffd alone"} />);
+    expect(container.querySelector(".a-red")?.textContent).toBe("red");
+    expect(container.textContent).toBe("red and \ufffd alone");
+  });
   it("shows markup as text", () => {
     const { container } = render(<Ansi text={"<img src=x onerror=alert(1)> \u001b[32m<script>1</script>"} />);
     expect(container.querySelector("img, script")).toBeNull();

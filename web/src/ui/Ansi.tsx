@@ -26,7 +26,7 @@ const OTHER_SEQUENCES = /\u001b(?:\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\[[0-9;?
 
 /** A line of a terminal as elements: colours by class, never HTML. */
 export const Ansi = memo(function Ansi({ text }: { text: string }) {
-  const cleaned = lastOverwrite(text).replace(OTHER_SEQUENCES, "");
+  const cleaned = withEscapes(lastOverwrite(text)).replace(OTHER_SEQUENCES, "");
   if (!cleaned.includes("\u001b")) return cleaned.replace(UNSAFE, "");
   return Anser.ansiToJson(cleaned, { use_classes: true, remove_empty: true }).map((part, index) => {
     const classes = [
@@ -44,6 +44,11 @@ export const Ansi = memo(function Ansi({ text }: { text: string }) {
     );
   });
 });
+
+/** A stored log has a replacement character in the place of ESC: in front of a sequence it is one. */
+export function withEscapes(text: string): string {
+  return text.replace(/\ufffd(?=\[[0-9;?]*[A-Za-z])/g, "\u001b");
+}
 
 /** A carriage return starts the line over: progress bars show their last state. */
 function lastOverwrite(line: string): string {

@@ -1,7 +1,7 @@
 //! `giga dash`
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use client::Client;
@@ -33,7 +33,7 @@ pub(super) async fn dash(context: &Context<'_>, args: &DashArgs) -> Result<(), F
     }
     // The settings are the queue's, unless the command line names a coordinator.
     let dir = args.folder().filter(|dir| queue_data(dir) == context.config.data.path());
-    let folder = dir.map(|dir| queue(context, dir)).transpose()?;
+    let folder = dir.map(|dir| queue(context, &dir)).transpose()?;
     let config = context.config.reload()?;
     if folder.is_none() {
         // A missing token is an answer now; a coordinator that is down may come back.
@@ -55,12 +55,12 @@ pub(super) async fn dash(context: &Context<'_>, args: &DashArgs) -> Result<(), F
     Ok(tui::run(dashboard).await?)
 }
 
-fn queue(context: &Context<'_>, dir: PathBuf) -> Result<(String, Arc<dyn FolderSource>), Failure> {
+fn queue(context: &Context<'_>, dir: &Path) -> Result<(String, Arc<dyn FolderSource>), Failure> {
     if !dir.join("inbox").is_dir() {
         return Err(Failure::usage(format!("{} is not a folder queue: it has no inbox", dir.display()))
             .hint("`giga local DIR` makes one; `AQ_FLEET_DASH=1 giga dash` shows the coordinator"));
     }
-    let listing = QueueListing::new(&dir, context.config.data.path());
+    let listing = QueueListing::new(dir, context.config.data.path());
     Ok((clean(&dir.display().to_string()), Arc::new(listing)))
 }
 

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { historyQuery, metricsQuery } from "../../api/queries";
 import { clockShort, count } from "../../lib/format";
-import { longestIdle, perMinute } from "../../lib/history";
+import { knownMinutes, longestIdle, perMinute } from "../../lib/history";
 import { useNow } from "../../live";
 import { MinuteBars } from "../../ui/Bars";
 import { QueryPanel } from "../../ui/Panel";
@@ -23,10 +23,11 @@ export function StoreOperations() {
     >
       {(history) => {
         const minutes = perMinute(history, now, MINUTES);
-        const idle = longestIdle(minutes, 1);
-        const none = minutes.filter((minute) => minute.reads + minute.writes === 0).length;
-        const from = idle === null ? undefined : minutes[idle.from];
-        const to = idle === null ? undefined : minutes[idle.to - 1];
+        const known = knownMinutes(history, minutes);
+        const idle = longestIdle(known, 1);
+        const none = known.filter((minute) => minute.reads + minute.writes === 0).length;
+        const from = idle === null ? undefined : known[idle.from];
+        const to = idle === null ? undefined : known[idle.to - 1];
         return (
           <div className="chart-b">
             <MinuteBars minutes={minutes} />
@@ -40,7 +41,7 @@ export function StoreOperations() {
               <span>
                 {none === 0
                   ? "no idle minute in this hour"
-                  : `0 operations in ${none} of ${MINUTES} minutes${
+                  : `0 operations in ${none} of ${known.length} minutes${
                       from === undefined || to === undefined
                         ? ""
                         : `, longest ${clockShort(from.at)} to ${clockShort(to.at + 60_000)} UTC`

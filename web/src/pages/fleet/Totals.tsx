@@ -1,10 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import type { MetricsHistory } from "../../api/contract";
 import { factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
-import type { Metrics, StageName } from "../../api/types";
+import type { Metrics, MetricsHistory, StageName } from "../../api/types";
 import { count, plural, took } from "../../lib/format";
-import { lagOf, perMinute } from "../../lib/history";
+import { knownMinutes, lagOf, perMinute } from "../../lib/history";
 import { useNow } from "../../live";
 import { PanelError } from "../../ui/PanelError";
 import { Seats, seatsOf } from "../../ui/Seats";
@@ -65,7 +64,7 @@ function StoreTotal({ metrics, history }: { metrics: Metrics; history: MetricsHi
     const sum = Object.values(metrics.storeOperations).reduce((all, one) => all + one, 0);
     return <Total name="Store operations" value={count(sum)} sub="since the coordinator started" />;
   }
-  const minutes = perMinute(history, now, SPARK_MINUTES);
+  const minutes = knownMinutes(history, perMinute(history, now, SPARK_MINUTES));
   const sums = minutes.map((minute) => minute.reads + minute.writes);
   const current = sums.at(-1) ?? 0;
   const idle = sums.filter((sum) => sum === 0).length;
@@ -74,9 +73,7 @@ function StoreTotal({ metrics, history }: { metrics: Metrics; history: MetricsHi
       name="Store operations"
       value={count(current)}
       more="/min"
-      sub={
-        idle === 0 ? `none idle of ${SPARK_MINUTES} minutes` : `0 in ${idle} of ${SPARK_MINUTES} minutes: idle is free`
-      }
+      sub={idle === 0 ? "no idle minute lately" : `0 in ${idle} of the last ${minutes.length} minutes`}
       spark={<Spark values={sums} label={`store operations per minute in the last ${SPARK_MINUTES} minutes`} />}
     />
   );

@@ -12,7 +12,7 @@ import { sayError } from "../../ui/toasts";
 
 const LINE = 18;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with ESC
-const COLOURS = /\u001b\[[0-9;]*m/g;
+const COLOURS = /[\u001b\ufffd]\[[0-9;]*m/g;
 
 /** Virtual lines. Follows the end until the user scrolls up. */
 export function LogView({ buffer, job, epoch }: { buffer: LogBuffer; job: JobDetail; epoch: number | undefined }) {

@@ -78,7 +78,7 @@ export function useJobList(filter: JobFilter, { kind, limit = PAGE, hold = false
         setState((old) => ({
           ids: cursor === undefined ? ids : joined(old.ids, ids),
           next: page.next ?? null,
-          total: cursor === undefined ? ((page as { total?: Total | null }).total ?? null) : old.total,
+          total: cursor === undefined ? (page.total ?? null) : old.total,
           isLoading: false,
           hasAnswer: true,
           error: null,
