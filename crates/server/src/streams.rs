@@ -14,6 +14,10 @@ use crate::problem::Problem;
 /// When a client with too many streams may retry: one of them may have ended by then.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// The streams of a token and all its browser sessions together, in limits of one caller: with the most sessions that a
+/// token can have, one token would otherwise hold every connection of the server.
+const CALLERS_PER_TOKEN_MAX: usize = 4;
+
 /// The open streams, by caller.
 pub(crate) struct Streams {
     per_token_max: usize,
@@ -46,6 +50,12 @@ impl Streams {
     /// Opens one more stream for a caller.
     pub(crate) fn open(self: &Arc<Self>, who: &Principal) -> Result<Permit, Problem> {
         let mut by_caller = self.by_caller.lock();
+        let of_token: usize =
+            by_caller.iter().filter(|((token, _), _)| *token == who.token).map(|(_, open)| open.count).sum();
+        if of_token >= self.per_token_max * CALLERS_PER_TOKEN_MAX {
+            let detail = format!("this token and its sessions have {of_token} streams open, their limit");
+            return Err(Problem::rate_limited(detail, AGAIN));
+        }
         let new = || Open { who: who.clone(), count: 0, revoked: CancellationToken::new() };
         let owner = (who.token, who.session);
         let open = by_caller.entry(owner).or_insert_with(new);
@@ -104,6 +114,16 @@ mod tests {
     use crate::auth::reader;
 
     use super::*;
+
+    #[test]
+    fn the_sessions_of_a_token_share_a_limit() {
+        let streams = Arc::new(Streams::new(1, CancellationToken::new()));
+        let session = |n| Principal { session: Some(SessionId::from_bytes([n; 16])), ..reader() };
+
+        let opened: Vec<_> = (0..5).map(|n| streams.open(&session(n))).collect();
+
+        assert_eq!(opened.iter().filter(|permit| permit.is_ok()).count(), CALLERS_PER_TOKEN_MAX);
+    }
 
     #[test]
     fn a_stream_that_ends_frees_its_permit() {

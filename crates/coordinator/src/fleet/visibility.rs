@@ -16,16 +16,17 @@ impl Coordinator {
         if visible.is_empty() || who.factory().is_ok_and(|own| own == id) {
             return true;
         }
-        let served = self.served_products(state, id);
-        served.is_empty() || !served.is_disjoint(&visible)
+        self.served_products(state, id).is_some_and(|served| served.is_empty() || !served.is_disjoint(&visible))
     }
 
-    /// The products that a factory works for; all when empty.
-    pub(crate) fn served_products(&self, state: &FleetState, id: &FactoryId) -> BTreeSet<ProductId> {
+    /// The products that a factory works for; all when empty. `None` if that is unknown: then only callers of the whole
+    /// fleet may see it.
+    pub(crate) fn served_products(&self, state: &FleetState, id: &FactoryId) -> Option<BTreeSet<ProductId>> {
         match state.liveness_of(id) {
-            Some(pulse) if pulse.stopped_at.is_none() => pulse.products.clone(),
-            // It has signed off, or has not connected since the coordinator started: its tokens have the same scope.
-            Some(_) | None => self.products_of_tokens(id),
+            Some(pulse) if pulse.stopped_at.is_none() => Some(pulse.products.clone()),
+            // It has signed off: its tokens have the same scope, and its last report had when they are revoked.
+            Some(pulse) => Some(self.products_of_tokens(id).unwrap_or_else(|| pulse.products.clone())),
+            None => self.products_of_tokens(id),
         }
     }
 
@@ -43,7 +44,7 @@ impl Coordinator {
         }
     }
 
-    fn products_of_tokens(&self, id: &FactoryId) -> BTreeSet<ProductId> {
+    fn products_of_tokens(&self, id: &FactoryId) -> Option<BTreeSet<ProductId>> {
         let of_factory = |token: &Token| matches!(&token.grant, TokenScope::Factory { factory, .. } if factory == id);
         let grants = self.tokens.matching(of_factory).into_iter().map(|(_, _, token)| token.grant);
         let products = grants.filter_map(|grant| match grant {
@@ -52,9 +53,7 @@ impl Coordinator {
                 None
             }
         });
-        products
-            .reduce(|all, next| if all.is_empty() || next.is_empty() { BTreeSet::new() } else { &all | &next })
-            .unwrap_or_default()
+        products.reduce(|all, next| if all.is_empty() || next.is_empty() { BTreeSet::new() } else { &all | &next })
     }
 }
 

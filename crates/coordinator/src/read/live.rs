@@ -42,8 +42,8 @@ pub(crate) struct LiveBoard {
 struct FactoryEntry {
     number: u64,
     change: FactoryChange,
-    /// The products that a removed factory worked for; all when empty.
-    served: BTreeSet<ProductId>,
+    /// The products that a removed factory worked for; all when empty, unknown when `None`.
+    served: Option<BTreeSet<ProductId>>,
 }
 
 /// What all subscribers with the same scope share.
@@ -100,7 +100,7 @@ impl LiveBoard {
     }
 
     /// A factory changed.
-    pub(crate) fn note_factory(&self, id: &FactoryId, change: FactoryChange, served: BTreeSet<ProductId>) {
+    pub(crate) fn note_factory(&self, id: &FactoryId, change: FactoryChange, served: Option<BTreeSet<ProductId>>) {
         let mut factories = self.factories.lock();
         let number = *self.changes.borrow() + 1;
         if factories.len() >= FACTORIES_MAX && !factories.contains_key(id) {
@@ -185,7 +185,7 @@ impl Coordinator {
     /// Records a change of a factory for open streams.
     pub(crate) fn note_factory_change(&self, before: Option<&FactoryState>, after: &FactoryState) {
         if let Some(change) = change_between(before, after) {
-            self.live.note_factory(&after.factory.id, change, BTreeSet::new());
+            self.live.note_factory(&after.factory.id, change, None);
         }
     }
 
@@ -202,7 +202,8 @@ impl Coordinator {
         let visible = who.products();
         let shows = |id: &FactoryId, entry: &FactoryEntry| match entry.change {
             FactoryChange::Removed => {
-                visible.is_empty() || entry.served.is_empty() || !entry.served.is_disjoint(&visible)
+                let is_served = |served: &BTreeSet<ProductId>| served.is_empty() || !served.is_disjoint(&visible);
+                visible.is_empty() || entry.served.as_ref().is_some_and(is_served)
             }
             _ => self.shows_factory(who, &state, id),
         };

@@ -24,6 +24,10 @@ pub(super) async fn token(context: &Context<'_>, command: TokenCommand) -> Resul
 }
 
 async fn create(context: &Context<'_>, args: TokenCreateArgs) -> Result<(), Failure> {
+    if args.role == Some(RoleName::Admin) && !args.products.is_empty() {
+        return Err(Failure::usage("an admin token is not limited to products")
+            .hint("remove `--products`, or use `--role operator`"));
+    }
     let ttl_seconds = args.ttl.map(|ttl| ttl.0.as_secs());
     let (grant, default_name) = grant(&args);
     let new = CreateTokenRequest { name: args.name.unwrap_or(default_name), grant, ttl_seconds };

@@ -209,9 +209,12 @@ fn fleet_with_agent(more: &str, tools: &[(&str, Value)], then: &str) -> Fleet {
     // Another account may pass through.
     std::fs::set_permissions(&top, std::fs::Permissions::from_mode(0o711)).unwrap();
     fleet.machine.write("calls.jsonl", &calls(tools));
+    // The build directory may be below a home that another account cannot enter.
+    let giga = top.join("giga-of-agents");
+    std::fs::copy(env!("CARGO_BIN_EXE_giga"), &giga).unwrap();
     let script = format!(
         "cat > /dev/null\necho draft > draft.txt\n'{giga}' mcp --run \"$HOME/.giga/run.sock\" < '{calls}'\n{then}\n",
-        giga = env!("CARGO_BIN_EXE_giga"),
+        giga = giga.display(),
         calls = top.join("calls.jsonl").display(),
     );
     fleet.machine.write("engine.sh", &script);

@@ -136,7 +136,7 @@ pub(crate) struct JobQuery {
     )]
     tag: Option<String>,
     /// Only jobs with all of these words in the title, in any case, or with this beginning or end of the id.
-    #[param(max_length = 200)]
+    #[param(min_length = 1, max_length = 200)]
     text: Option<String>,
     /// Also count the jobs that match, up to a bound.
     #[serde(default)]

@@ -107,18 +107,23 @@ impl Worker {
     ) {
         let Some(socket) = socket else { return };
         let served = async {
+            let mut stop_at = None;
             loop {
                 let is_parked = run.asked.lock().is_some();
+                let now = self.clock.monotonic();
+                // Fixed when the job is parked: no later request postpones it.
+                let left = is_parked.then(|| stop_at.get_or_insert(now + STOPS_WITHIN).saturating_sub(now));
                 tokio::select! {
+                    biased;
+                    () = self.clock.sleep(left.unwrap_or_default()), if is_parked => {
+                        control.stop_engine.cancel();
+                        return;
+                    }
                     accepted = socket.listener.accept() => match accepted {
                         Ok((stream, _)) => self.serve_one(run, &socket, &control, stream).await,
                         // Out of file descriptors, as a rule: the next attempt may find one.
                         Err(_) => self.clock.sleep(REQUEST_TIME_MAX).await,
                     },
-                    () = self.clock.sleep(STOPS_WITHIN), if is_parked => {
-                        control.stop_engine.cancel();
-                        return;
-                    }
                 }
             }
         };
