@@ -3,8 +3,10 @@
 mod client;
 mod http;
 mod public_resolver;
+mod query;
 mod transfer;
 
 pub use client::{Client, ClientError, Endpoint, EventFeed, EventStream, FeedItem, LogStream, Trust};
 pub use http::{HttpTransport, IDLE_TIME_MAX, RequestBody, ResponseBody, TransportError, public_network, real_network};
+pub use query::Query;
 pub use transfer::Download;

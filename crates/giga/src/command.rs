@@ -26,7 +26,6 @@ mod mcp;
 mod mode;
 mod needs_me;
 mod product;
-mod query;
 mod restore;
 mod runs;
 mod sign_in;

@@ -4,7 +4,6 @@ mod answers;
 mod http_service;
 mod log_tail;
 mod params;
-mod query;
 mod text;
 mod wait;
 
@@ -33,10 +32,10 @@ use answers::{
     ApiObject, EventLine, EventsAnswer, ExplainAnswer, FactoriesAnswer, JobAnswer, JobsAnswer, LogAnswer, Outcome,
     Submitted, WaitAnswer, answer,
 };
+use client::Query;
 use params::{
     Answer, Cancellation, CheckedManifest, EventQuery, JobQuery, LogQuery, Manifest, Nothing, OneJob, WaitQuery,
 };
-use query::Query;
 use text::{factory_line, job_line, lines};
 use wait::{WAIT_DEFAULT, WAIT_MAX, Watch};
 

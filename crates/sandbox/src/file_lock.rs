@@ -28,7 +28,7 @@ pub enum LockError {
         source: io::Error,
     },
     /// Another process held it for too long.
-    #[error("the lock {path} was held by somebody else for too long")]
+    #[error("the lock {path} is held by another process and was not released in time")]
     Held {
         /// The lock file.
         path: PathBuf,

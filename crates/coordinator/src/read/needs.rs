@@ -105,7 +105,7 @@ impl Coordinator {
         Ok(needs)
     }
 
-    /// The newest failed jobs that nobody has attended to.
+    /// The newest failed jobs that no operator has attended to.
     async fn failures(&self, who: &Principal, filter: &NeedsFilter) -> Result<Vec<Job>, Error> {
         let filter = self.failure_filter(who, filter)?;
         let page = self.ports.history.jobs(&filter, None, FAILURES_MAX).await?;

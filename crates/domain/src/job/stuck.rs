@@ -74,7 +74,7 @@ impl Job {
         self.state.dismissed && self.has_failed()
     }
 
-    /// Whether the job failed or was dead-lettered and nobody has attended to it: neither dismissed nor ended by a
+    /// Whether the job failed or was dead-lettered and no operator has attended to it: neither dismissed nor ended by a
     /// person.
     pub fn is_unattended_failure(&self) -> bool {
         match &self.state.stage {

@@ -6,8 +6,8 @@ use crate::cli::DeadLettersCommand;
 use crate::failure::Failure;
 use crate::output::{Cell, Table, Tint, age, clean};
 
-use super::query::Query;
 use super::{Context, job_id};
+use client::Query;
 
 /// A list for users.
 const SHOWN_MAX: &str = "200";

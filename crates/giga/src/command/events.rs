@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::output::{Tint, clean};
 
 use super::follow::EventFollower;
-use super::query::Query;
 use super::titles::Titles;
 use super::{Context, activity, job_id};
+use client::Query;
 
 /// The last events may be about jobs that we may not see: a replay is also over when nothing has come for this long.
 const REPLAY_SILENCE: Duration = Duration::from_secs(1);

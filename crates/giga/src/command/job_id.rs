@@ -7,7 +7,7 @@ use protocol::{JobList, JobView};
 use crate::failure::Failure;
 use crate::output::clean;
 
-use super::query::Query;
+use client::Query;
 
 /// Shorter endings are shared by too many jobs.
 const SUFFIX_LEN_MIN: usize = 4;

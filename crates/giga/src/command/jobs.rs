@@ -8,8 +8,8 @@ use crate::cli::JobsArgs;
 use crate::failure::Failure;
 use crate::output::{Cell, Table, Tint, age};
 
-use super::query::Query;
 use super::{Context, status};
+use client::Query;
 
 /// The largest page that a coordinator gives.
 const PAGE_MAX: usize = 1_000;

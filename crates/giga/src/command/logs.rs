@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::output::Scrubber;
 
 use super::follow::EventFollower;
-use super::query::Query;
 use super::wait::{read, read_behind, rests};
 use super::{Context, job_id};
+use client::Query;
 
 /// The longest tail that a coordinator returns.
 const TAIL_MAX: u64 = 1024 * 1024;

@@ -6,8 +6,8 @@ use crate::cli::{DismissArgs, NeedsMeArgs};
 use crate::failure::Failure;
 use crate::output::{Cell, Table, Tint, age, clean};
 
-use super::query::Query;
 use super::{Context, job_id};
+use client::Query;
 
 /// Lists what needs the caller.
 pub(super) async fn needs_me(context: &Context<'_>, args: NeedsMeArgs) -> Result<(), Failure> {

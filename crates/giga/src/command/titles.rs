@@ -6,7 +6,7 @@ use client::Client;
 use domain::JobId;
 use protocol::{JobDetail, JobList};
 
-use super::query::Query;
+use client::Query;
 
 /// The newest jobs, whose titles are read at once.
 const NEWEST: &str = "1000";

@@ -4,8 +4,8 @@ use client::Client;
 use domain::{JobId, clean_lines};
 
 use super::answers::LogAnswer;
-use super::query::Query;
 use crate::failure::ToolFailure;
+use client::Query;
 
 /// The default length: a screen or two.
 const TAIL_BYTES: usize = 8_000;

@@ -22,7 +22,7 @@ const LATER_MAX: Duration = Duration::from_secs(30);
 /// An outage that lasts longer is not over in a moment.
 const FIRST_MINUTE: Duration = Duration::from_secs(60);
 
-/// Follows the events of the fleet until nobody listens any more.
+/// Follows the events of the fleet until its receiver is dropped.
 pub(super) struct Follower {
     pub(super) client: CurrentClient,
     pub(super) news: mpsc::Sender<Msg>,

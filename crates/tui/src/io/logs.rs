@@ -10,7 +10,7 @@ use crate::message::{LogMsg, LogPiece, Msg};
 /// The part of a long output that is read.
 const TAIL_BYTES: u32 = 256 * 1024;
 
-/// Reads a log until it ends, or nobody listens any more.
+/// Reads a log until it ends, or its receiver is dropped.
 pub(super) async fn follow(client: Client, job: JobId, opening: u64, news: mpsc::Sender<Msg>) {
     let path = format!("/jobs/{job}/logs?tail={TAIL_BYTES}&follow=true");
     let mut stream = match client.bytes(&path).await {

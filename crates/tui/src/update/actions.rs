@@ -290,7 +290,7 @@ fn consequence(act: &Act, count: usize) -> (&'static str, Field) {
         Act::Priority(_) => ("The order of the queue changes. A running job continues.", Field::Optional("reason")),
         Act::Pin(Some(_)) => ("Only this factory may run it, even if it is offline.", Field::Optional("reason")),
         Act::Pin(None) => ("Any eligible factory may run it.", Field::Optional("reason")),
-        Act::Dismiss => ("It needs nobody any more; it can still be requeued.", Field::Optional("reason")),
+        Act::Dismiss => ("It leaves Needs me; it can still be requeued.", Field::Optional("reason")),
         Act::Redrive => {
             ("Dead letters are requeued with all their attempts.", Field::Optional("message for the next run"))
         }

@@ -4,18 +4,19 @@ use std::fmt::Write as _;
 
 /// A path and its query parameters.
 #[derive(Debug, Clone)]
-pub(super) struct Query {
+pub struct Query {
     path: String,
     separator: char,
 }
 
 impl Query {
-    pub(super) fn new(path: impl Into<String>) -> Self {
+    /// A path without parameters.
+    pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), separator: '?' }
     }
 
-    /// The same, with one more parameter. A value of a model cannot add another one.
-    pub(super) fn with(mut self, name: &str, value: impl AsRef<str>) -> Self {
+    /// The same, with one more parameter.
+    pub fn with(mut self, name: &str, value: impl AsRef<str>) -> Self {
         self.path.push(self.separator);
         self.separator = '&';
         self.path.push_str(name);
@@ -30,14 +31,28 @@ impl Query {
         self
     }
 
-    pub(super) fn maybe(self, name: &str, value: Option<impl AsRef<str>>) -> Self {
+    /// The same, with one more parameter if there is a value.
+    pub fn maybe(self, name: &str, value: Option<impl AsRef<str>>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
         }
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    /// The path as it is sent.
+    pub fn as_str(&self) -> &str {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_adds_no_other_parameter() {
+        let query = Query::new("/jobs").with("cursor", "a b&limit=9/é").maybe("stage", None::<&str>).with("limit", "5");
+
+        assert_eq!(query.as_str(), "/jobs?cursor=a%20b%26limit%3D9%2F%C3%A9&limit=5");
     }
 }
