@@ -50,9 +50,9 @@ impl Coordinator {
     /// written by compare-and-set, and only the target of the current offer can accept (row 12).
     pub async fn dispatch_round(&self) -> usize {
         // Claims reserve the seats they count; this plan does not, so it excludes claims until it is written.
-        let seating =
+        let allocation =
             if self.state.lock().has_something_to_push() { Some(self.seat_allocation.write().await) } else { None };
-        let (mut units, mut offers) = if seating.is_some() { self.plan_round() } else { Default::default() };
+        let (mut units, mut offers) = if allocation.is_some() { self.plan_round() } else { Default::default() };
         let (errand_units, errand_offers) = self.plan_errands();
         units.extend(errand_units);
         offers.extend(errand_offers);
@@ -61,7 +61,7 @@ impl Coordinator {
         }
         fail_point!("dispatch::planned");
         let stamped = self.commit_all(units).await;
-        drop(seating);
+        drop(allocation);
         fail_point!("dispatch::stamped");
         let mut sent = 0;
         for (outcome, id) in stamped.into_iter().zip(offers) {

@@ -289,9 +289,9 @@ impl FleetState {
 
     /// The engine that a job probably gets on a factory, when the plan is not known.
     fn likely_engine(&self, factory: &FactoryId, wanted: &[EngineName]) -> Option<EngineName> {
-        let rests =
+        let is_unavailable =
             |engine: &EngineName| self.fleet.get(factory).is_some_and(|state| state.resting.contains_key(engine));
-        let offered = self.factories.get(factory)?.value.engines().filter(|engine| !rests(engine));
+        let offered = self.factories.get(factory)?.value.engines().filter(|engine| !is_settled(engine));
         let offered: BTreeSet<EngineName> = offered.collect();
         match wanted {
             [] => offered.into_iter().next(),
@@ -312,8 +312,8 @@ impl FleetState {
         let offered = self.factories.get(factory)?.value.engines();
         let mut usable = offered.filter(|engine| wanted.is_empty() || wanted.contains(engine)).peekable();
         usable.peek()?;
-        let rests: Option<Vec<String>> = usable.map(|engine| Some(engine_problem(resting.get(&engine)?))).collect();
-        rests.map(|rests| rests.join(", "))
+        let reasons: Option<Vec<String>> = usable.map(|engine| Some(engine_problem(resting.get(&engine)?))).collect();
+        reasons.map(|reasons| reasons.join(", "))
     }
 
     /// Records the engine whose seat a plan gives to a job.

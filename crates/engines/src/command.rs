@@ -176,7 +176,7 @@ impl Session for CommandSession {
         None
     }
 
-    fn look(&mut self) {}
+    fn poll_files(&mut self) {}
 
     fn settle(&mut self) {}
 

@@ -198,7 +198,7 @@ impl Session for DevinSession {
         None
     }
 
-    fn look(&mut self) {}
+    fn poll_files(&mut self) {}
 
     fn settle(&mut self) {
         self.trajectory = Trajectory::read(&self.export);

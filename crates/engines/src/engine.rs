@@ -54,7 +54,7 @@ pub trait Session: Send {
     /// The input that asks a program to stop, before a signal. None for a program without a dialogue.
     fn farewell(&mut self) -> Option<Vec<u8>>;
     /// Reads what the program has written to disk so far. Called every few seconds while it runs.
-    fn look(&mut self);
+    fn poll_files(&mut self);
     /// The program has ended, or never started: reads what it left on disk.
     fn settle(&mut self);
     /// The verdict on the run, when no limit ended it. An engine that reports "done" has only claimed so.

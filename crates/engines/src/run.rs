@@ -203,7 +203,7 @@ impl OutputListener<'_> {
                 }
                 () = &mut pause => {
                     pause = self.clock.sleep(LOOK_EVERY);
-                    self.look(session).await;
+                    self.poll_session(session).await;
                     self.watch_outage(session, &mut unreachable_since);
                     continue;
                 }
@@ -227,9 +227,9 @@ impl OutputListener<'_> {
     }
 
     /// Reads the program's own records, and reports what is new.
-    async fn look(&self, session: &mut dyn Session) {
+    async fn poll_session(&self, session: &mut dyn Session) {
         let known = reportable(session.insights()).0;
-        session.look();
+        session.poll_files();
         let insights = reportable(session.insights()).0;
         if insights != known {
             let line = Line { source: Source::Out, text: String::new() };

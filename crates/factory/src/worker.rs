@@ -170,8 +170,8 @@ impl Worker {
             Some(guard) => Launcher::guarded(guard.clone(), Arc::clone(&clock)),
             None => Launcher::unguarded(Arc::clone(&clock)),
         };
-        let enclosure = settings.enclosure(&state)?;
-        let launcher = launcher.run_as(account).scrubbing(scrubber.clone()).enclosed(enclosure);
+        let sandbox = settings.sandbox(&state)?;
+        let launcher = launcher.run_as(account).scrubbing(scrubber.clone()).enclosed(sandbox);
         let home = state.empty_home();
         let environment = Environment::cleared(std::env::vars_os(), &home, &settings.environment);
         let forges = Forges::open(settings.forge.clone(), &home, Arc::clone(&clock))?;

@@ -95,5 +95,5 @@ pub trait Forge: Send + Sync {
     async fn size(&self) -> Result<u64, ForgeError>;
 
     /// The state of a pull request, with its checks and reviews.
-    async fn look(&self, request: u64) -> Result<PullRequestReport, ForgeError>;
+    async fn read_pull_request(&self, number: u64) -> Result<PullRequestReport, ForgeError>;
 }

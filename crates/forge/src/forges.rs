@@ -45,12 +45,12 @@ impl Forges {
         check(&config)?;
         let base = config.api.clone().unwrap_or_else(|| GITHUB_API.to_owned());
         let host = host_of(&base)?;
-        let carrier: Option<Box<dyn ForgeTransport>> = match config.kind {
+        let transport: Option<Box<dyn ForgeTransport>> = match config.kind {
             ForgeKind::None => None,
             ForgeKind::Github => Some(Box::new(rest(&config, &base)?)),
             ForgeKind::Gh => Some(Box::new(gh(&config, empty_home, host.clone()))),
         };
-        let api = carrier.map(|carrier| Arc::new(Api::new(carrier, clock)));
+        let api = transport.map(|transport| Arc::new(Api::new(transport, clock)));
         let listening = Arc::new(TrustedAuthors {
             to: config.listen_to.clone().unwrap_or_else(|| LISTEN_TO.map(str::to_owned).to_vec()),
             mention: config.mention.clone().unwrap_or_else(|| MENTION.to_owned()),

@@ -70,7 +70,7 @@ impl Forge for GitHub {
         Ok(repository.size.saturating_mul(1024))
     }
 
-    async fn look(&self, request: u64) -> Result<PullRequestReport, ForgeError> {
-        self.sight(request).await
+    async fn read_pull_request(&self, number: u64) -> Result<PullRequestReport, ForgeError> {
+        self.report_of(number).await
     }
 }

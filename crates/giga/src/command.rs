@@ -46,7 +46,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use doctor::doctor;
 pub(crate) use forecast::is_stuck;
 pub(crate) use mcp::serve_run;
-pub(crate) use wait::{asks, rests};
+pub(crate) use wait::{asks, is_settled};
 
 use crate::api::connect;
 use crate::cli::{BackupCommand, Command};

@@ -7,7 +7,7 @@ mod evidence;
 mod factories;
 mod feedback;
 mod identity;
-mod job_rest;
+mod job_progress;
 mod jobs;
 mod live;
 mod metrics_history;

@@ -220,7 +220,7 @@ pub(crate) struct Order {
     /// under another account cannot kill it.
     pub ids: Option<(u32, u32)>,
     /// The program's sandbox, if any.
-    pub enclosure: Option<Sandbox>,
+    pub sandbox: Option<Sandbox>,
     /// The deadline of the program, if it runs under a lease.
     pub deadline: Option<LeaseDeadline>,
     /// The program and its arguments.
@@ -237,7 +237,7 @@ impl Order {
         if let Some(deadline) = self.deadline {
             options.extend([LEASE_OPTION.into(), deadline.to_option().into()]);
         }
-        options.extend(self.enclosure.iter().flat_map(Sandbox::options));
+        options.extend(self.sandbox.iter().flat_map(Sandbox::options));
         options.push("--".into());
         guard.iter().cloned().chain(options).chain(self.argv).collect()
     }
@@ -246,7 +246,7 @@ impl Order {
         let mut args = args.into_iter();
         let option = args.next().filter(|option| option == OsStr::new(GRACE_OPTION));
         let grace = option.and_then(|_| args.next())?.to_str()?.parse().ok()?;
-        let (mut ids, mut enclosure, mut deadline) = (None, None, None);
+        let (mut ids, mut sandbox, mut deadline) = (None, None, None);
         loop {
             let option = args.next()?;
             if option == OsStr::new("--") {
@@ -260,11 +260,11 @@ impl Order {
                 deadline = Some(LeaseDeadline::from_option(value.to_str()?)?);
             } else {
                 let reach = Sandbox::reach_of(&option)?;
-                enclosure = Some(enclosure.unwrap_or_else(Sandbox::default).told(value.into(), reach));
+                sandbox = Some(sandbox.unwrap_or_else(Sandbox::default).told(value.into(), reach));
             }
         }
         let argv: Vec<OsString> = args.collect();
-        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), ids, enclosure, deadline, argv })
+        (!argv.is_empty()).then_some(Self { grace: Duration::from_millis(grace), ids, sandbox, deadline, argv })
     }
 }
 
@@ -310,8 +310,8 @@ fn start(order: &Order) -> io::Result<Child> {
         command.uid(uid).gid(gid);
     }
     command.args(args).stdin(Stdio::piped());
-    match &order.enclosure {
-        Some(enclosure) => enclosure.spawn(&mut command),
+    match &order.sandbox {
+        Some(sandbox) => sandbox.spawn(&mut command),
         None => command.spawn(),
     }
 }
@@ -529,17 +529,17 @@ mod tests {
     #[test]
     fn a_guard_reads_back_the_command_line_that_was_made_for_it() {
         let argv: Vec<OsString> = ["sh", "-c", "--", "--grace-ms"].map(OsString::from).to_vec();
-        let enclosure =
+        let sandbox =
             Sandbox::default().with("/state", PathAccess::Nothing).with("/state/tree", PathAccess::Everything);
         let guard = ["giga".into(), "__guard".into()];
         let (grace, ids, now) = (Duration::from_millis(1500), Some((7, 8)), BootInstant::now());
         let deadline = Some(LeaseDeadline { stop_at: now, kill_at: now.after(grace) });
-        let order = Order { grace, ids, enclosure: Some(enclosure.clone()), deadline, argv: argv.clone() };
+        let order = Order { grace, ids, sandbox: Some(sandbox.clone()), deadline, argv: argv.clone() };
 
         let order = Order::parse(order.command_line(&guard).into_iter().skip(2)).unwrap();
 
         assert_eq!((order.grace, order.ids, order.argv), (grace, ids, argv));
-        assert_eq!((order.enclosure, order.deadline), (Some(enclosure), deadline));
+        assert_eq!((order.sandbox, order.deadline), (Some(sandbox), deadline));
     }
 
     // [I7]

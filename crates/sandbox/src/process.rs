@@ -108,7 +108,7 @@ pub struct Launcher {
     guard: Option<Vec<OsString>>,
     clock: Arc<dyn Clock>,
     account: Option<Account>,
-    enclosure: Option<Sandbox>,
+    sandbox: Option<Sandbox>,
     scrubber: Scrubber,
     variables: BTreeMap<String, OsString>,
     home: Option<Home>,
@@ -167,7 +167,7 @@ impl Launcher {
             guard: None,
             clock,
             account: None,
-            enclosure: None,
+            sandbox: None,
             scrubber: Scrubber::default(),
             variables: BTreeMap::new(),
             home: None,
@@ -199,8 +199,8 @@ impl Launcher {
 
     /// The same, inside a sandbox.
     #[must_use]
-    pub fn enclosed(mut self, enclosure: Option<Sandbox>) -> Self {
-        self.enclosure = enclosure;
+    pub fn enclosed(mut self, sandbox: Option<Sandbox>) -> Self {
+        self.sandbox = sandbox;
         self
     }
 
@@ -208,7 +208,7 @@ impl Launcher {
     #[must_use]
     pub fn reaching(mut self, more: impl IntoIterator<Item = (PathBuf, PathAccess)>) -> Self {
         for (path, reach) in more {
-            self.enclosure = self.enclosure.map(|enclosure| enclosure.with(path, reach));
+            self.sandbox = self.sandbox.map(|sandbox| sandbox.with(path, reach));
         }
         self
     }
@@ -216,23 +216,23 @@ impl Launcher {
     /// The same, with another sandbox.
     #[must_use]
     pub fn enclosed_by(mut self, change: impl FnOnce(Sandbox) -> Sandbox) -> Self {
-        self.enclosure = self.enclosure.map(change);
+        self.sandbox = self.sandbox.map(change);
         self
     }
 
     /// Whether its programs run inside a sandbox.
     pub fn is_enclosed(&self) -> bool {
-        self.enclosure.is_some()
+        self.sandbox.is_some()
     }
 
     /// Whether the sandbox lets its programs read a path at all.
     pub fn reaches(&self, path: &Path) -> bool {
-        self.enclosure.as_ref().is_none_or(|enclosure| enclosure.reach_at(path) != PathAccess::Nothing)
+        self.sandbox.as_ref().is_none_or(|sandbox| sandbox.reach_at(path) != PathAccess::Nothing)
     }
 
     /// Whether the sandbox prevents its programs from creating files in an otherwise writable directory.
     pub fn narrows(&self, folder: &Path) -> bool {
-        self.enclosure.as_ref().is_some_and(|enclosure| enclosure.narrows(folder))
+        self.sandbox.as_ref().is_some_and(|sandbox| sandbox.narrows(folder))
     }
 
     /// The same, with these secrets scrubbed from the programs' output.
@@ -275,7 +275,7 @@ impl Launcher {
                 let order = crate::guard::Order {
                     grace: bounds.grace,
                     ids: self.account.as_ref().map(|account| (account.uid(), account.gid())),
-                    enclosure: self.enclosure.clone(),
+                    sandbox: self.sandbox.clone(),
                     deadline: lease.as_mut().map(|lease| *lease.borrow_and_update()),
                     argv: program.argv,
                 };
@@ -299,8 +299,8 @@ impl Launcher {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
-        let spawned = match (&self.guard, &self.enclosure) {
-            (None, Some(enclosure)) => enclosure.spawn(&mut command),
+        let spawned = match (&self.guard, &self.sandbox) {
+            (None, Some(sandbox)) => sandbox.spawn(&mut command),
             (Some(_), _) | (None, None) => command.spawn(),
         };
         let mut child = spawned.map_err(fail)?;

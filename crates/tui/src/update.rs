@@ -20,7 +20,7 @@ pub(crate) use command::{COMMANDS, completions};
 /// Between two reads of the lists while there is no stream.
 const POLL_EVERY: Duration = Duration::from_secs(5);
 
-/// A cursor that rests this long on a row wants its detail.
+/// A cursor that stays this long on a row wants its detail.
 const REST: Duration = Duration::from_millis(150);
 
 /// Changes are collected for this long before they are read.

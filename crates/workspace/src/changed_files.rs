@@ -18,12 +18,12 @@ const ORDERED_MAX: usize = 2_000;
 impl Mirror {
     /// The files that differ from the checkout, committed or not, the latest last: at most `count_max`. Safe while the
     /// agent works. Contents are not compared: a file that was rewritten with the same content counts as well.
-    pub async fn touched(&self, worktree: &Worktree, count_max: usize) -> Result<Vec<PathBuf>, Error> {
+    pub async fn changed_files(&self, worktree: &Worktree, count_max: usize) -> Result<Vec<PathBuf>, Error> {
         self.seal()?;
         let index = worktree.index();
         let call = |verb| {
             let call = self.call(verb).work_tree(worktree.path()).index(&index);
-            call.on_agents_files(self.host.enclosure(worktree))
+            call.on_agents_files(self.host.sandbox(worktree))
         };
         let changed = ["--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all"];
         let changed = call("diff-files").args(changed).output().await?;

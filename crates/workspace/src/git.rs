@@ -16,7 +16,7 @@ use domain::CommitAuthor;
 use sandbox::{Limits, PathAccess, Sandbox, find_program};
 
 pub use error::GitError;
-pub use is_retryable::Outlook;
+pub use is_retryable::GitFailureKind;
 pub use operator::OperatorAccess;
 
 pub(crate) use command::GitCommand;
@@ -99,7 +99,7 @@ impl Git {
     }
 
     /// The paths that git's programs need, and nothing else of this machine.
-    pub(crate) fn enclosure(&self) -> Sandbox {
+    pub(crate) fn sandbox(&self) -> Sandbox {
         let program = find_program("git", Some(&self.path)).and_then(|program| program.canonicalize().ok());
         // Outside of the system directories it has its own helpers, beside its directory.
         let own = program.and_then(|program| program.ancestors().nth(2).map(Path::to_owned));
@@ -109,7 +109,7 @@ impl Git {
             SYSTEM.map(PathBuf::from).into_iter().chain(own).chain(large_files).map(|path| (path, PathAccess::Read));
         let devices = DEVICES.map(|path| (PathBuf::from(path), PathAccess::Everything));
         let none = Sandbox::default().with("/", PathAccess::Nothing);
-        read.chain(devices).fold(none, |enclosure, (path, reach)| enclosure.with(path, reach))
+        read.chain(devices).fold(none, |sandbox, (path, reach)| sandbox.with(path, reach))
     }
 
     /// Starts to build a git command on the repository `git_dir`, never on one that git discovers.

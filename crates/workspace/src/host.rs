@@ -79,14 +79,14 @@ impl Host {
     }
 
     /// What git can access while it reads a worktree.
-    pub(crate) fn enclosure(&self, worktree: &Worktree) -> Option<Sandbox> {
+    pub(crate) fn sandbox(&self, worktree: &Worktree) -> Option<Sandbox> {
         let mirror = self.state.mirror(&worktree.mirror());
         let own = [
             (worktree.path(), PathAccess::Read),
-            (worktree.desk(), PathAccess::Everything),
+            (worktree.metadata(), PathAccess::Everything),
             (&mirror, PathAccess::Everything),
         ];
-        let all = || own.iter().fold(self.git.enclosure(), |enclosure, (path, reach)| enclosure.with(path, *reach));
+        let all = || own.iter().fold(self.git.sandbox(), |sandbox, (path, reach)| sandbox.with(path, *reach));
         self.encloses.then(all)
     }
 
@@ -164,7 +164,7 @@ impl Host {
     /// Every run with a worktree here, complete or not, for the sweep at start.
     pub fn worktrees(&self) -> Result<Vec<RunKey>, Error> {
         let mut found = BTreeSet::new();
-        for folder in [self.state.worktrees(), self.state.homes(), self.state.desks()] {
+        for folder in [self.state.worktrees(), self.state.homes(), self.state.metadata_root()] {
             found.extend(runs_named_in(&folder)?);
         }
         Ok(found.into_iter().collect())
@@ -173,7 +173,7 @@ impl Host {
     /// Removes a run's worktree and its metadata. Idempotent, also after a crash.
     pub async fn remove_worktree(&self, run: RunKey) -> Result<(), Error> {
         let known = self.worktree(run)?;
-        let folders = [self.state.worktree(run), self.state.home(run), self.state.desk(run)];
+        let folders = [self.state.worktree(run), self.state.home(run), self.state.metadata(run)];
         let removed = tokio::task::spawn_blocking(move || {
             // The metadata goes last: until then the listing finds what a crash leaves.
             for folder in folders {

@@ -38,7 +38,7 @@ pub use config::{CacheError, GitConfig, RepoConfig, default_base};
 pub use diff::Diff;
 pub use error::Error;
 pub use gc::{EngineCredentials, Gc, GcItem, GcKind, GcPlan, GcReport, JobLookup, JobRecord, JobStatus};
-pub use git::{Git, GitError, OperatorAccess, Outlook};
+pub use git::{Git, GitError, GitFailureKind, OperatorAccess};
 pub use host::Host;
 pub use mirror::Mirror;
 pub use outbox::{Outbox, OutboxEntry, OutboxListing};

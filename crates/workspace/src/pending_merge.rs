@@ -85,7 +85,7 @@ impl Mirror {
         let read = DirFd::open(worktree.path()).and_then(|folder| folder.enter(".git")?.read("index", INDEX_BYTES_MAX));
         let Ok(bytes) = read else { return Ok(None) };
         let index = ScratchIndex::holding(worktree, &bytes)?;
-        let call = self.call("ls-files").index(index.path()).on_agents_files(self.host.enclosure(worktree));
+        let call = self.call("ls-files").index(index.path()).on_agents_files(self.host.sandbox(worktree));
         match call.args(["--unmerged", "-z"]).output().await {
             Ok(listing) => Ok(Some(unmerged_names(&listing))),
             Err(GitError::Failed { .. } | GitError::TimedOut { .. }) => Ok(None),

@@ -9,7 +9,7 @@ use crate::refs::RefName;
 impl Mirror {
     /// The merge of another commit of this job into the base branch, while `sha` is not there. A job ships once, so a
     /// fleet made that merge before it was restored from a backup.
-    pub async fn merged_before(
+    pub async fn prior_merge(
         &self,
         job: JobId,
         base: &BranchName,

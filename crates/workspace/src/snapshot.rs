@@ -134,7 +134,7 @@ impl Mirror {
         let left = self.path().join(format!("{head_ref}.lock"));
         clear_lock(&left).map_err(Error::disk("clear", &left))?;
         let trust = worktree.trust();
-        let fetch = self.call("fetch").under(&lock).on_agents_files(self.host.enclosure(worktree));
+        let fetch = self.call("fetch").under(&lock).on_agents_files(self.host.sandbox(worktree));
         let fetch = quiet(fetch.transport(Transport::Folder));
         let fetch = if self.host.account.is_some() { fetch.trusting(&trust) } else { fetch };
         let fetch = fetch.args([SERVE_ALONE, "--end-of-options"]);
@@ -191,7 +191,7 @@ impl Mirror {
         verb: &'static str,
     ) -> GitCommand<'a> {
         let call = self.call(verb).work_tree(worktree.path()).index(index.path());
-        let call = call.on_agents_files(self.host.enclosure(worktree));
+        let call = call.on_agents_files(self.host.sandbox(worktree));
         if worktree.has_large_files() { call.large_files(self.remote()) } else { call }
     }
 
@@ -252,7 +252,7 @@ impl ScratchIndex {
     fn named(worktree: &Worktree) -> Result<Self, Error> {
         static TAKEN: AtomicU64 = AtomicU64::new(0);
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
-        let path = worktree.desk().join(format!("scratch-{}-{number}.index", std::process::id()));
+        let path = worktree.metadata().join(format!("scratch-{}-{number}.index", std::process::id()));
         let scratch = Self(path);
         // After a restart the same number may be used again, with the lock file of a killed git.
         clear_lock(&scratch.lock()).map_err(Error::disk("clear", scratch.path()))?;

@@ -27,7 +27,7 @@ impl StateDir {
         let folders = [
             state.mirrors(),
             state.worktrees(),
-            state.desks(),
+            state.metadata_root(),
             state.homes(),
             state.runs(),
             state.outbox(),
@@ -148,8 +148,8 @@ impl StateDir {
     }
 
     /// The factory's metadata of a worktree, out of its agent's reach.
-    pub(crate) fn desk(&self, run: RunKey) -> PathBuf {
-        self.desks().join(run.to_string())
+    pub(crate) fn metadata(&self, run: RunKey) -> PathBuf {
+        self.metadata_root().join(run.to_string())
     }
 
     pub(crate) fn runs(&self) -> PathBuf {
@@ -170,7 +170,7 @@ impl StateDir {
         self.root.join("branches")
     }
 
-    pub(crate) fn desks(&self) -> PathBuf {
+    pub(crate) fn metadata_root(&self) -> PathBuf {
         self.root.join("desks")
     }
 }

@@ -96,7 +96,7 @@ impl Mirror {
         verb: &'static str,
         trust: &'a std::path::Path,
     ) -> GitCommand<'a> {
-        let call = self.call(verb).on_agents_files(self.host.enclosure(worktree)).transport(Transport::Folder);
+        let call = self.call(verb).on_agents_files(self.host.sandbox(worktree)).transport(Transport::Folder);
         if self.host.account.is_some() { call.trusting(trust) } else { call }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A worktree is a repository of its own that borrows the mirror's objects. Its agent may change everything in it: it
 //! has no remote to push to, shares no configuration, and the factory never runs git with its settings. The factory
-//! keeps its own data about it (the start commit, an index) in a metadata directory (`desk`), outside of the worktree.
+//! keeps its own data about it (the start commit, an index) in a metadata directory (`metadata`), outside of the worktree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub enum WorktreeStart {
 pub struct Worktree {
     run: RunKey,
     path: PathBuf,
-    desk: PathBuf,
+    metadata: PathBuf,
     notes: WorktreeNotes,
 }
 
@@ -140,13 +140,13 @@ impl Worktree {
     }
 
     pub(crate) fn open(state: &StateDir, run: RunKey) -> Result<Option<Self>, Error> {
-        let (path, desk) = (state.worktree(run), state.desk(run));
-        let notes = match fs::read(desk.join(NOTES)) {
+        let (path, metadata) = (state.worktree(run), state.metadata(run));
+        let notes = match fs::read(metadata.join(NOTES)) {
             Ok(bytes) => serde_json::from_slice(&bytes).ok(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(source) => return Err(Error::Disk { doing: "read", path: desk.join(NOTES), source }),
+            Err(source) => return Err(Error::Disk { doing: "read", path: metadata.join(NOTES), source }),
         };
-        Ok(notes.filter(|_| path.is_dir()).map(|notes| Self { run, path, desk, notes }))
+        Ok(notes.filter(|_| path.is_dir()).map(|notes| Self { run, path, metadata, notes }))
     }
 
     /// The commit that was checked out before the agent began.
@@ -160,26 +160,26 @@ impl Worktree {
     }
 
     pub(crate) fn index(&self) -> PathBuf {
-        self.desk.join("index")
+        self.metadata.join("index")
     }
 
-    pub(crate) fn desk(&self) -> &Path {
-        &self.desk
+    pub(crate) fn metadata(&self) -> &Path {
+        &self.metadata
     }
 
     pub(crate) fn last_saved(&self) -> Option<LastSave> {
-        serde_json::from_slice(&fs::read(self.desk.join(LAST_SAVED)).ok()?).ok()
+        serde_json::from_slice(&fs::read(self.metadata.join(LAST_SAVED)).ok()?).ok()
     }
 
     /// Records what is on the remote now. If that fails, the next save pushes once more.
     pub(crate) fn remember_saved(&self, saved: &LastSave) {
         let written = serde_json::to_vec(saved).unwrap_or_default();
-        let _ = replace_file(&self.desk.join(LAST_SAVED), &written);
+        let _ = replace_file(&self.metadata.join(LAST_SAVED), &written);
     }
 
     /// The frozen snapshot of the worktree.
     pub(crate) fn frozen(&self) -> Result<Option<Snapshot>, Error> {
-        let path = self.desk.join(FROZEN);
+        let path = self.metadata.join(FROZEN);
         match fs::read(&path) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -188,29 +188,29 @@ impl Worktree {
     }
 
     pub(crate) fn freeze(&self, snapshot: &Snapshot) -> Result<(), Error> {
-        let path = self.desk.join(FROZEN);
+        let path = self.metadata.join(FROZEN);
         let written = serde_json::to_vec(snapshot).map_err(|error| Error::disk("write", &path)(error.into()))?;
         replace_file(&path, &written).map_err(Error::disk("write", &path))
     }
 
     /// The untracked names before the agent, each terminated by NUL.
     pub(crate) fn given(&self) -> Vec<u8> {
-        fs::read(self.desk.join(GIVEN)).unwrap_or_default()
+        fs::read(self.metadata.join(GIVEN)).unwrap_or_default()
     }
 
     pub(crate) fn remember_given(&self, untracked: &[u8]) -> Result<(), Error> {
-        let path = self.desk.join(GIVEN);
+        let path = self.metadata.join(GIVEN);
         replace_file(&path, untracked).map_err(Error::disk("write", &path))
     }
 
     /// Git settings that only allow reading this worktree although it belongs to another account.
     pub(crate) fn trust(&self) -> PathBuf {
-        self.desk.join("trust.gitconfig")
+        self.metadata.join("trust.gitconfig")
     }
 
     /// Takes the lock around this run's own refs in the mirror.
     pub(crate) async fn lock(&self, clock: &dyn Clock) -> Result<FileLock, Error> {
-        Ok(FileLock::take(&self.desk.join("lock"), clock, LOCK_PATIENCE).await?)
+        Ok(FileLock::take(&self.metadata.join("lock"), clock, LOCK_PATIENCE).await?)
     }
 
     /// The agent's own repository. Only ever read through git's server side, which trusts nothing in it.
@@ -239,8 +239,8 @@ impl Mirror {
         let notes =
             WorktreeNotes { v: 1, repo, base, base_head, fork: layout.fork, start: layout.head, large_files, identity };
         let state = &self.host.state;
-        let worktree = Worktree { run, path: state.worktree(run), desk: state.desk(run), notes };
-        for folder in [&worktree.path, &worktree.desk] {
+        let worktree = Worktree { run, path: state.worktree(run), metadata: state.metadata(run), notes };
+        for folder in [&worktree.path, &worktree.metadata] {
             make_private_folder(folder).map_err(Error::disk("make", folder))?;
         }
         self.check_out(&worktree, &layout.content).await?;
@@ -248,7 +248,7 @@ impl Mirror {
         self.check_out_submodules(&worktree, &layout.content).await?;
         self.move_in(&worktree)?;
         let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
-        let path = worktree.desk.join(NOTES);
+        let path = worktree.metadata.join(NOTES);
         replace_file(&path, &written).map_err(Error::disk("write", &path))?;
         Ok(worktree)
     }
@@ -377,7 +377,7 @@ mod tests {
         let run = RunKey { job: "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap(), epoch: domain::Epoch(1) };
         let notes = serde_json::from_str(&notes).unwrap();
 
-        let worktree = Worktree { run, path: PathBuf::new(), desk: PathBuf::new(), notes };
+        let worktree = Worktree { run, path: PathBuf::new(), metadata: PathBuf::new(), notes };
 
         assert_eq!(worktree.mirror().to_string(), "acme+notes");
     }

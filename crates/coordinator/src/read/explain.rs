@@ -140,7 +140,7 @@ impl Coordinator {
             match (known.value.merge_failure(), stage) {
                 (Some(failure), _) => format!("{label} ({failure})"),
                 (None, Stage::Testing { errand: None, .. }) => {
-                    format!("{label} (done: ship it with `giga ship {}`)", dep.short())
+                    format!("{label} (in testing: verified, ready to ship with `giga ship {}`)", dep.short())
                 }
                 (None, stage) => format!("{label} ({})", stage.name()),
             }

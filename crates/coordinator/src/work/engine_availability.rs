@@ -37,11 +37,11 @@ impl Coordinator {
         factory: &Factory,
     ) -> BTreeMap<EngineName, EngineUnavailable> {
         let at = self.clock_reading();
-        let rests = factory.engines().filter_map(|engine| {
-            let rest = engine_unavailability(state, factory, &engine, at)?;
-            Some((engine, rest))
+        let unavailable = factory.engines().filter_map(|engine| {
+            let reason = engine_unavailability(state, factory, &engine, at)?;
+            Some((engine, reason))
         });
-        rests.collect()
+        unavailable.collect()
     }
 
     /// The engines of a factory as shown to users, with the quota windows that the fleet knows.
@@ -113,19 +113,19 @@ fn engine_unavailability(
     if own.is_empty() {
         return window_of(&unnamed_credential(&factory.id, engine)).map(EngineUnavailable::Window);
     }
-    let mut rests = Vec::new();
+    let mut unavailable = Vec::new();
     for health in &own {
         let told = health.window_until.filter(|until| *until > at.now);
         let window = |until| UsageWindow { engine: engine.clone(), window: None, until: Some(until), exhausted: false };
         let window = window_of(&health.credential_at(&factory.id)).or(told.map(window));
-        rests.push(match (health.is_usable(), window, paused(health)) {
+        unavailable.push(match (health.is_usable(), window, paused(health)) {
             (true, window, _) => EngineUnavailable::Window(window?),
             (false, _, Some(paused)) => paused,
             (false, _, None) => continue,
         });
     }
-    let first = rests.into_iter().min_by_key(|rest| {
-        let until = rest.until();
+    let first = unavailable.into_iter().min_by_key(|reason| {
+        let until = reason.until();
         (until.is_none(), until)
     });
     Some(first.unwrap_or_else(|| EngineUnavailable::Unusable { problem: problem(&own) }))

@@ -307,7 +307,7 @@ async fn a_waiting_job_names_its_dependencies_and_their_stages() {
 
     let (label, short) = (walls.titled("Mend the gate"), walls.short());
     assert_eq!(before, format!("waiting for {label} (queued)"));
-    assert_eq!(after, format!("waiting for {label} (done: ship it with `giga ship {short}`)"));
+    assert_eq!(after, format!("waiting for {label} (in testing: verified, ready to ship with `giga ship {short}`)"));
 }
 
 #[tokio::test]

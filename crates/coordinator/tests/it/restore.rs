@@ -231,7 +231,7 @@ async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
     assert!(is_fenced(&late), "{late:?}");
     assert_eq!((order.sha, order.run_epoch), (sha(1), grip.epoch));
     let seen = fleet.job(job).await;
-    assert_eq!((seen.stage, seen.errand), (StageName::Testing, None), "it rests, and says why");
+    assert_eq!((seen.stage, seen.errand), (StageName::Testing, None), "it is settled, with a reason");
     assert_eq!(seen.message.as_deref(), Some("the branch was moved by another writer: it shows 2"));
     assert_eq!(fleet.dispatch().await, 0);
 }

@@ -266,7 +266,7 @@ impl Session for AcpSession {
         Some(wire::notification("session/cancel", &CancelNotification::new(session)))
     }
 
-    fn look(&mut self) {}
+    fn poll_files(&mut self) {}
 
     fn settle(&mut self) {}
 

@@ -319,7 +319,7 @@ impl Session for ClaudeSession {
         None
     }
 
-    fn look(&mut self) {
+    fn poll_files(&mut self) {
         if self.result.is_none() {
             self.record.read_on(&mut self.spent);
         }

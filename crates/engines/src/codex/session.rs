@@ -330,7 +330,7 @@ impl Session for CodexSession {
     }
 
     /// It reports its usage only at the end of its turn; its own record does so after every answer.
-    fn look(&mut self) {
+    fn poll_files(&mut self) {
         if self.is_told || self.thread.is_empty() {
             return;
         }

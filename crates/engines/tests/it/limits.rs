@@ -433,7 +433,7 @@ impl Session for Talk {
         None
     }
 
-    fn look(&mut self) {}
+    fn poll_files(&mut self) {}
 
     fn settle(&mut self) {}
 

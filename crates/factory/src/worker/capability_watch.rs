@@ -204,7 +204,7 @@ impl Worker {
     /// a rejected credential.
     pub(super) async fn rest_unready(&self, engine: &dyn Engine, error: &EngineError) {
         let why = chain(error);
-        warn!("Engine `{}` rests for a while: {why}", engine.name());
+        warn!("Engine `{}` is paused for a while: {why}", engine.name());
         self.rest(engine, marks(&engine.login_files()), PauseCause::Unready, &why).await;
     }
 

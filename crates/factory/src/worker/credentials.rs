@@ -13,10 +13,10 @@ use engines::Engine;
 
 /// How long a rejected credential is paused if it does not change; doubled with each rejection. Some credentials change
 /// unnoticed, and some services err.
-const REFUSED_RESTS: Duration = Duration::from_mins(15);
+const REJECTED_PAUSE: Duration = Duration::from_mins(15);
 /// The same after an I/O error, whose end is not reported, and after a credential that changed while the old one was
 /// tried: the operator may have signed in, or the engine has refreshed it and was rejected all the same.
-const UNSURE_RESTS: Duration = Duration::from_mins(1);
+const UNCERTAIN_PAUSE: Duration = Duration::from_mins(1);
 /// The first pause of an engine whose provider is unavailable.
 const OUTAGE_PAUSES: Duration = Duration::from_secs(30);
 const REST_DOUBLED_MAX: u32 = 4;
@@ -70,8 +70,8 @@ impl CredentialStates {
         let mut resting = self.resting.lock();
         let times = resting.get(engine).filter(|known| known.cause == cause).map_or(0, |known| known.times);
         let first = match cause {
-            PauseCause::Refused if tried.began == tried.ended => REFUSED_RESTS,
-            PauseCause::Refused | PauseCause::Unready => UNSURE_RESTS,
+            PauseCause::Refused if tried.began == tried.ended => REJECTED_PAUSE,
+            PauseCause::Refused | PauseCause::Unready => UNCERTAIN_PAUSE,
             PauseCause::Outage => OUTAGE_PAUSES,
         };
         let until = now.after(first * 2_u32.pow(times.min(REST_DOUBLED_MAX)));
@@ -156,18 +156,18 @@ mod tests {
             logins.next_end(now)
         };
 
-        assert_eq!(refuse(at(1), at(2)), Some(UNSURE_RESTS), "it may be a new one");
+        assert_eq!(refuse(at(1), at(2)), Some(UNCERTAIN_PAUSE), "it may be a new one");
         assert_eq!(
             refuse(at(2), at(3)),
-            Some(2 * UNSURE_RESTS),
+            Some(2 * UNCERTAIN_PAUSE),
             "an engine that refreshes it each time gets no further"
         );
         assert_eq!(
             logins.problem(&name, now),
-            Some((PauseCause::Refused, "refused".to_owned(), now.after(2 * UNSURE_RESTS)))
+            Some((PauseCause::Refused, "refused".to_owned(), now.after(2 * UNCERTAIN_PAUSE)))
         );
         logins.review_of(&name, &at(4));
         assert_eq!((logins.problem(&name, now), logins.next_end(now)), (None, None));
-        assert_eq!(refuse(at(4), at(4)), Some(REFUSED_RESTS));
+        assert_eq!(refuse(at(4), at(4)), Some(REJECTED_PAUSE));
     }
 }

@@ -152,7 +152,7 @@ impl Worker {
             return None;
         }
         let base = &subject.base;
-        match subject.mirror.merged_before(subject.job, base, &order.sha).await {
+        match subject.mirror.prior_merge(subject.job, base, &order.sha).await {
             Ok(None) => None,
             Ok(Some(merge)) => Some(impossible(format!(
                 "`{base}` holds another merge of this job, {merge}, from before the fleet was put back from a backup: \

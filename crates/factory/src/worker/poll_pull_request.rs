@@ -16,25 +16,25 @@ impl Worker {
             return;
         }
         let station = Arc::clone(self);
-        self.tasks.spawn(async move { station.look_and_tell(&order).await });
+        self.tasks.spawn(async move { station.poll_and_report(&order).await });
     }
 
-    async fn look_and_tell(&self, order: &PollPullRequest) {
+    async fn poll_and_report(&self, order: &PollPullRequest) {
         let (job, number) = (order.job_id, order.number);
         let Ok((_, config)) = self.mirror(&order.repo) else { return };
         let Some(forge) = self.forges.of(&order.repo, &config.url) else {
             debug!(job.id = %job, "Repository `{}` is on no forge that this factory knows", order.repo);
             return;
         };
-        let sighting = match forge.look(number).await {
-            Ok(sighting) => sighting,
+        let report = match forge.read_pull_request(number).await {
+            Ok(report) => report,
             Err(error) => {
                 warn!(job.id = %job, %error, "Could not read pull request {number} of job {}", self.titles.label(job));
                 return;
             }
         };
         let told: Result<PullRequestReportResponse, ClientError> =
-            self.client.post(&format!("/jobs/{job}/pull-request"), &sighting).await;
+            self.client.post(&format!("/jobs/{job}/pull-request"), &report).await;
         let answer = match told {
             Ok(answer) => answer,
             Err(error) => {

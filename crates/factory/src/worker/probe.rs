@@ -18,7 +18,7 @@ impl WorkerSettings {
         let account = self.run_as.as_deref().filter(|_| rustix::process::geteuid().is_root());
         let account = account.map(Account::named).transpose()?;
         let launcher = Launcher::unguarded(clock).scrubbing(Scrubber::new(self.known_secrets()));
-        let launcher = launcher.run_as(account).enclosed(self.enclosure(&state)?);
+        let launcher = launcher.run_as(account).enclosed(self.sandbox(&state)?);
         // A factory that never ran has no state directory yet.
         let home = Some(state.empty_home()).filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"));
         let environment = Environment::cleared(std::env::vars_os(), &home, &self.environment);

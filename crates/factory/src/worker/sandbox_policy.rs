@@ -53,7 +53,7 @@ impl WorkerSettings {
     }
 
     /// The sandbox that protects this factory's own files, if the machine has one. Logs which.
-    pub(super) fn enclosure(&self, state: &StateDir) -> Result<Option<Sandbox>, WorkerError> {
+    pub(super) fn sandbox(&self, state: &StateDir) -> Result<Option<Sandbox>, WorkerError> {
         let name = &self.name;
         let account = self.run_as.as_deref().map(|account| format!("account `{account}`"));
         match (settle(self.confine, self.confine.in_force())?, account) {
@@ -73,9 +73,9 @@ impl WorkerSettings {
                     warn!(factory.id = %name, "Agents of factory `{name}` are not kept from everything: {gap}");
                 }
                 self.say_what_stays_open()?;
-                let enclosure = self.marks(state);
-                self.say_what_is_narrow(&enclosure);
-                Ok(Some(enclosure))
+                let sandbox = self.marks(state);
+                self.say_what_is_narrow(&sandbox);
+                Ok(Some(sandbox))
             }
         }
     }
@@ -84,9 +84,9 @@ impl WorkerSettings {
     /// opened, and without changes to programs.
     fn marks(&self, state: &StateDir) -> Sandbox {
         let (logins, own) = (self.closed_logins(), [state.root().to_owned()]);
-        let enclosure = logins.iter().fold(self.machine(), |enclosure, path| enclosure.hiding_in_place(path));
+        let sandbox = logins.iter().fold(self.machine(), |sandbox, path| sandbox.hiding_in_place(path));
         let secret: Vec<PathBuf> = self.secret_places().into_iter().chain(own).collect();
-        let enclosure = secret.iter().fold(enclosure, |enclosure, path| enclosure.hiding(path));
+        let sandbox = secret.iter().fold(sandbox, |sandbox, path| sandbox.hiding(path));
         let hidden: Vec<PathBuf> = secret.into_iter().chain(logins).collect();
 
         let written = self.written().chain(self.temporary());
@@ -98,18 +98,17 @@ impl WorkerSettings {
         let homes = self.homes();
         let as_marked = |path: PathBuf| homes.iter().find(|home| **home == real(&path)).cloned().unwrap_or(path);
         let given = given.map(|(path, reach)| (as_marked(path), reach));
-        let enclosure = given.fold(enclosure, |enclosure, (path, reach)| enclosure.with(path, reach));
+        let sandbox = given.fold(sandbox, |sandbox, (path, reach)| sandbox.with(path, reach));
 
         let is_hidden = |path: &PathBuf| hidden.iter().any(|hidden| real(path).starts_with(real(hidden)));
         let tools = self.tools_in_homes().into_iter().filter(|path| !is_hidden(path));
-        let enclosure = tools.fold(enclosure, |enclosure, path| enclosure.at_least(&path, PathAccess::Read));
-        let enclosure =
-            self.unchanging().iter().fold(enclosure, |enclosure, path| enclosure.at_most(path, PathAccess::Read));
+        let sandbox = tools.fold(sandbox, |sandbox, path| sandbox.at_least(&path, PathAccess::Read));
+        let sandbox = self.unchanging().iter().fold(sandbox, |sandbox, path| sandbox.at_most(path, PathAccess::Read));
 
         let named = self.named_programs();
-        let enclosure = named.iter().fold(enclosure, |enclosure, path| enclosure.at_least(path, PathAccess::Read));
+        let sandbox = named.iter().fold(sandbox, |sandbox, path| sandbox.at_least(path, PathAccess::Read));
         // The empty home is for the programs that are asked for their version.
-        enclosure.with(state.empty_home(), PathAccess::Everything)
+        sandbox.with(state.empty_home(), PathAccess::Everything)
     }
 
     /// The machine without home directories.
@@ -121,7 +120,7 @@ impl WorkerSettings {
         let read = remotes.map(|path| (path, PathAccess::Read));
         let hidden = homes.iter().map(|home| (home.clone(), PathAccess::Nothing));
         let marks = hidden.chain(surroundings::marks(self.programs())).chain(read);
-        marks.fold(Sandbox::default(), |enclosure, (path, reach)| enclosure.with(path, reach))
+        marks.fold(Sandbox::default(), |sandbox, (path, reach)| sandbox.with(path, reach))
     }
 
     /// The home directories of the factory's account and of its git: hidden from programs unless the configuration
@@ -218,7 +217,7 @@ impl WorkerSettings {
 
     /// Warns about directories that are not opened, and about those in which programs can create nothing directly, because
     /// something below is hidden.
-    fn say_what_is_narrow(&self, enclosure: &Sandbox) {
+    fn say_what_is_narrow(&self, sandbox: &Sandbox) {
         let homes = self.environments().filter_map(|environment| environment.home.clone());
         let folders: Vec<PathBuf> = homes.chain([std::env::temp_dir()]).chain(self.writable.iter().cloned()).collect();
         for folder in folders.iter().chain(&self.readable).filter(|folder| self.is_led_by_agents(folder)) {
@@ -228,7 +227,7 @@ impl WorkerSettings {
                 folder.display()
             );
         }
-        for folder in folders.iter().filter(|folder| enclosure.narrows(folder)) {
+        for folder in folders.iter().filter(|folder| sandbox.narrows(folder)) {
             warn!(
                 factory.id = %self.name,
                 "Agents cannot create files directly in {}, because a protected directory is inside it: keep the \
@@ -247,7 +246,7 @@ impl WorkerSettings {
         let environments = commands.map(|(_, config)| &config.environment).chain([&self.environment]);
         let set = environments.flat_map(|environment| &environment.set);
         let is_closed =
-            |path: &Path| path.is_absolute() && path.exists() && enclosure.reach_at(path) == PathAccess::Nothing;
+            |path: &Path| path.is_absolute() && path.exists() && sandbox.reach_at(path) == PathAccess::Nothing;
         for (variable, folder) in set.filter(|(_, value)| is_closed(Path::new(value))) {
             warn!(
                 factory.id = %self.name,
@@ -255,8 +254,8 @@ impl WorkerSettings {
             );
         }
         let opened = |environment: &EnvironmentConfig| match &environment.home {
-            Some(home) => self.with_home_open(enclosure.clone(), home),
-            None => enclosure.clone(),
+            Some(home) => self.with_home_open(sandbox.clone(), home),
+            None => sandbox.clone(),
         };
         let caches =
             self.environments().flat_map(|environment| caches::only_readable(environment, &opened(environment)));

@@ -45,7 +45,7 @@ pub(super) enum Repeat {
 
 /// GitHub's interface.
 pub(crate) struct Api {
-    carrier: Box<dyn ForgeTransport>,
+    transport: Box<dyn ForgeTransport>,
     clock: Arc<dyn Clock>,
     known: Mutex<EtagCache>,
     /// The end of the rate limit, on the monotonic clock.
@@ -53,8 +53,8 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(carrier: Box<dyn ForgeTransport>, clock: Arc<dyn Clock>) -> Self {
-        Self { carrier, clock, known: Mutex::default(), away_until: Mutex::default() }
+    pub(crate) fn new(transport: Box<dyn ForgeTransport>, clock: Arc<dyn Clock>) -> Self {
+        Self { transport, clock, known: Mutex::default(), away_until: Mutex::default() }
     }
 
     /// Reads a resource. An unchanged one is not sent again, and does not count against the rate limit.
@@ -104,11 +104,11 @@ impl Api {
             }
         };
         self.wait_for_leave().await?;
-        let mut reply = self.carrier.carry(&call).await.map_err(away)?;
+        let mut reply = self.transport.carry(&call).await.map_err(away)?;
         if matches!(reply.status, 302 | 307)
             && let Some(address) = reply.headers.get(header::LOCATION).and_then(|address| address.to_str().ok())
         {
-            reply = self.carrier.follow(address).await.map_err(away)?;
+            reply = self.transport.follow(address).await.map_err(away)?;
         }
         match reply.status {
             200..=299 => Ok(String::from_utf8_lossy(&reply.body).into_owned()),
@@ -151,7 +151,7 @@ impl Api {
 
     async fn exchange_once(&self, call: &ForgeCall) -> Result<ForgeReply, ForgeError> {
         let what = what(call);
-        let reply = match self.carrier.carry(call).await {
+        let reply = match self.transport.carry(call).await {
             Ok(reply) => reply,
             Err(ForgeUnreachable::NoToken(why)) => return Err(ForgeError::Unauthenticated(why)),
             Err(ForgeUnreachable::Away(why)) => {

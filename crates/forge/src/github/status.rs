@@ -25,7 +25,7 @@ const COMMENT_CHARS_MAX: usize = 4_000;
 
 impl GitHub {
     /// The state of the pull request and, while it is open, failed checks and comments.
-    pub(super) async fn sight(&self, number: u64) -> Result<PullRequestReport, ForgeError> {
+    pub(super) async fn report_of(&self, number: u64) -> Result<PullRequestReport, ForgeError> {
         let request: GhPullRequest = self.api.get(&self.path(&format!("/pulls/{number}"))).await?;
         let standing = standing(&request);
         let mut remarks = Vec::new();

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::output::Scrubber;
 
 use super::follow::EventFollower;
-use super::wait::{read, read_behind, rests};
+use super::wait::{is_settled, read, read_behind};
 use super::{Context, job_id};
 use client::Query;
 
@@ -107,7 +107,7 @@ impl Reader<'_> {
                 self.context.out.note(&log.to_string());
                 self.print(log).await?;
                 shown = Some(log.epoch);
-            } else if rests(&job) {
+            } else if is_settled(&job) {
                 return Ok(());
             } else {
                 job = match changes.next().await? {

@@ -85,7 +85,7 @@ pub(super) async fn watch(
                 progress.happened(&event);
                 // A job that had stopped may have been answered or requeued.
                 let is_stopping = matches!(event.kind, EventKind::Asked | EventKind::DependencyFailed);
-                if may_rest(event.stage) || is_stopping || rests(known) || needs_person(known) {
+                if may_settle(event.stage) || is_stopping || is_settled(known) || needs_person(known) {
                     jobs.insert(event.job_id, read_behind(context, client, &event).await?);
                 }
             }
@@ -220,18 +220,18 @@ fn is_over(job: &JobView, until: Until) -> bool {
         return true;
     }
     match until {
-        Until::Finished => rests(job),
+        Until::Finished => is_settled(job),
         Until::Testing => job.stage == StageName::Testing,
         Until::Shipped => false,
     }
 }
 
 /// Whether a job has finished or waits for an operator.
-pub(crate) fn rests(job: &JobView) -> bool {
-    job.rests()
+pub(crate) fn is_settled(job: &JobView) -> bool {
+    job.is_settled()
 }
 
-fn may_rest(stage: StageName) -> bool {
+fn may_settle(stage: StageName) -> bool {
     stage.is_terminal() || matches!(stage, StageName::Review | StageName::Testing)
 }
 

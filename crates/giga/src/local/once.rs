@@ -7,7 +7,7 @@ use protocol::{FactoryList, JobDetail, JobExplanation, JobView};
 
 use super::folder::Folder;
 use super::sync::{QueueSync, SyncEnd, Until};
-use crate::command::{asks, is_stuck, rests};
+use crate::command::{asks, is_settled, is_stuck};
 use crate::failure::Failure;
 
 /// How long folders or jobs that cannot be read, and records that cannot be written, are retried: an editor, a backup or a full queue is done by then.
@@ -110,7 +110,7 @@ impl QueueSync<'_> {
 
     /// The jobs that have not finished.
     fn unfinished(&self) -> impl Iterator<Item = &JobView> {
-        self.session.iter().filter_map(|id| self.jobs.get(id)).filter(|job| !rests(job))
+        self.session.iter().filter_map(|id| self.jobs.get(id)).filter(|job| !is_settled(job))
     }
 
     pub(super) async fn is_factory_here(&self) -> bool {
@@ -160,10 +160,10 @@ impl QueueSync<'_> {
             return Ok(());
         }
         let lines: String = bad.iter().map(|line| format!("\n  {line}")).collect();
-        Err(Failure::failed(format!("{} of {all} files did not get through:{lines}", bad.len())).hint(self.advice()))
+        Err(Failure::failed(format!("{} of {all} files failed:{lines}", bad.len())).hint(self.advice()))
     }
 
-    /// What to do about what did not get through, by where it is now.
+    /// What to do about the failed files, by where they are now.
     fn advice(&self) -> String {
         let jobs: Vec<&JobView> = self.session.iter().filter_map(|id| self.jobs.get(id)).collect();
         let asking = jobs.iter().find(|job| asks(job)).map(|job| {

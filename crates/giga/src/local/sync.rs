@@ -157,7 +157,7 @@ impl<'o> QueueSync<'o> {
         self.refresh().await;
         // One that was taken and never submitted has no job yet.
         let is_open = |record: &&Record| match self.jobs.get(&record.job) {
-            Some(job) => crate::command::asks(job) || !crate::command::rests(job),
+            Some(job) => crate::command::asks(job) || !crate::command::is_settled(job),
             None => record.folder != Folder::Shipped,
         };
         self.session = self.files.values().filter(is_open).map(|record| record.job).collect();
@@ -291,12 +291,12 @@ impl<'o> QueueSync<'o> {
         if !self.files.contains_key(&id) || self.jobs.get(&id).is_some_and(|job| job.seq >= event.seq) {
             return;
         }
-        let may_rest = event.stage.is_terminal() || matches!(event.stage, StageName::Review | StageName::Testing);
+        let may_settle = event.stage.is_terminal() || matches!(event.stage, StageName::Review | StageName::Testing);
         // A job without a holder may wait for an operator, and an answered one no longer does: all its fields count, not
         // only where it is.
         let is_given_back = matches!(event.kind, EventKind::Asked | EventKind::Released | EventKind::Unblocked);
         match self.jobs.get_mut(&id) {
-            Some(job) if !may_rest && !is_given_back => {
+            Some(job) if !may_settle && !is_given_back => {
                 job.stage = event.stage;
                 job.seq = event.seq;
             }

@@ -74,9 +74,9 @@ impl EngineFleet {
 
     /// The job once it is in one of these stages.
     fn until(&self, id: &str, stages: &[&str]) -> Value {
-        let rests = || stages.contains(&self.job(id)["job"]["stage"].as_str().unwrap());
+        let settled = || stages.contains(&self.job(id)["job"]["stage"].as_str().unwrap());
         assert!(
-            processes::becomes_so(PATIENCE, rests),
+            processes::becomes_so(PATIENCE, settled),
             "{:#}\n{}",
             self.job(id),
             self.fleet.machine.read("long-lived.log")

@@ -92,7 +92,7 @@ async fn read(client: &Client, id: JobId) -> Result<JobView, ClientError> {
 /// How a wait for this state ends now, if it does.
 fn outcome(job: &JobView, until: Until) -> Option<Outcome> {
     let is_reached = match until {
-        Until::Finished => job.rests() && !job.needs_person(),
+        Until::Finished => job.is_settled() && !job.needs_person(),
         Until::Testing => matches!(job.stage, StageName::Testing | StageName::Shipped),
         Until::Shipped => job.stage == StageName::Shipped,
     };

@@ -243,7 +243,7 @@ impl Sandbox {
             });
             inside
                 .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread that goes inside the enclosure has failed")))
+                .unwrap_or_else(|_| Err(io::Error::other("the thread that goes inside the sandbox has failed")))
         })
     }
 
@@ -284,19 +284,19 @@ mod tests {
 
     // [T8]
     #[test]
-    fn an_enclosure_is_resolved_to_what_links_lead_to_and_the_narrower_mark_holds() {
+    fn a_sandbox_resolves_links_and_the_narrower_rule_applies() {
         let place = tempfile::tempdir().unwrap();
         let top = place.path().canonicalize().unwrap();
         std::fs::create_dir(top.join("real")).unwrap();
         std::os::unix::fs::symlink(top.join("real"), top.join("link")).unwrap();
 
-        let enclosure = Sandbox::default()
+        let sandbox = Sandbox::default()
             .with(top.join("link"), PathAccess::Nothing)
             .with(top.join("real"), PathAccess::Everything)
             .with(top.join("link/not/there"), PathAccess::Read);
 
         let expected = [(top.join("real"), PathAccess::Nothing), (top.join("real/not/there"), PathAccess::Read)];
-        assert_eq!(enclosure.resolved(), BTreeMap::from(expected));
+        assert_eq!(sandbox.resolved(), BTreeMap::from(expected));
     }
 
     #[test]
@@ -306,14 +306,14 @@ mod tests {
         let login = top.join("login");
         std::fs::create_dir_all(top.join("programs")).unwrap();
         std::fs::create_dir(&login).unwrap();
-        let enclosure = Sandbox::default().hiding_in_place(&login);
-        assert_eq!(enclosure.reach_at(&login), PathAccess::Nothing);
+        let sandbox = Sandbox::default().hiding_in_place(&login);
+        assert_eq!(sandbox.reach_at(&login), PathAccess::Nothing);
 
         std::fs::remove_dir(&login).unwrap();
         std::os::unix::fs::symlink(top.join("programs"), &login).unwrap();
 
-        assert_eq!(enclosure.reach_at(&top.join("programs")), PathAccess::Everything);
-        assert_eq!(enclosure.options().count(), 0);
+        assert_eq!(sandbox.reach_at(&top.join("programs")), PathAccess::Everything);
+        assert_eq!(sandbox.options().count(), 0);
     }
 
     // [T8]
@@ -324,16 +324,16 @@ mod tests {
         let (open, keys) = (top.join("open"), top.join("state/keys"));
         std::fs::create_dir_all(&keys).unwrap();
         std::fs::create_dir(&open).unwrap();
-        let enclosure =
+        let sandbox =
             Sandbox::default().with(top.join("state"), PathAccess::Nothing).with(open.clone(), PathAccess::Everything);
         let told = Sandbox::default().told(open.clone(), PathAccess::Everything);
-        assert_eq!(enclosure.options().count(), 4);
+        assert_eq!(sandbox.options().count(), 4);
 
         std::fs::remove_dir(&open).unwrap();
         std::os::unix::fs::symlink(&keys, &open).unwrap();
 
-        assert_eq!(enclosure.reach_at(&keys), PathAccess::Nothing);
-        assert_eq!((enclosure.options().count(), told.options().count()), (2, 0));
+        assert_eq!(sandbox.reach_at(&keys), PathAccess::Nothing);
+        assert_eq!((sandbox.options().count(), told.options().count()), (2, 0));
     }
 
     #[test]
@@ -361,7 +361,7 @@ mod tests {
     // [T8]
     #[test]
     fn what_is_hidden_stays_hidden_though_something_below_was_open_before() {
-        let enclosure = Sandbox::default()
+        let sandbox = Sandbox::default()
             .with("/", PathAccess::Read)
             .with("/srv/x", PathAccess::Everything)
             .with("/srv/x/keys/bin", PathAccess::Read)
@@ -371,7 +371,7 @@ mod tests {
             .at_least(Path::new("/srv/x/y"), PathAccess::Read);
 
         let reached = ["/etc", "/srv/x/y", "/srv/x/bin/git", "/srv/x/keys/bin", "/srv/x/keys/agent"]
-            .map(|path| enclosure.reach_at(Path::new(path)));
+            .map(|path| sandbox.reach_at(Path::new(path)));
 
         assert_eq!(
             reached,
@@ -382,12 +382,12 @@ mod tests {
     // [T8]
     #[test]
     fn only_folders_with_something_hidden_below_are_narrowed() {
-        let enclosure = Sandbox::default()
+        let sandbox = Sandbox::default()
             .with("/srv/x/state", PathAccess::Nothing)
             .with("/srv/x/state/tree", PathAccess::Everything);
 
         let narrowed: Vec<bool> = ["/", "/srv/x", "/srv/x/state", "/srv/x/state/tree", "/usr"]
-            .map(|folder| enclosure.narrows(Path::new(folder)))
+            .map(|folder| sandbox.narrows(Path::new(folder)))
             .to_vec();
 
         assert_eq!(narrowed, [true, true, false, false, false]);

@@ -110,7 +110,7 @@ impl<'a> Naive<'a> {
         let here = |seat: &&Seat| seat.factory == factory.id;
         let mut gates = self.graver_gates(state, waiting);
         gates.extend([
-            (is_awake(state, waiting), self.rests_for(waiting)),
+            (is_awake(state, waiting), self.unavailability_for(waiting)),
             (self.seats.iter().filter(here).count() < factory.seat_limit as usize, "all_busy"),
             (self.engine(state, waiting).is_some(), "engine_busy"),
             (
@@ -161,14 +161,14 @@ impl<'a> Naive<'a> {
 
     /// The reason for a job whose engines are all unavailable: that of the factory rejected only for it, with the
     /// earliest retry.
-    fn rests_for(&self, waiting: &WaitingJob) -> &'static str {
+    fn unavailability_for(&self, waiting: &WaitingJob) -> &'static str {
         let pinned = |state: &&FactoryState| waiting.shape.pin.as_ref().is_none_or(|pin| *pin == state.factory.id);
         let stopped = self.scenario.factories.iter().filter(pinned).filter(|state| {
             let before = self.graver_gates(state, waiting).iter().all(|(open, _)| *open);
             before && !is_awake(state, waiting)
         });
-        let rests = stopped.flat_map(|state| usable(state, waiting).filter_map(|e| state.resting.get(&e)));
-        let first = rests.filter_map(|rest| match rest {
+        let is_unavailable = stopped.flat_map(|state| usable(state, waiting).filter_map(|e| state.resting.get(&e)));
+        let first = is_unavailable.filter_map(|rest| match rest {
             EngineUnavailable::Window(window) => window.until,
             EngineUnavailable::Paused { until, .. } => Some(*until),
             EngineUnavailable::Unusable { .. } => None,

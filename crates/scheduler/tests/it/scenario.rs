@@ -275,10 +275,10 @@ fn resting() -> impl Strategy<Value = BTreeMap<EngineName, EngineUnavailable>> {
         let until = Some(NOW.after(Duration::from_mins(minutes)));
         EngineUnavailable::Window(UsageWindow { engine: name(ENGINES[0]), window: None, until, exhausted: false })
     };
-    let rests = vec![window(5), window(300), EngineUnavailable::Unusable { problem: "sign in".to_owned() }];
+    let reasons = vec![window(5), window(300), EngineUnavailable::Unusable { problem: "sign in".to_owned() }];
     let some = prop::collection::btree_map(
         prop::sample::select(ENGINES.to_vec()),
-        prop::sample::select(rests),
+        prop::sample::select(reasons),
         1..=ENGINES.len(),
     );
     let some = some.prop_map(|some| some.into_iter().map(|(engine, rest)| (name(engine), rest)).collect());

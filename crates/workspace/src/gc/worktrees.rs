@@ -187,7 +187,7 @@ impl Gc {
 
     fn bytes_of(&self, run: RunKey) -> u64 {
         let state = &self.host.state;
-        [state.worktree(run), state.home(run), state.desk(run)].iter().map(|folder| folder_bytes(folder)).sum()
+        [state.worktree(run), state.home(run), state.metadata(run)].iter().map(|folder| folder_bytes(folder)).sum()
     }
 
     fn records_of(&self, run: RunKey) -> Result<Vec<RunRecord>, Error> {
@@ -206,8 +206,8 @@ impl Gc {
         let state = &self.host.state;
         let record = self.records_of(run).ok().and_then(|records| records.into_iter().next());
         let record = record.map(|record| Runs::under(state).path_of(&record));
-        let desk = state.desk(run);
-        let paths = [Some(state.worktree(run)), Some(desk.join("start.json")), record];
+        let metadata = state.metadata(run);
+        let paths = [Some(state.worktree(run)), Some(metadata.join("start.json")), record];
         let now = Duration::from_millis(u64::try_from(self.host.clock.now().as_millis()).unwrap_or(0));
         let latest = paths.iter().flatten().filter_map(|path| modified(path)).max();
         // What cannot be dated counts as new.

@@ -32,7 +32,7 @@ pub(crate) struct GitCommand<'a> {
     lock: Option<&'a FileLock>,
     /// It touches what an agent could have edited, and contacts no remote.
     pub(super) is_alone: bool,
-    enclosure: Option<Sandbox>,
+    sandbox: Option<Sandbox>,
     args: Vec<OsString>,
     stdin: Vec<u8>,
 }
@@ -52,7 +52,7 @@ impl<'a> GitCommand<'a> {
             large_files: None,
             lock: None,
             is_alone: false,
-            enclosure: None,
+            sandbox: None,
             args: Vec::new(),
             stdin: Vec::new(),
         }
@@ -100,9 +100,9 @@ impl<'a> GitCommand<'a> {
     /// Touches what an agent could have edited: fetches no missing contents of a partial mirror, has no credential, and
     /// runs inside the sandbox if there is one. A setting of the agent's that runs a program after all finds nothing
     /// there.
-    pub(crate) fn on_agents_files(mut self, enclosure: Option<Sandbox>) -> Self {
+    pub(crate) fn on_agents_files(mut self, sandbox: Option<Sandbox>) -> Self {
         self.is_alone = true;
-        self.enclosure = enclosure;
+        self.sandbox = sandbox;
         self.transport(Transport::None)
     }
 
@@ -183,8 +183,8 @@ impl<'a> GitCommand<'a> {
         let verb = self.verb;
         let limit = if self.transport == Transport::Network { self.git.network } else { self.git.local };
         let mut command = self.command()?;
-        let spawned = match &self.enclosure {
-            Some(enclosure) => enclosure.spawn(&mut command),
+        let spawned = match &self.sandbox {
+            Some(sandbox) => sandbox.spawn(&mut command),
             None => command.spawn(),
         };
         let mut child = spawned.map_err(|source| GitError::Start { verb, source })?;

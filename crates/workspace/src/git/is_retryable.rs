@@ -9,15 +9,15 @@ use super::GitError;
 
 /// Whether a failure passes by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outlook {
+pub enum GitFailureKind {
     /// It may pass: the network is unavailable, or a server restarts.
-    MayPass,
+    Transient,
     /// Repository not found. One that existed a moment ago may come back, such as one on a network disk.
     Missing,
     /// The remote rejects this machine: a person has to configure an accepted credential.
-    Refused,
+    Rejected,
     /// It lasts until a person acts.
-    Lasts,
+    Permanent,
 }
 
 /// The commands that talk to a remote.
@@ -66,15 +66,15 @@ const LASTING: [&str; 6] = [
 
 impl GitError {
     /// Whether the same command may succeed later.
-    pub fn outlook(&self) -> Outlook {
+    pub fn kind(&self) -> GitFailureKind {
         match self {
             Self::Start { source, .. } => match source.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Outlook::Lasts,
-                _ => Outlook::MayPass,
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => GitFailureKind::Permanent,
+                _ => GitFailureKind::Transient,
             },
-            Self::TimedOut { verb, .. } if REMOTE_VERBS.contains(verb) => Outlook::MayPass,
-            Self::Failed { verb, stderr, .. } => outlook_of(verb, stderr),
-            Self::TimedOut { .. } | Self::AnswerTooLong { .. } | Self::Garbled { .. } => Outlook::Lasts,
+            Self::TimedOut { verb, .. } if REMOTE_VERBS.contains(verb) => GitFailureKind::Transient,
+            Self::Failed { verb, stderr, .. } => kind_of(verb, stderr),
+            Self::TimedOut { .. } | Self::AnswerTooLong { .. } | Self::Garbled { .. } => GitFailureKind::Permanent,
         }
     }
 }
@@ -82,30 +82,30 @@ impl GitError {
 impl GitError {
     /// Whether a remote may be at fault: it is unavailable, does not exist, or rejects this machine.
     pub fn may_be_the_remotes(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::TimedOut { .. }) && self.outlook() != Outlook::Lasts
+        matches!(self, Self::Failed { .. } | Self::TimedOut { .. }) && self.kind() != GitFailureKind::Permanent
     }
 }
 
-fn outlook_of(verb: &str, said: &str) -> Outlook {
+fn kind_of(verb: &str, said: &str) -> GitFailureKind {
     let says = |words: &[&str]| words.iter().any(|words| said.contains(words));
     if !REMOTE_VERBS.contains(&verb) && !says(&ASKED_A_REMOTE) {
-        return Outlook::Lasts;
+        return GitFailureKind::Permanent;
     }
     if says(&MISSING) {
-        return Outlook::Missing;
+        return GitFailureKind::Missing;
     }
     if says(&LASTING) && !says(&PASSING_REJECTIONS) {
-        return Outlook::Lasts;
+        return GitFailureKind::Permanent;
     }
-    if says(&REFUSED) { Outlook::Refused } else { Outlook::MayPass }
+    if says(&REFUSED) { GitFailureKind::Rejected } else { GitFailureKind::Transient }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn outlooks<const N: usize>(verb: &'static str, said: [&str; N]) -> [Outlook; N] {
-        said.map(|said| GitError::failed(verb, Some(128), said.as_bytes()).outlook())
+    fn kinds<const N: usize>(verb: &'static str, said: [&str; N]) -> [GitFailureKind; N] {
+        said.map(|said| GitError::failed(verb, Some(128), said.as_bytes()).kind())
     }
 
     // [F5]
@@ -121,8 +121,8 @@ mod tests {
             "an unknown message",
         ];
 
-        assert_eq!(outlooks("push", said), [Outlook::MayPass; 7]);
-        assert_eq!(GitError::failed("fetch", None, b"").outlook(), Outlook::MayPass, "it was killed");
+        assert_eq!(kinds("push", said), [GitFailureKind::Transient; 7]);
+        assert_eq!(GitError::failed("fetch", None, b"").kind(), GitFailureKind::Transient, "it was killed");
     }
 
     // [F5]
@@ -135,7 +135,7 @@ mod tests {
             "fatal: unable to access 'https://forge.example/a/': The requested URL returned error: 403",
         ];
 
-        assert_eq!(outlooks("push", said), [Outlook::Refused; 4]);
+        assert_eq!(kinds("push", said), [GitFailureKind::Rejected; 4]);
     }
 
     // [F5]
@@ -147,7 +147,7 @@ mod tests {
             "fatal: transport 'ext' not allowed",
         ];
 
-        assert_eq!(outlooks("push", said), [Outlook::Lasts; 3]);
+        assert_eq!(kinds("push", said), [GitFailureKind::Permanent; 3]);
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
             "remote: Repository not found.\nfatal: repository 'https://forge.example/a/' not found",
         ];
 
-        assert_eq!(outlooks("fetch", said), [Outlook::Missing; 3]);
+        assert_eq!(kinds("fetch", said), [GitFailureKind::Missing; 3]);
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
         let lazily = "fatal: could not fetch 0190f3a4 from promisor remote";
 
         assert_eq!(
-            outlooks("update-index", ["fatal: unable to write new index file", lazily]),
-            [Outlook::Lasts, Outlook::MayPass]
+            kinds("update-index", ["fatal: unable to write new index file", lazily]),
+            [GitFailureKind::Permanent, GitFailureKind::Transient]
         );
     }
 }

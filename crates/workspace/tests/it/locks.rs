@@ -81,9 +81,9 @@ async fn lock_files_of_a_killed_git_block_no_later_git() {
             &format!("refs/gigafactory/{}.lock", run(1)),
         ],
     );
-    let desk = forge.path("host/desks").join(run(1).to_string());
+    let metadata = forge.path("host/desks").join(run(1).to_string());
     for number in 0..8 {
-        fs::write(desk.join(format!("scratch-{}-{number}.index.lock", std::process::id())), "").unwrap();
+        fs::write(metadata.join(format!("scratch-{}-{number}.index.lock", std::process::id())), "").unwrap();
     }
     let moved = forge.commit("main", "other.md", "other\n");
     git(&forge.remote(), &["branch", "-D", "topic"]);

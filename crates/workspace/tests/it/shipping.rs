@@ -137,7 +137,7 @@ async fn a_base_that_was_moved_onto_the_commit_by_hand_counts_as_shipped() {
 async fn row_28_a_merge_that_the_fleet_has_forgotten_is_found() {
     let forge = TestRemote::new();
     let (mirror, forgotten) = promoted(&forge, "work.txt", "x").await;
-    let before = mirror.merged_before(job(), &main(), &forgotten).await.unwrap();
+    let before = mirror.prior_merge(job(), &main(), &forgotten).await.unwrap();
     mirror.ship(&order(&forgotten)).await.unwrap();
     let merge = forge.shows("refs/heads/main").unwrap();
     forge.commit("main", "later.txt", "y");
@@ -148,9 +148,9 @@ async fn row_28_a_merge_that_the_fleet_has_forgotten_is_found() {
         other => panic!("nothing to commit: {other:?}"),
     };
 
-    let same = mirror.merged_before(job(), &main(), &forgotten).await.unwrap();
-    let another = mirror.merged_before(job(), &main(), &again).await.unwrap();
-    let of_another_job = mirror.merged_before(domain::JobId::from_bytes([9; 16]), &main(), &again).await.unwrap();
+    let same = mirror.prior_merge(job(), &main(), &forgotten).await.unwrap();
+    let another = mirror.prior_merge(job(), &main(), &again).await.unwrap();
+    let of_another_job = mirror.prior_merge(domain::JobId::from_bytes([9; 16]), &main(), &again).await.unwrap();
 
     assert_eq!((before, same, another, of_another_job), (None, None, Some(merge), None));
 }

@@ -145,7 +145,7 @@ impl Worker {
         let launcher = place.launcher.clone().reaching([(conversation.clone(), PathAccess::Everything)]);
         let home = self.settings.engines.get(engine.name()).and_then(|config| config.environment.home.as_ref());
         let launcher = match home {
-            Some(home) => launcher.enclosed_by(|enclosure| self.settings.with_home_open(enclosure, home)),
+            Some(home) => launcher.enclosed_by(|sandbox| self.settings.with_home_open(sandbox, home)),
             None => launcher,
         };
         let launcher = tools.iter().fold(launcher, |launcher, tools| tools.open_to(launcher));

@@ -74,7 +74,9 @@ impl Worker {
                 return;
             }
             let began = self.clock.monotonic();
-            let Some(touched) = over.run_until_cancelled(mirror.touched(worktree, FILES_MAX)).await else { return };
+            let Some(touched) = over.run_until_cancelled(mirror.changed_files(worktree, FILES_MAX)).await else {
+                return;
+            };
             pause = FILES_EVERY.max((self.clock.monotonic() - began) * FILES_SHARE);
             // An unreadable worktree may be readable the next time; verification reports what it means.
             let Ok(touched) = touched else { continue };

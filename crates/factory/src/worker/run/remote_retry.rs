@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clock::Backoff;
 use tracing::{info, warn};
-use workspace::{Error, Mirror, Outlook, Transport};
+use workspace::{Error, GitFailureKind, Mirror, Transport};
 
 use super::super::Worker;
 use super::{Run, StartFailure, chain};
@@ -75,12 +75,14 @@ impl Worker {
     fn is_worth_waiting(&self, run: &Run, mirror: &Mirror, trouble: &StartFailure) -> bool {
         let StartFailure::Host(error) = trouble else { return false };
         let may_pass = match error {
-            Error::Git(error) => match error.outlook() {
-                Outlook::MayPass => true,
+            Error::Git(error) => match error.kind() {
+                GitFailureKind::Transient => true,
                 // A missing local repository that this run has used may be on an unmounted disk; a server's answer is
                 // final.
-                Outlook::Missing => run.record.worktree.is_some() && mirror.remote().transport() == Transport::Folder,
-                Outlook::Refused | Outlook::Lasts => false,
+                GitFailureKind::Missing => {
+                    run.record.worktree.is_some() && mirror.remote().transport() == Transport::Folder
+                }
+                GitFailureKind::Rejected | GitFailureKind::Permanent => false,
             },
             Error::Locked { .. } => true,
             _ => false,

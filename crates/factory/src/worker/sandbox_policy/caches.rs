@@ -37,9 +37,9 @@ const CACHES: [&str; 24] = [
 pub(super) type Named = (&'static str, String);
 
 /// The caches that programs with this environment find and cannot add to.
-pub(super) fn only_readable(environment: &EnvironmentConfig, enclosure: &Sandbox) -> BTreeSet<Named> {
+pub(super) fn only_readable(environment: &EnvironmentConfig, sandbox: &Sandbox) -> BTreeSet<Named> {
     let is_only_readable =
-        |folder: &str| Path::new(folder).is_absolute() && enclosure.reach_at(Path::new(folder)) == PathAccess::Read;
+        |folder: &str| Path::new(folder).is_absolute() && sandbox.reach_at(Path::new(folder)) == PathAccess::Read;
     let named = CACHES.into_iter().filter_map(|name| Some((name, value(environment, name)?)));
     named.filter(|(_, folder)| is_only_readable(folder)).collect()
 }
@@ -64,12 +64,12 @@ mod tests {
         ];
         let set = set.map(|(name, folder)| (name.to_owned(), folder.to_owned())).into();
         let environment = EnvironmentConfig { set, ..EnvironmentConfig::default() };
-        let enclosure = Sandbox::default()
+        let sandbox = Sandbox::default()
             .with("/", PathAccess::Read)
             .with("/srv/open", PathAccess::Everything)
             .with("/srv/closed", PathAccess::Nothing);
 
-        let told = only_readable(&environment, &enclosure);
+        let told = only_readable(&environment, &sandbox);
 
         assert_eq!(told, BTreeSet::from([("CARGO_HOME", "/opt/cargo".to_owned())]));
     }

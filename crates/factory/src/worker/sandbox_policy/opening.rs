@@ -10,12 +10,12 @@ use crate::worker::WorkerSettings;
 
 impl WorkerSettings {
     /// The same, with a home that only one engine gets. Marks inside the closed home are opened with it.
-    pub(in crate::worker) fn with_home_open(&self, enclosure: Sandbox, home: &Path) -> Sandbox {
+    pub(in crate::worker) fn with_home_open(&self, sandbox: Sandbox, home: &Path) -> Sandbox {
         let (is_led, home) = (self.is_led_by_agents(home), real(home));
         let kept: Vec<PathBuf> = self.secret_places().iter().chain([&self.state]).map(|path| real(path)).collect();
         // The target of a link in the home's place stays closed.
         if is_led || kept.iter().any(|kept| home.starts_with(kept)) {
-            return enclosure;
+            return sandbox;
         }
         let is_below = |path: &PathBuf| path.starts_with(&home);
         let mut within = self.homes();
@@ -23,10 +23,10 @@ impl WorkerSettings {
         let closed_still = |path: &PathBuf| within.iter().any(|closed| path.starts_with(closed));
         let marked = self.tools_in_homes().into_iter().chain(self.login_folders()).map(|path| real(&path));
         let marked = marked.filter(|path| is_below(path) && !closed_still(path) && !kept.contains(path));
-        let enclosure = marked.fold(enclosure, |enclosure, path| enclosure.without(&path));
-        let enclosure = enclosure.with(home.clone(), PathAccess::Everything);
+        let sandbox = marked.fold(sandbox, |sandbox, path| sandbox.without(&path));
+        let sandbox = sandbox.with(home.clone(), PathAccess::Everything);
         let fixed = self.unchanging().into_iter().map(|path| real(&path)).filter(is_below);
-        fixed.fold(enclosure, |enclosure, path| enclosure.at_most(&path, PathAccess::Read))
+        fixed.fold(sandbox, |sandbox, path| sandbox.at_most(&path, PathAccess::Read))
     }
 
     /// What the operator made writable for all programs.

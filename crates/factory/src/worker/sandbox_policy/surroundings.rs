@@ -55,9 +55,9 @@ mod tests {
     fn a_machine_is_readable_and_only_shared_paths_are_writable() {
         let reached = |programs| {
             let none = Sandbox::default();
-            let enclosure = marks(programs).into_iter().fold(none, |all, (path, reach)| all.with(path, reach));
+            let sandbox = marks(programs).into_iter().fold(none, |all, (path, reach)| all.with(path, reach));
             let places = ["/usr/bin", "/etc/crontab", "/sys/fs", "/dev/sda", "/dev/null", "/tmp/x", "/proc/sys"];
-            places.map(|path| enclosure.reach_at(Path::new(path)))
+            places.map(|path| sandbox.reach_at(Path::new(path)))
         };
 
         use PathAccess::{Everything, Nothing, Read};

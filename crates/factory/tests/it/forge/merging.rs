@@ -70,7 +70,7 @@ async fn a_branch_that_was_moved_is_not_merged() {
 async fn a_branch_that_moves_under_our_hands_is_not_merged_either() {
     let (scene, sha) = opened("one").await;
     let before = scene.main();
-    scene.forge.look(1).await.unwrap();
+    scene.forge.read_pull_request(1).await.unwrap();
     scene.push("two");
     // The cached state is outdated.
     scene.github.fail(Method::GET, "/pulls/1", Fault::Instead(304, &[], ""));

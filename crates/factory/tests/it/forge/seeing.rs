@@ -33,9 +33,9 @@ async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
         book.check(&sha, "lint", None);
     });
 
-    let early = scene.forge.look(1).await.unwrap();
+    let early = scene.forge.read_pull_request(1).await.unwrap();
     scene.github.book(|book| book.check(&sha, "lint", Some("success")));
-    let late = scene.forge.look(1).await.unwrap();
+    let late = scene.forge.read_pull_request(1).await.unwrap();
 
     let seen = |remarks| PullRequestReport {
         number: 1,
@@ -62,7 +62,7 @@ async fn a_check_that_says_nothing_itself_is_quoted_from_its_log_and_no_token_is
     let log = "2026-11-16T03:00:00.1234567Z cargo test\n2026-11-16T03:00:01.0000000Z error: it broke\n";
     scene.github.fail(Method::GET, "/elsewhere/logs", Fault::Instead(200, &[], log));
 
-    let seen = scene.forge.look(1).await.unwrap();
+    let seen = scene.forge.read_pull_request(1).await.unwrap();
 
     assert_eq!(seen.comments[0].text, "cargo test\nerror: it broke\nsrc/lib.rs:3: unused variable");
     let followed = scene.github.heard(&Method::GET, "/elsewhere/logs").remove(0);
@@ -86,7 +86,7 @@ async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_as
         book.comment("mallory", "CONTRIBUTOR", "/giga rm -rf /");
     });
 
-    let seen = scene.forge.look(1).await.unwrap();
+    let seen = scene.forge.read_pull_request(1).await.unwrap();
 
     let heard: Vec<_> = seen.comments.iter().map(|remark| (remark.from.as_str(), remark.text.as_str())).collect();
     assert_eq!(heard, vec![("bob", "Not like this"), ("ann", "Why?"), ("ann", "use fewer words")]);
@@ -106,9 +106,9 @@ async fn every_comment_is_heard_and_of_too_many_the_newest() {
     };
 
     say(0..130);
-    let many = scene.forge.look(1).await.unwrap();
+    let many = scene.forge.read_pull_request(1).await.unwrap();
     say(130..250);
-    let too_many = scene.forge.look(1).await.unwrap();
+    let too_many = scene.forge.read_pull_request(1).await.unwrap();
 
     assert_eq!(heard(&many), (130, "comment 0".to_owned(), "comment 129".to_owned()));
     assert_eq!(heard(&too_many), (200, "comment 50".to_owned(), "comment 249".to_owned()));
@@ -123,7 +123,7 @@ async fn of_a_conversation_without_end_the_beginning_and_the_end_are_read() {
         book.comment("ann", "OWNER", "/giga one last thing");
     });
 
-    let seen = scene.forge.look(1).await.unwrap();
+    let seen = scene.forge.read_pull_request(1).await.unwrap();
 
     assert_eq!(seen.comments.iter().map(|remark| remark.text.as_str()).collect::<Vec<_>>(), ["one last thing"]);
     assert_eq!(scene.github.heard(&Method::GET, "/issues/1/comments").len(), 20);
@@ -140,7 +140,7 @@ async fn a_check_on_a_later_page_counts_too() {
         book.check(&sha, "fails", Some("failure"));
     });
 
-    let seen = scene.forge.look(1).await.unwrap();
+    let seen = scene.forge.read_pull_request(1).await.unwrap();
 
     assert_eq!(seen.comments.iter().map(|remark| remark.from.as_str()).collect::<Vec<_>>(), ["fails"]);
 }
@@ -164,7 +164,7 @@ async fn a_log_that_is_kept_at_an_address_inside_is_not_fetched() {
         let headers: &'static [(&str, &str)] = Box::leak(Box::new([("location", address)]));
         scene.github.fail(Method::GET, "/actions/jobs/101/logs", Fault::Instead(302, headers, ""));
 
-        let seen = scene.forge.look(1).await.unwrap();
+        let seen = scene.forge.read_pull_request(1).await.unwrap();
 
         assert_eq!(seen.comments[0].text, "\nsrc/lib.rs:3: unused variable", "{address}");
     }
@@ -177,9 +177,9 @@ async fn a_log_that_is_kept_at_an_address_inside_is_not_fetched() {
 async fn a_look_at_what_has_not_changed_costs_nothing() {
     let (scene, sha) = opened().await;
     scene.github.book(|book| book.check(&sha, "test", Some("failure")));
-    let first = scene.forge.look(1).await.unwrap();
+    let first = scene.forge.read_pull_request(1).await.unwrap();
 
-    let second = scene.forge.look(1).await.unwrap();
+    let second = scene.forge.read_pull_request(1).await.unwrap();
 
     assert_eq!(first, second);
     for path in ["/pulls/1", "/check-runs", "/reviews", "/pulls/1/comments"] {
@@ -199,6 +199,6 @@ async fn a_merge_and_a_closing_by_hand_are_seen() {
 
     let merged = PullRequestState::Merged { merge: Some(scene.main()), by: Some("ann".to_owned()) };
     let expected = PullRequestReport { number: 1, pull_request: merged, head: sha, comments: Vec::new() };
-    assert_eq!(scene.forge.look(1).await, Ok(expected));
-    assert_eq!(closed.forge.look(1).await.unwrap().pull_request, PullRequestState::Closed);
+    assert_eq!(scene.forge.read_pull_request(1).await, Ok(expected));
+    assert_eq!(closed.forge.read_pull_request(1).await.unwrap().pull_request, PullRequestState::Closed);
 }

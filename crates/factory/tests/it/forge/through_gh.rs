@@ -48,8 +48,8 @@ async fn a_pull_request_is_opened_spoken_on_looked_at_and_merged_through_gh() {
     let opened = forge.open(&proposal()).await.unwrap();
     forge.say(opened.number, job(), "done").await.unwrap();
     scene.github.book(|book| book.check(&sha, "test", Some("failure")));
-    let first = forge.look(opened.number).await.unwrap();
-    let second = forge.look(opened.number).await.unwrap();
+    let first = forge.read_pull_request(opened.number).await.unwrap();
+    let second = forge.read_pull_request(opened.number).await.unwrap();
     let order = forge::MergeOrder {
         request: opened.number,
         sha,

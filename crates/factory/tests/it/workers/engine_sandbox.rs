@@ -61,7 +61,7 @@ async fn codex_gives_up_its_own_sandbox_only_for_one_that_keeps_it_from_writing_
     let runs = fleet.runs(job).await;
     let sha = view.promoted_sha.unwrap_or_else(|| panic!("{runs:#?}"));
     let arguments = forge.file_at(&sha, "arguments.txt").unwrap();
-    assert!(arguments.contains("-s danger-full-access"), "the enclosure stands in for its sandbox: {arguments}");
+    assert!(arguments.contains("-s danger-full-access"), "the sandbox stands in for its sandbox: {arguments}");
     assert_eq!(forge.file_at(&sha, "made.txt").as_deref(), Some("mine\n"), "its own folder is its own");
     assert_eq!(fs::read_to_string(outside.path().join("profile")).unwrap(), "untouched");
     assert!(!outside.path().join("canary").exists());

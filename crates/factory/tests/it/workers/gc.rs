@@ -521,7 +521,7 @@ fn kept_secret(forge: &TestRemote) -> (std::path::PathBuf, String) {
 
 // [I11] [T8] [F7] [attack: hostile repository]
 #[tokio::test]
-async fn a_clean_up_reads_what_an_agent_left_from_inside_of_the_enclosure_too() {
+async fn a_clean_up_reads_an_agents_files_from_inside_the_sandbox() {
     if !can_be_confined() {
         return;
     }

@@ -233,7 +233,7 @@ impl QueueSync<'_> {
         }
     }
 
-    /// A file that is no job and cannot be moved away is one of those that did not get through. It is moved later, if it
+    /// A file that is no job and cannot be moved away counts as failed. It is moved later, if it
     /// can be, and read again only when it has changed.
     fn leave(&mut self, name: &str, why: &str, error: &std::io::Error) {
         let said = format!("{}; it could not be moved to failed/: {error}", reports::in_one_line(why));

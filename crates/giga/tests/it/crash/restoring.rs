@@ -66,12 +66,12 @@ async fn row_28_factories_that_knew_the_lost_future_are_fenced_and_nothing_ships
     let all = [&[done, queued][..], &held].concat();
     shipped(&fleet, &all).await;
     let again = fleet.submit(5, "do some work").await;
-    let rests = async || {
+    let settled = async || {
         let jobs = fleet.jobs().await.unwrap_or_default();
         let job = jobs.into_iter().find(|job| job.id == again)?;
         (job.stage == StageName::Testing && job.errand.is_none()).then_some(job.message).flatten()
     };
-    let why = fleet.insist(rests).await;
+    let why = fleet.insist(settled).await;
 
     assert_eq!(again, forgotten, "one key is one job, in every future");
     assert!(why.contains("holds another merge of this job"), "{why}");

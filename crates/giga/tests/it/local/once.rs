@@ -50,7 +50,7 @@ fn the_summary_names_each_file_that_failed_and_why() {
 
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let summary = ran.stderr.split_once("error: ").map_or("", |(_, summary)| summary);
-    assert!(summary.contains("2 of 3 files did not get through"), "{}", ran.stderr);
+    assert!(summary.contains("2 of 3 files failed"), "{}", ran.stderr);
     assert!(summary.contains("bad.md: not a job: line 4, budget.usd"), "{}", ran.stderr);
     assert!(summary.contains("doomed.md: failed (retries_exhausted): exit code 1"), "{}", ran.stderr);
     assert!(!ran.stdout.contains("not a job: -"), "{}", ran.stdout);
@@ -75,7 +75,7 @@ fn a_refused_file_that_cannot_be_moved_away_did_not_get_through_either() {
     let log = folder.log();
     assert_eq!((code, folder.names("inbox")), (Some(1), vec!["bad.md".to_owned(), "lost.md".to_owned()]), "{log}");
     let summary = log.split_once("error: ").map_or("", |(_, summary)| summary);
-    assert!(summary.contains("2 of 4 files did not get through"), "{log}");
+    assert!(summary.contains("2 of 4 files failed"), "{log}");
     assert!(summary.contains("bad.md: not a job: line 4, budget.usd"), "{log}");
     assert!(summary.contains("lost.md: not a job: ") && summary.contains("could not be moved to failed/"), "{log}");
     assert_eq!(log.matches("lost.md is not a job, and cannot be moved").count(), 1, "{log}");

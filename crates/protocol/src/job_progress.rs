@@ -11,9 +11,9 @@ impl JobView {
     }
 
     /// Whether the job has finished or waits for an operator.
-    pub fn rests(&self) -> bool {
-        let may_rest = matches!(self.stage, StageName::Review | StageName::Testing);
-        self.stage.is_terminal() || self.asks() || (may_rest && self.errand.is_none())
+    pub fn is_settled(&self) -> bool {
+        let may_settle = matches!(self.stage, StageName::Review | StageName::Testing);
+        self.stage.is_terminal() || self.asks() || (may_settle && self.errand.is_none())
     }
 
     /// Whether the job failed, or needs an operator to continue. Finished work that can be shipped is neither.
