@@ -74,6 +74,8 @@ pub(super) struct Coordinator {
     pub(super) sweep_every: Option<Spanned<HumanDuration>>,
     pub(super) token_overlap: Option<Spanned<HumanDuration>>,
     pub(super) disk_free_min_mib: Option<Spanned<u32>>,
+    pub(super) preemption: Option<Spanned<bool>>,
+    pub(super) preemption_grace: Option<Spanned<HumanDuration>>,
     pub(super) quota_resume: Option<Spanned<bool>>,
     pub(super) retry: Retry,
 }

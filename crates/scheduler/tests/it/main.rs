@@ -6,6 +6,7 @@ mod explanation;
 mod golden;
 mod naive;
 mod order;
+mod preempt;
 mod property;
 mod reason;
 mod scenario;
