@@ -16,8 +16,8 @@ use domain::{
 };
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
-use serde_json::json;
 use scheduler::Placement;
+use serde_json::json;
 use tracing::{debug, error, info, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};

@@ -131,9 +131,7 @@ impl FleetState {
         let requests = self.preemptions.requests.iter();
         let active = requests.filter(|(for_job, request)| {
             let preemption = &request.preemption;
-            preemption.factory == *factory
-                && self.needs_seat(**for_job)
-                && self.holds(request.victim, preemption.epoch)
+            preemption.factory == *factory && self.needs_seat(**for_job) && self.holds(request.victim, preemption.epoch)
         });
         active.map(|(_, request)| directive(request.victim, &request.preemption)).collect()
     }
@@ -146,8 +144,7 @@ impl FleetState {
     /// Releases the seats that were kept long enough; returns whether there were any.
     pub(crate) fn release_kept_seats(&mut self, now: Timestamp) -> bool {
         let requests = self.preemptions.requests.iter();
-        let over: Vec<JobId> =
-            requests.filter(|(_, request)| request.keep_until <= now).map(|(id, _)| *id).collect();
+        let over: Vec<JobId> = requests.filter(|(_, request)| request.keep_until <= now).map(|(id, _)| *id).collect();
         for id in &over {
             self.preemptions.requests.remove(id);
             self.fleet.unreserve(id);

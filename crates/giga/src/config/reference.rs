@@ -50,7 +50,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ("coordinator.sweep_every", "How often memory is compared with the store while there is open work."),
     ("coordinator.token_overlap", "How long a rotated token keeps working."),
     ("coordinator.disk_free_min_mib", "Free space below which a factory gets no new work, in MiB."),
-    ("coordinator.preemption", "Whether a critical job without a seat may preempt a preemptible one, until `giga mode --preemption` sets it."),
+    (
+        "coordinator.preemption",
+        "Whether a critical job without a seat may preempt a preemptible one, until `giga mode --preemption` sets it.",
+    ),
     ("coordinator.preemption_grace", "How long a preempted run has to save its work and to release its seat."),
     ("coordinator.quota_resume", "Whether a credential gets work again automatically when its usage window resets."),
     ("coordinator.retry.attempts_max", "Attempts of a job in all. A manifest can set its own retry policy."),

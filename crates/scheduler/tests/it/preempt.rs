@@ -3,19 +3,12 @@
 use std::time::Duration;
 
 use domain::{JobId, Priority, Product};
-use scheduler::{
-    Eviction, FactoryState, PendingPreemption, PreemptibleRun, Seat, WaitingJob, claim, evictions, plan,
-};
+use scheduler::{Eviction, FactoryState, PendingPreemption, PreemptibleRun, Seat, WaitingJob, claim, evictions, plan};
 
 use crate::scenario::{NOW, Scenario, World, factory, id, job, name, with_shape};
 
 fn seat(factory: &str, repo: Option<&str>) -> Seat {
-    Seat {
-        factory: name(factory),
-        product: name("default"),
-        repo: repo.map(name),
-        engine: Some(name("command")),
-    }
+    Seat { factory: name(factory), product: name("default"), repo: repo.map(name), engine: Some(name("command")) }
 }
 
 fn critical(n: u8, needs: &[&str]) -> WaitingJob {

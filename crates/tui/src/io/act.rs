@@ -59,12 +59,9 @@ async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), Clien
         Act::Cancel => (Action::Cancel, request),
         Act::Priority(priority) => (Action::Priority, ActionRequest { priority: Some(*priority), ..request }),
         Act::Pin(factory) => (Action::Pin, ActionRequest { factory_id: factory.clone(), ..request }),
-        Act::Drain
-        | Act::Resume
-        | Act::Prune
-        | Act::ResumeCredential
-        | Act::Mode(_)
-        | Act::Preemption(_) => return Ok(()),
+        Act::Drain | Act::Resume | Act::Prune | Act::ResumeCredential | Act::Mode(_) | Act::Preemption(_) => {
+            return Ok(());
+        }
     };
     post(client, &format!("/jobs/{id}/actions/{}", action.name()), &request).await
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use domain::{Actor, DepsState, DispatchSeq, Epoch, Expected, Holder, Job, Preemption, Refusal, Revision, StageEvent, StageName};
+use domain::{
+    Actor, DepsState, DispatchSeq, Epoch, Expected, Holder, Job, Preemption, Refusal, Revision, StageEvent, StageName,
+};
 use proptest::prelude::*;
 
 use super::sample::{NOW, ballot, fitting, linux, submitted};

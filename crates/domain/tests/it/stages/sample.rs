@@ -5,7 +5,8 @@ use std::time::Duration;
 use domain::{
     Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
     FactoryId, FailureDetails, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease,
-    OfferEnd, Preemption, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp, UsageWindow,
+    OfferEnd, Preemption, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp,
+    UsageWindow,
 };
 
 /// Why an errand expired.
