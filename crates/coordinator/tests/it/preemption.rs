@@ -1,8 +1,10 @@
 //! Preemption: a critical job without a seat gets the one of a preemptible job [S5].
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::{DispatchModes, EventKind, JobId, Mode, RunOutcome, StageName};
+use futures_util::future::join_all;
 use protocol::{Action, Directive};
 
 use super::{lasting, quick, share_of};
@@ -190,34 +192,57 @@ async fn a_seat_that_its_job_does_not_take_is_free_again() {
 
 #[tokio::test]
 async fn row_15_a_preemption_and_a_completion_never_both_win() {
-    let (fleet, mac) = preempting(quick()).await;
+    const SEATS: usize = 10;
+    let fleet = Fleet::warm(quick().with(|settings| {
+        settings.preemption = true;
+        settings.preemption_grace = GRACE;
+    }))
+    .await;
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: SEATS as u32, ..Offers::default() }).await;
+    fleet.coordinator.tick().await;
     fleet.ship_everything().await;
     fleet.store().set(|faults| faults.yields_max = 3);
-    let (mut completed, mut preempted) = (0, 0);
+    let races = share_of(10_000);
+    let mut completed = HashSet::new();
+    let mut raced = HashSet::new();
 
-    for _ in 0..share_of(10_000) {
+    for _ in 0..races / SEATS {
         mac.beat(&fleet).await;
-        let grip = mac.build(&fleet, fleet.submit(LOW).await).await;
-        let critical = fleet.submit(CRITICAL).await;
+        let mut grips = Vec::new();
+        for _ in 0..SEATS {
+            let job = fleet.submit(LOW).await;
+            grips.push(mac.build(&fleet, job).await);
+        }
+        let mut critical = Vec::new();
+        for _ in 0..SEATS {
+            critical.push(fleet.submit(CRITICAL).await);
+        }
         fleet.dispatch().await;
         mac.renew(&fleet).await;
         fleet.builder.clock.advance(GRACE);
-        let (_, outcome) = tokio::join!(fleet.coordinator.tick(), mac.complete(&fleet, grip, None));
-        mac.let_go(grip);
-        let kinds = fleet.kinds(grip.job).await;
-        let outcomes: Vec<_> =
-            kinds.into_iter().filter(|kind| [EventKind::Completed, EventKind::Preempted].contains(kind)).collect();
-        if outcome.is_ok() {
-            completed += 1;
-            assert_eq!(outcomes, [EventKind::Completed]);
-        } else {
-            preempted += 1;
-            assert_eq!(outcomes, [EventKind::Preempted]);
-            fleet.act(grip.job, Action::Cancel).await.unwrap();
+        let completions = join_all(grips.iter().map(|grip| mac.complete(&fleet, *grip, None)));
+        let (_, outcomes) = tokio::join!(fleet.coordinator.tick(), completions);
+        for (grip, outcome) in grips.iter().zip(outcomes) {
+            mac.let_go(*grip);
+            raced.insert(grip.job);
+            if outcome.is_ok() {
+                completed.insert(grip.job);
+            } else {
+                fleet.act(grip.job, Action::Cancel).await.unwrap();
+            }
         }
-        mac.run(&fleet, critical).await;
+        for job in critical {
+            fleet.act(job, Action::Cancel).await.unwrap();
+        }
     }
 
-    let least = share_of(10_000) / 20;
-    assert!(completed > least && preempted > least, "one side nearly always won: {completed}, {preempted}");
+    let stories = fleet.stories().await;
+    for job in &raced {
+        let is_outcome = |kind: &&EventKind| [EventKind::Completed, EventKind::Preempted].contains(kind);
+        let outcomes: Vec<_> = stories[job].iter().filter(is_outcome).copied().collect();
+        let expected = if completed.contains(job) { EventKind::Completed } else { EventKind::Preempted };
+        assert_eq!(outcomes, [expected], "job {job}");
+    }
+    let both = [completed.len(), races - completed.len()];
+    assert!(both.iter().all(|wins| *wins > races / 20), "one side nearly always won: {both:?}");
 }
