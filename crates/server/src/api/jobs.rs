@@ -176,7 +176,8 @@ pub(crate) async fn list(
         return Err(Problem::invalid(format!("`text` is longer than {TEXT_CHARS_MAX} characters")));
     }
     let text = asked.text.filter(|text| !text.trim().is_empty());
-    let search = JobSearch { factory: asked.factory, tags: parse_list(asked.tag.as_deref())?, text };
+    let tags = parse_list(asked.tag.as_deref())?;
+    let search = JobSearch { factory: asked.factory, tags, text, ..JobSearch::default() };
     let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo, search };
     let total = match asked.total {
         true => Some(app.coordinator.job_total(&who, filter.clone()).await?),
