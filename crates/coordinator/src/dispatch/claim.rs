@@ -77,7 +77,7 @@ impl Coordinator {
         request: &ClaimRequest,
     ) -> Result<Option<Vec<Versioned<Arc<Job>>>>, Error> {
         // The dispatcher counts seats when it plans, and takes them after it has written.
-        let allocation = self.seat_allocation.read().await;
+        let _allocation = self.seat_allocation.read().await;
         let ClaimSelection { picks, held } = self.pick(who, process, request).await?;
         if picks.is_empty() {
             return Ok(None);
