@@ -65,8 +65,8 @@ pub use names::{
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
-    FleetStore, IndexProgress, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, PublishOutcome, Receipt, Scope,
-    StoreError, Subscription, Summary, UnreadableDocument,
+    FleetStore, IndexProgress, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, PublishOutcome,
+    Receipt, Scope, StoreError, Subscription, Summary, UnreadableDocument,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;

@@ -30,7 +30,12 @@ pub struct Operations {
 impl Operations {
     /// The number of database accesses: every read and every transaction.
     pub fn total(&self) -> u64 {
-        self.job_reads + self.sweep_reads + self.history_reads + self.document_reads + self.transactions + self.index_steps
+        self.job_reads
+            + self.sweep_reads
+            + self.history_reads
+            + self.document_reads
+            + self.transactions
+            + self.index_steps
     }
 
     /// Each counter with its name, for metrics.

@@ -152,7 +152,8 @@ pub(crate) struct JobQuery {
 
 /// A page of jobs, newest first.
 ///
-/// `factory`, `tag` and `text` examine 5,000 jobs per page at most: a page can be short, even empty, and still have a `next`.
+/// Every filter has an index. A page examines 5,000 jobs at most: when filters have few jobs in common, it can be short,
+/// even empty, and still have a `next`.
 #[utoipa::path(
     get, path = "/jobs", tag = "jobs",
     params(

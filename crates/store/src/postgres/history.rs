@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, IndexProgress, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
-    StoredEvent, Summary,
+    Body, Cursor, EventSeq, IndexProgress, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope,
+    StageName, StoreError, StoredEvent, Summary,
 };
 use tokio_postgres::Row;
 

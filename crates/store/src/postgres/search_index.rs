@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use domain::{CommitError, IndexProgress, Position, SearchTerm, StoreError, search_terms};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::PostgresStore;
 use super::list::JOBS_BY_NUMBER;
@@ -78,11 +79,9 @@ impl PostgresStore {
         let numbers: Vec<i64> = jobs.into_iter().collect();
         let batch = Batch::of(&self.pool.rows(JOBS_BY_NUMBER, &[&numbers]).await?)?;
         let (from_pos, to_pos, failure) = (stored(pos), stored(to_pos), SearchTerm::UNATTENDED_FAILURE.0);
-        let written = self.pool.execute(
-            ADD,
-            &[&to_pos, &to_todo, &from_pos, &todo, &batch.terms, &batch.numbers, &batch.attended, &failure],
-        );
-        match written.await {
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&to_pos, &to_todo, &from_pos, &todo, &batch.terms, &batch.numbers, &batch.attended, &failure];
+        match self.pool.execute(ADD, &params).await {
             // The next call reads how far the index is.
             Ok(_) | Err(CommitError::Unknown | CommitError::Stale) => Ok(IndexProgress::Behind),
             Err(CommitError::Store(error)) => Err(error),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, IndexProgress, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
-    StoredEvent, Summary,
+    Body, Cursor, EventSeq, IndexProgress, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope,
+    StageName, StoreError, StoredEvent, Summary,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 

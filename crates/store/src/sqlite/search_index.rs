@@ -15,8 +15,7 @@ use crate::intersection::Unindexed;
 
 pub(super) const STATE: &str = "SELECT pos, todo FROM fleet_index WHERE id = 1";
 pub(super) const CHANGED: &str = "SELECT pos, job FROM fleet_events WHERE pos > ?1 ORDER BY pos LIMIT ?2";
-pub(super) const ADVANCE: &str =
-    "UPDATE fleet_index SET pos = ?1, todo = ?2 WHERE id = 1 AND pos = ?3 AND todo = ?4";
+pub(super) const ADVANCE: &str = "UPDATE fleet_index SET pos = ?1, todo = ?2 WHERE id = 1 AND pos = ?3 AND todo = ?4";
 pub(super) const ADD: &str = "INSERT INTO fleet_terms (term, n) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 pub(super) const REMOVE: &str = "DELETE FROM fleet_terms WHERE term = ?1 AND n = ?2";
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, SearchTerm,
-    StageName, StoreError, StoredEvent, Summary, Versioned,
+    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, SearchTerm, StageName,
+    StoreError, StoredEvent, Summary, Versioned,
 };
 
 use super::SimulatedDocumentStore;
@@ -109,9 +109,8 @@ impl SimulatedDocumentStore {
         after: ListPosition,
     ) -> Result<Vec<Versioned<Job>>, StoreError> {
         let end = format!("{}{}", sortable(after.created), after.id);
-        let query = |name, from: String, to: String| {
-            Query { name, values: from..=to, order: Order::Falling, limit: LIST_PAGE }
-        };
+        let query =
+            |name, from: String, to: String| Query { name, values: from..=to, order: Order::Falling, limit: LIST_PAGE };
         let queries = match terms {
             None => vec![query("created", String::new(), end)],
             Some(terms) => {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{Commit, EventSeq, Expected, Job, JobId, Revision, SearchTerm, StoreError, Submission, Timestamp, Versioned, search_terms};
+use domain::{
+    Commit, EventSeq, Expected, Job, JobId, Revision, SearchTerm, StoreError, Submission, Timestamp, Versioned,
+    search_terms,
+};
 
 use super::batch::{Condition, Op};
 use super::database::{Document, Item, Key};
