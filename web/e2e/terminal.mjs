@@ -7,6 +7,7 @@ const BASIC = ["#484f58", "#ff7b72", "#3fb950", "#d29922", "#58a6ff", "#bc8cff",
 const BRIGHT = ["#6e7681", "#ffa198", "#56d364", "#e3b341", "#79c0ff", "#d2a8ff", "#56d4dd", "#f0f6fc"];
 const PAPER = "#0d1117";
 const INK = "#c9d1d9";
+const ESCAPE = "\u001b";
 
 /** The colour with this number of the palette of 256. */
 function indexed(n) {
@@ -55,7 +56,7 @@ function css({ ink, paper, bold, dim, underline, reversed }) {
   const rules = [`color:${front}`];
   if (back !== null) rules.push(`background:${back}`);
   if (bold) rules.push("font-weight:600");
-  if (dim) rules.push("opacity:.65");
+  if (dim && !reversed) rules.push("opacity:.65");
   if (underline) rules.push("text-decoration:underline");
   return rules.join(";");
 }
@@ -65,12 +66,14 @@ const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").
 /** A page with the text of a screen, whose colours are SGR sequences. */
 export function terminalPage(screen) {
   let style = PLAIN;
-  const spans = screen.split(/(\x1b\[[0-9;]*m)/).map((part) => {
-    const sequence = /^\x1b\[([0-9;]*)m$/.exec(part);
-    if (sequence === null) return part === "" ? "" : `<span style="${css(style)}">${escaped(part)}</span>`;
-    style = styled(style, sequence[1].split(";").filter(Boolean).map(Number));
-    return "";
-  });
+  const [first, ...rest] = screen.split(ESCAPE);
+  const span = (text) => (text === "" ? "" : `<span style="${css(style)}">${escaped(text)}</span>`);
+  const spans = [span(first)];
+  for (const part of rest) {
+    const [sequence, parameters] = /^\[([0-9;]*)m/.exec(part) ?? [""];
+    if (sequence !== "") style = styled(style, parameters.split(";").filter(Boolean).map(Number));
+    spans.push(span(part.slice(sequence.length)));
+  }
   return `<!doctype html><meta charset="utf-8"><style>
     body { margin: 0; background: ${PAPER}; }
     pre { display: inline-block; margin: 0; padding: 14px 16px; font: 13px/17px "JetBrains Mono", "DejaVu Sans Mono", monospace; }
@@ -102,7 +105,8 @@ export class Terminal {
     const end = Date.now() + ms;
     for (;;) {
       if (this.tmux(["capture-pane", "-p"]).includes(text)) return this.tmux(["capture-pane", "-e", "-p"]);
-      if (Date.now() > end) throw new Error(`the terminal does not show ${text}:\n${this.tmux(["capture-pane", "-p"])}`);
+      if (Date.now() > end)
+        throw new Error(`the terminal does not show ${text}:\n${this.tmux(["capture-pane", "-p"])}`);
       await sleep(100);
     }
   }

@@ -73,7 +73,7 @@ fn job(product: &ProductId, n: u64, body: &str, id: JobId, at: Timestamp, fate: 
         .map_err(|findings| Error::failed(format!("the sample manifest is refused: {findings:?}")))?;
     let mut spec = manifest.spec;
     spec.tags = [tag(n % RARE).parse().map_err(|error| Error::failed(format!("{error}")))?].into();
-    if n % RARE == 0 {
+    if n.is_multiple_of(RARE) {
         spec.priority = Priority::High;
     }
     let submission = Submission {
