@@ -115,7 +115,7 @@ impl Coordinator {
         for placement in &plan.placements {
             let Some(job) = state.job(placement.job) else { continue };
             if let Some(since) = state.waiting_since(placement.job) {
-                self.note_dispatched(now.since(since));
+                self.note_dispatched(&placement.factory, now.since(since));
             }
             let preempted = state.preempted_for(placement.job, &placement.factory);
             if let Some(unit) = self.stamp(&job, DispatchTarget::of(placement, preempted)) {
