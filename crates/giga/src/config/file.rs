@@ -98,6 +98,7 @@ pub(super) struct Factory {
     pub(super) name: Option<Spanned<FactoryId>>,
     pub(super) seats: Option<Spanned<u32>>,
     pub(super) engine_seats: Option<BTreeMap<EngineName, u32>>,
+    pub(super) repo_seats: Option<BTreeMap<RepoName, u32>>,
     pub(super) cost: Option<Spanned<u8>>,
     pub(super) state: Option<Spanned<PathBuf>>,
     pub(super) repo_base: Option<Spanned<PathBuf>>,

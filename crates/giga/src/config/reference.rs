@@ -64,6 +64,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.name", "Name of the factory. It cannot change after enrolment."),
     ("factory.seats", "Jobs at one time."),
     ("factory.engine_seats", "Jobs at one time by engine, where fewer."),
+    ("factory.repo_seats", "Jobs at one time by repository on this factory, where fewer."),
     ("factory.cost", "Cost of a seat relative to other factories; cheaper ones are preferred."),
     ("factory.state", "State directory: mirrors, worktrees, records."),
     ("factory.repo_base", "Directory whose repositories are offered."),

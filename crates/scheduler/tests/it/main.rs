@@ -3,6 +3,7 @@
 
 mod choice;
 mod explanation;
+mod fair_share;
 mod golden;
 mod naive;
 mod order;
