@@ -13,6 +13,7 @@ pub(crate) mod manifest_cache;
 pub(crate) mod offer_answers;
 pub(crate) mod preemptions;
 mod products;
+pub(crate) mod profiles;
 pub(crate) mod progress;
 mod seat_allocation;
 mod usage_windows;
@@ -534,6 +535,7 @@ mod tests {
             product: ProductId::default_product(),
             spec: manifest.spec,
             deps: Vec::new(),
+            profile: None,
             idempotency_key: None,
             body_sha256: String::new(),
             by: "ada".to_owned(),
