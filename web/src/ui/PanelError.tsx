@@ -8,9 +8,9 @@ import { Words } from "./Words";
 export function PanelError({ error, retry }: { error: unknown; retry?: () => void }) {
   const { sentence, remedy, code, requestId } = asApiError(error);
   const isDown = usePhase() === "down";
-  // The banner says so already.
-  if (isDown && isOutage(error))
-    return <p className="panel-b dim">Not read yet. This loads when the coordinator answers again.</p>;
+  // The banner says so already. Without `retry` it is an action that failed.
+  if (isDown && isOutage(error) && retry !== undefined)
+    return <p className="panel-b dim">Cannot be read now. It is read again as soon as the coordinator answers.</p>;
   return (
     <div className="panel-err" role="alert">
       <span className="st st-failed is-wrap">

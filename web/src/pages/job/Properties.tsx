@@ -127,9 +127,9 @@ function Budget({ job }: { job: JobDetail }) {
 /** `spent` has the ended runs: adds the one that runs. Unknown while the coordinator does not answer. */
 function useEngineTime(job: JobDetail): number | null {
   const isCurrent = useIsCurrent();
-  const now = useNow();
   const ended = job.spent?.engineMs ?? 0;
   const isRunning = job.stage === "building" && job.run?.startedAt != null;
+  const now = useNow(isRunning ? 1_000 : 3_600_000);
   if (!isRunning) return ended;
   return isCurrent ? ended + Math.max(0, now - Date.parse(job.run?.startedAt ?? "")) : null;
 }

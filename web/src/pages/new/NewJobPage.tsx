@@ -110,7 +110,7 @@ function Form({ initial }: { initial?: string }) {
           footer={
             <>
               <Verdict dryRun={dryRun} isCurrent={dryRun.checked === text} errors={errors} warnings={warnings} />
-              <span className="right">
+              <span className="right submit">
                 {block !== null && (
                   <span className={`small ${tried ? "is-warn" : "dim"}`} role="status">
                     {tried ? `Not submitted. ${block}` : block}
