@@ -19,7 +19,7 @@ export const STAGE: Record<StageName, StageLook> = {
   },
   building: { glyph: "building", className: "st-building", word: "building", hint: "the agent works on it" },
   review: { glyph: "review", className: "st-review", word: "review", hint: "waiting for a review" },
-  testing: { glyph: "testing", className: "st-testing", word: "testing", hint: "verified, ready to ship" },
+  testing: { glyph: "testing", className: "st-testing", word: "testing", hint: "completed, waiting to be merged" },
   shipped: { glyph: "shipped", className: "st-shipped", word: "shipped", hint: "merged" },
   failed: { glyph: "failed", className: "st-failed", word: "failed", hint: "ended without a result" },
   dead_letter: {
@@ -56,6 +56,13 @@ const REASONS: Record<FailureReason, string> = {
 
 export function reasonWords(reason: FailureReason): string {
   return REASONS[reason];
+}
+
+/** A sentence of the coordinator with the code of a reason in words: `dead-lettered (retries_exhausted): …`. */
+export function withReasonWords(text: string): string {
+  return text.replace(/\(([a-z_]+)\)/, (found, code: string) =>
+    Object.hasOwn(REASONS, code) ? `(${REASONS[code as FailureReason]})` : found,
+  );
 }
 
 export function outcomeWords(outcome: RunOutcome | null | undefined): {

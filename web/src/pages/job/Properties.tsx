@@ -2,12 +2,11 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { JobDetail } from "../../api/types";
 import { compact, count, duration, exact, middleId, money, plural, shortId, shortSha } from "../../lib/format";
-import { useNow } from "../../live";
+import { useIsCurrent, useNow } from "../../live";
 import { useProgress } from "../../live/jobs";
 import { Copy } from "../../ui/Copy";
 
 export function Properties({ job }: { job: JobDetail }) {
-  const spec = job.manifestSnapshot;
   const needs = [...(job.capabilities ?? []), ...(job.engines ?? []).map((engine) => `engine:${engine}`)];
   return (
     <aside className="aside" aria-label="Properties">
@@ -45,7 +44,14 @@ export function Properties({ job }: { job: JobDetail }) {
           )}
           <Fact name="Priority">{job.priority}</Fact>
           {job.pin != null && <Fact name="Pinned to">{job.pin}</Fact>}
-          {spec.profile != null && <Fact name="Profile">{spec.profile}</Fact>}
+          {job.profile != null && (
+            <Fact name="Profile">
+              {job.profile.ref}
+              {(job.profile.applied ?? []).length > 0 && (
+                <span className="dim">, sets {job.profile.applied?.join(", ")}</span>
+              )}
+            </Fact>
+          )}
           {(job.tags ?? []).length > 0 && (
             <Fact name="Tags">
               <span className="tags">
@@ -102,7 +108,7 @@ export function historyWords(job: JobDetail): string {
 function Budget({ job }: { job: JobDetail }) {
   const limits = job.manifestSnapshot.budget ?? {};
   const progress = useProgress(job.id) ?? job.progress ?? undefined;
-  const { engineMs } = job.spent ?? {};
+  const engineMs = useEngineTime(job);
   const costUsd = sum(job.spent?.costUsd, progress?.costUsd);
   const tokens = sum(job.spent?.tokens, sum(progress?.tokensIn, progress?.tokensOut));
   if (job.runs === 0 && limits.usd == null && limits.tokens == null && limits.wallMs == null) return null;
@@ -112,10 +118,26 @@ function Budget({ job }: { job: JobDetail }) {
       <dl className="facts">
         <Spent name="Money" value={costUsd} limit={limits.usd} words={money} />
         <Spent name="Tokens" value={tokens} limit={limits.tokens} words={compact} />
-        <Spent name="Engine time" value={engineMs ?? 0} limit={limits.wallMs} words={duration} />
+        <Spent
+          name="Engine time"
+          value={engineMs}
+          limit={limits.wallMs}
+          words={duration}
+          missing="unknown while down"
+        />
       </dl>
     </section>
   );
+}
+
+/** `spent` has the ended runs: adds the one that runs. Unknown while the coordinator does not answer. */
+function useEngineTime(job: JobDetail): number | null {
+  const isCurrent = useIsCurrent();
+  const ended = job.spent?.engineMs ?? 0;
+  const isRunning = job.stage === "building" && job.run?.startedAt != null;
+  const now = useNow(isRunning ? 1_000 : 3_600_000);
+  if (!isRunning) return ended;
+  return isCurrent ? ended + Math.max(0, now - Date.parse(job.run?.startedAt ?? "")) : null;
 }
 
 type SpentProps = {
@@ -123,14 +145,15 @@ type SpentProps = {
   value: number | null;
   limit: number | null | undefined;
   words: (value: number) => string;
+  missing?: string;
 };
 
 /** A limit that is missing has no percent and no bar. */
-function Spent({ name, value, limit, words }: SpentProps) {
+function Spent({ name, value, limit, words, missing = "not reported" }: SpentProps) {
   const share = limit == null || limit <= 0 || value === null ? null : Math.min(1, value / limit);
   return (
     <Fact name={name}>
-      {value === null ? "not reported" : words(value)}
+      {value === null ? missing : words(value)}
       {limit == null ? (name === "Money" ? ", no limit" : "") : ` of ${words(limit)}`}
       {share !== null && (
         <svg
