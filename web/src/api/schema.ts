@@ -1821,6 +1821,8 @@ export interface components {
         DispatchModes: {
             /** @description The default mode. */
             mode: components["schemas"]["Mode"];
+            /** @description Whether critical jobs may preempt others; the coordinator's setting when absent. */
+            preemption?: boolean | null;
             /** @description Overrides by product. */
             products?: {
                 [key: string]: components["schemas"]["Mode"];
@@ -1943,7 +1945,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        EventKind: "submitted" | "unblocked" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored";
+        EventKind: "submitted" | "unblocked" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored";
         /** @description A page of a job's events. */
         EventList: {
             /** @description The events, oldest first. */
