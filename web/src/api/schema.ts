@@ -456,7 +456,8 @@ export interface paths {
         };
         /**
          * A page of jobs, newest first.
-         * @description `factory`, `tag` and `text` examine 5,000 jobs per page at most: a page can be short, even empty, and still have a `next`.
+         * @description Every filter has an index. A page examines 5,000 jobs at most: when filters have few jobs in common, it can be short,
+         *     even empty, and still have a `next`.
          */
         get: operations["getJobs"];
         put?: never;
@@ -4629,7 +4630,10 @@ export interface components {
             /** @description The product. */
             product: components["schemas"]["ProductId"];
         };
-        /** @description The job is pinned to a factory that is not in the fleet. */
+        /**
+         * @description The job is pinned to a factory that is not in the fleet, or that serves other products only: both read the same, so
+         *     that a pin tells nothing about factories of other products.
+         */
         UnplacedPinnedToAbsent: {
             /**
              * @description discriminator enum property added by openapi-typescript
