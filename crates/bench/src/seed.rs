@@ -68,6 +68,7 @@ fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: SeedStag
         product: product.clone(),
         spec: manifest.spec,
         deps: Vec::new(),
+        tree: None,
         idempotency_key: None,
         body_sha256: String::new(),
         by: "giga bench".to_owned(),

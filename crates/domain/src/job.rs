@@ -13,6 +13,7 @@ mod stuck;
 use crate::event::{Actor, EventKind, JobEvent};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::job_columns::{JobColumns, facts_of};
+use crate::job_tree::TreePlace;
 use crate::json::json_text;
 use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease};
 use crate::merge_conflict::MergeConflict;
@@ -50,6 +51,9 @@ pub struct Submission {
     /// The dependencies, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deps: Vec<JobId>,
+    /// The place in its tree, for a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreePlace>,
     /// The idempotency key: a repeated submit with it returns the same job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -144,6 +148,16 @@ struct State {
     /// The failed dependency that the job stays blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed_dependency: Option<JobId>,
+    /// Whether the job has children.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_children: bool,
+    /// Whether the job waits for its children: a composite always, a task from its submit or since an operator added
+    /// children.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    awaits_children: bool,
+    /// Whether a new priority is still on its way to the open jobs below.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    priority_descends: bool,
     /// Whether verify commands ran on the completed work; absent in documents of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
@@ -191,6 +205,8 @@ pub enum DepsState {
     Met,
     /// The job waits for other jobs.
     Unmet,
+    /// The job waits for its children, and perhaps for other jobs.
+    Children,
 }
 
 /// A stored document that this version cannot decode.
@@ -212,8 +228,9 @@ impl Job {
     pub fn submit(submission: Submission, deps: DepsState) -> Self {
         let stage = match deps {
             DepsState::Met => Stage::waiting(None),
-            DepsState::Unmet => Stage::Blocked { on: BlockedOn::Deps },
+            DepsState::Unmet | DepsState::Children => Stage::Blocked { on: BlockedOn::Deps },
         };
+        let awaits_children = deps == DepsState::Children;
         let at = submission.at;
         let by = Actor::Person(submission.by.clone());
         let state = State {
@@ -249,6 +266,9 @@ impl Job {
             conflict: None,
             failed_errand: None,
             failed_dependency: None,
+            has_children: awaits_children,
+            awaits_children,
+            priority_descends: false,
             verified: None,
             dismissed: false,
             conflict_rounds: 0,
@@ -260,7 +280,13 @@ impl Job {
         };
         let title = submission.spec.title.clone();
         let mut job = Self::made_of(Arc::new(submission), state);
-        job.record(EventKind::Submitted, at, by, json!({ "title": title }));
+        let data = match (&job.submission.tree, awaits_children) {
+            (None, false) => json!({ "title": title }),
+            (None, true) => json!({ "title": title, "waitsFor": "children" }),
+            (Some(place), false) => json!({ "title": title, "parentId": place.parent_id }),
+            (Some(place), true) => json!({ "title": title, "parentId": place.parent_id, "waitsFor": "children" }),
+        };
+        job.record(EventKind::Submitted, at, by, data);
         job
     }
 
@@ -289,6 +315,7 @@ impl Job {
             review: self.submission.spec.review.as_ref(),
             completed: self.state.completed.as_ref(),
             next_epoch: self.state.lease_epoch.next(),
+            kind: self.submission.spec.kind,
         };
         self.state.stage = self.state.stage.apply(&event, &around)?;
         self.raise_epoch(before.lease.as_ref());
@@ -306,6 +333,7 @@ impl Job {
     #[must_use]
     pub fn with_priority(mut self, priority: Priority, at: Timestamp, by: Actor) -> Self {
         self.state.priority = priority;
+        self.state.priority_descends = self.state.has_children;
         self.record(EventKind::PriorityChanged, at, by, json!({ "priority": priority }));
         self
     }

@@ -147,6 +147,7 @@ impl FleetTools {
             idempotency_key: Some(key),
             product_id: asked.product,
             strict: true,
+            ..SubmitRequest::default()
         };
         let submitted: SubmitResponse = client.post("/jobs", &request).await?;
         let opening = match submitted.created {
@@ -167,8 +168,13 @@ impl FleetTools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolFailure> {
         let client = self.client(&context.extensions)?;
-        let request =
-            SubmitRequest { body_md: asked.manifest, idempotency_key: None, product_id: asked.product, strict: true };
+        let request = SubmitRequest {
+            body_md: asked.manifest,
+            idempotency_key: None,
+            product_id: asked.product,
+            strict: true,
+            ..SubmitRequest::default()
+        };
         let checked: SubmitResponse = client.post("/jobs?dryRun=true", &request).await?;
         submitted_answer("valid, not submitted", &checked)
     }

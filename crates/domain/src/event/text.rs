@@ -13,10 +13,15 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
     let data = Data(data);
     let actor = actor(by);
     match kind {
+        EventKind::Submitted if data.has("waitsFor") => "submitted, waiting for its children".to_owned(),
         EventKind::Submitted if stage == StageName::Blocked => "submitted, waiting for its dependencies".to_owned(),
         EventKind::Submitted => "submitted".to_owned(),
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
+        EventKind::ChildrenAdded if data.is("subtasks") => {
+            format!("{} added by its agent", data.counted("count", "subtask"))
+        }
+        EventKind::ChildrenAdded => format!("{} added by {actor}", data.counted("count", "child job")),
         EventKind::Dispatched => format!("offered to {}", data.text("targetFactoryId")),
         EventKind::DispatchExpired => format!("offer to {} expired without an answer", data.text("targetFactoryId")),
         EventKind::DispatchDeclined => {
@@ -38,6 +43,7 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::ErrandFailed => data.with_message(format!("{} failed{}", data.errand(), on(by))),
         EventKind::ErrandPutOff => data.with_message(format!("{} postponed", data.errand())),
         EventKind::ShipRequested => format!("{actor} requested ship"),
+        EventKind::Shipped if data.has("children") => format!("{} shipped", data.counted("children", "child job")),
         EventKind::Shipped => data.with_message("merged".to_owned()),
         EventKind::Released => data.with_message(format!("released by {actor}, requeued")),
         EventKind::Reaped => format!("lease expired: no heartbeat from {}, requeued", data.text("factoryId")),
@@ -128,6 +134,11 @@ impl Data<'_> {
             Some(Value::Null) | None => "unknown".to_owned(),
             Some(value) => value.to_string(),
         }
+    }
+
+    fn counted(&self, key: &str, what: &str) -> String {
+        let count = self.0.get(key).and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
+        crate::names::counted(count.unwrap_or_default(), what)
     }
 
     fn commit(&self, key: &str) -> String {

@@ -68,6 +68,12 @@ pub enum StageEvent {
     Unblocked,
     /// A dependency failed, and the job fails with it.
     DepFailed { dep: JobId },
+    /// An operator adds children, and the job waits for them.
+    ChildrenAdded { count: usize },
+    /// The agent adds subtasks to its own job.
+    SubtasksAdded { holder: Holder, count: usize },
+    /// The children of a composite have shipped.
+    ChildrenShipped { count: usize },
     /// The coordinator offers the job, or its errand, to a factory.
     Dispatched { dispatch: Dispatch },
     /// The target declined the offer, or did not accept it in time.
@@ -138,6 +144,7 @@ impl StageEvent {
             | Self::Checkpointed { holder, .. }
             | Self::Completed { holder, .. }
             | Self::Asked { holder, .. }
+            | Self::SubtasksAdded { holder, .. }
             | Self::QuotaHit { holder, .. }
             | Self::Released { holder, .. }
             | Self::AttemptFailed { holder, .. }
@@ -146,6 +153,8 @@ impl StageEvent {
             | Self::ErrandPutOff { holder, .. } => Some(holder),
             Self::Unblocked
             | Self::DepFailed { .. }
+            | Self::ChildrenAdded { .. }
+            | Self::ChildrenShipped { .. }
             | Self::Dispatched { .. }
             | Self::DispatchExpired { .. }
             | Self::Granted { .. }
@@ -177,6 +186,9 @@ impl StageEvent {
         match self {
             Self::Unblocked => "unblocked",
             Self::DepFailed { .. } => "failed by a dependency",
+            Self::ChildrenAdded { .. } => "given children",
+            Self::SubtasksAdded { .. } => "given subtasks",
+            Self::ChildrenShipped { .. } => "shipped by its children",
             Self::Dispatched { .. } => "dispatched",
             Self::DispatchExpired { .. } => "withdrawn from its target",
             Self::Granted { .. } => "granted",

@@ -74,6 +74,7 @@ fn request(context: &Context<'_>, args: &SubmitArgs, source: &Source) -> SubmitR
         idempotency_key: args.key.clone(),
         product_id: context.config.client.product.value.clone(),
         strict: args.strict,
+        ..SubmitRequest::default()
     }
 }
 
