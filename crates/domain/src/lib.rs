@@ -2,6 +2,7 @@
 
 mod agent_files;
 mod branch_template;
+mod child_result;
 mod commit_author;
 mod engine_health;
 mod error_chain;
@@ -40,6 +41,7 @@ mod usage_window;
 
 pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
 pub use branch_template::{BranchTemplate, BranchTemplateError};
+pub use child_result::{CHILD_RESULTS_MAX, CHILD_SUMMARY_CHARS_MAX, ChildResult};
 pub use commit_author::{CommitAuthor, CommitAuthorError};
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;

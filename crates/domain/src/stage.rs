@@ -135,7 +135,6 @@ impl Stage {
             }
             (stage @ Self::Blocked { .. }, E::ChildrenAdded { .. }) => Ok(stage),
             (Self::Queued { .. }, E::ChildrenAdded { .. }) => Ok(Self::Blocked { on: BlockedOn::Deps }),
-            (stage @ (Self::Assigned { .. } | Self::Building { .. }), E::SubtasksAdded { .. }) => Ok(stage),
             (Self::Blocked { on: BlockedOn::Deps }, E::DepFailed { .. }) => {
                 Ok(Self::Failed { reason: FailureReason::DepFailed })
             }

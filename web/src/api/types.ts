@@ -5,6 +5,7 @@ type Schemas = components["schemas"];
 export type Alert = Schemas["Alert"];
 export type AlertCode = Schemas["AlertCode"];
 export type CredentialView = Schemas["CredentialView"];
+export type TreeSummary = Schemas["TreeSummary"];
 export type Dag = Schemas["Dag"];
 export type DagNode = Schemas["DagNode"];
 export type DeadLetter = Schemas["DeadLetter"];

@@ -131,7 +131,9 @@ impl Coordinator {
                 None => self.body(job.id()).await?,
             },
         };
+        let children = if errand.is_none() { self.child_results(job).await? } else { Vec::new() };
         Ok(Assignment {
+            children,
             job_id: job.id(),
             product_id: job.product().clone(),
             repo: job.spec().repo.clone(),

@@ -1,5 +1,6 @@
 //! Children are added to a tree: where they belong, whether the tree may have them, and what their parent does.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -120,9 +121,9 @@ impl Coordinator {
                 continue;
             }
             let root = job.tree().map_or(*parent, |place| place.root_id);
-            if !batch.trees.contains_key(&root) {
+            if let Entry::Vacant(unread) = batch.trees.entry(root) {
                 let known = self.ports.jobs.tree(root).await?;
-                batch.trees.insert(root, known.into_iter().map(|job| job.value.id()).collect());
+                unread.insert(known.into_iter().map(|job| job.value.id()).collect());
             }
             batch.stored.insert(*parent, job);
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use domain::{Job, JobId, StageName};
+use domain::{CHILD_RESULTS_MAX, CHILD_SUMMARY_CHARS_MAX, ChildResult, Job, JobId, StageName};
 use protocol::{ChildView, TreeSummary};
 
 use crate::coordinator::Coordinator;
@@ -17,6 +17,43 @@ impl Coordinator {
         }
         let below = self.jobs_below(job).await?;
         Ok(Some(summary(job, &below)))
+    }
+}
+
+impl Coordinator {
+    /// What the run of a parent is told about its children.
+    pub(crate) async fn child_results(&self, job: &Job) -> Result<Vec<ChildResult>, Error> {
+        if !job.has_children() {
+            return Ok(Vec::new());
+        }
+        let below = self.jobs_below(job).await?;
+        let children = below.iter().filter(|child| child.parent() == Some(job.id()));
+        let mut results = Vec::new();
+        for child in children.take(CHILD_RESULTS_MAX) {
+            results.push(ChildResult {
+                id: child.id(),
+                title: child.spec().title.clone(),
+                stage: child.stage().name(),
+                commit: child.completed().cloned(),
+                branch: None,
+                pull_request: child.pull_request().map(|request| request.url.clone()),
+                summary: self
+                    .last_words(child)
+                    .await?
+                    .map(|words| words.chars().take(CHILD_SUMMARY_CHARS_MAX).collect()),
+            });
+        }
+        Ok(results)
+    }
+
+    /// The final message of a job's last run, or why it failed.
+    async fn last_words(&self, job: &Job) -> Result<Option<String>, Error> {
+        if let Some(message) = job.message().filter(|_| job.stage().name() != StageName::Shipped) {
+            return Ok(Some(message.to_owned()));
+        }
+        let Some(before_last) = job.runs().checked_sub(1) else { return Ok(None) };
+        let runs = self.ports.history.runs(job.id(), before_last, 1).await?;
+        Ok(runs.into_iter().next_back().and_then(|run| run.message))
     }
 }
 

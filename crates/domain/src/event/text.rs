@@ -18,9 +18,6 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Submitted => "submitted".to_owned(),
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
-        EventKind::ChildrenAdded if data.is("subtasks") => {
-            format!("{} added by its agent", data.counted("count", "subtask"))
-        }
         EventKind::ChildrenAdded => format!("{} added by {actor}", data.counted("count", "child job")),
         EventKind::Dispatched => format!("offered to {}", data.text("targetFactoryId")),
         EventKind::DispatchExpired => format!("offer to {} expired without an answer", data.text("targetFactoryId")),

@@ -100,7 +100,6 @@ impl Job {
                 self.state.has_children = true;
                 self.state.awaits_children = true;
             }
-            E::SubtasksAdded { .. } => self.state.has_children = true,
             E::ChildrenShipped { .. } => self.state.failed_dependency = None,
             // The question is answered.
             E::Unblocked => {
@@ -352,7 +351,6 @@ impl Job {
             },
             E::DepFailed { dep } => (EventKind::Failed, json!({ "reason": "dep_failed", "dep": dep })),
             E::ChildrenAdded { count } => (EventKind::ChildrenAdded, json!({ "count": count })),
-            E::SubtasksAdded { count, .. } => (EventKind::ChildrenAdded, json!({ "count": count, "subtasks": true })),
             E::ChildrenShipped { count } => (EventKind::Shipped, json!({ "children": count })),
             E::Dispatched { dispatch } => (
                 EventKind::Dispatched,

@@ -70,8 +70,6 @@ pub enum StageEvent {
     DepFailed { dep: JobId },
     /// An operator adds children, and the job waits for them.
     ChildrenAdded { count: usize },
-    /// The agent adds subtasks to its own job.
-    SubtasksAdded { holder: Holder, count: usize },
     /// The children of a composite have shipped.
     ChildrenShipped { count: usize },
     /// The coordinator offers the job, or its errand, to a factory.
@@ -144,7 +142,6 @@ impl StageEvent {
             | Self::Checkpointed { holder, .. }
             | Self::Completed { holder, .. }
             | Self::Asked { holder, .. }
-            | Self::SubtasksAdded { holder, .. }
             | Self::QuotaHit { holder, .. }
             | Self::Released { holder, .. }
             | Self::AttemptFailed { holder, .. }
@@ -187,7 +184,6 @@ impl StageEvent {
             Self::Unblocked => "unblocked",
             Self::DepFailed { .. } => "failed by a dependency",
             Self::ChildrenAdded { .. } => "given children",
-            Self::SubtasksAdded { .. } => "given subtasks",
             Self::ChildrenShipped { .. } => "shipped by its children",
             Self::Dispatched { .. } => "dispatched",
             Self::DispatchExpired { .. } => "withdrawn from its target",

@@ -200,7 +200,6 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("unblocked", E::Unblocked),
         ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),
         ("children added", E::ChildrenAdded { count: 2 }),
-        ("subtasks added", E::SubtasksAdded { holder: holder.clone(), count: 1 }),
         ("children shipped", E::ChildrenShipped { count: 2 }),
         ("dispatched", dispatched(job)),
         ("dispatch expired, again", expired(seq, OfferEnd::Undelivered, RETRY)),

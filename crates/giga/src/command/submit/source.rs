@@ -73,7 +73,7 @@ impl CheckedManifests {
     }
 }
 
-fn read(file: &Path) -> Result<Source, Failure> {
+pub(super) fn read(file: &Path) -> Result<Source, Failure> {
     let (name, bytes) = if file == Path::new("-") {
         ("<stdin>".to_owned(), bounded(std::io::stdin().lock()))
     } else {
