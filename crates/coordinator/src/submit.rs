@@ -80,7 +80,10 @@ impl Coordinator {
         parent: JobId,
         mut requests: Vec<SubmitRequest>,
     ) -> Result<Vec<Result<(JobView, bool), Error>>, Error> {
-        let job = self.visible(who, parent).await?;
+        let job = self.look_up(parent).await?;
+        if !who.sees(job.value.product()) {
+            return Err(Error::NoSuchJob(parent));
+        }
         who.require_operator(job.value.product())?;
         let mut alike: HashMap<String, u32> = HashMap::new();
         for request in &mut requests {

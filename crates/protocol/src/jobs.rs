@@ -131,7 +131,7 @@ pub struct JobView {
     /// The job at the top of its tree, for a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_id: Option<JobId>,
-    /// Whether it has children.
+    /// Whether it has children, or is a composite that waits for some.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_children: bool,
     /// Labels.

@@ -152,10 +152,14 @@ impl Coordinator {
     }
 
     async fn try_settle(&self, id: JobId) -> Result<Settled, Error> {
-        for _ in 0..SETTLE_TRIES_MAX {
+        for tried in 0..SETTLE_TRIES_MAX {
             match self.settle_at(id).await {
-                // Children were added between the query and the write.
+                // It changed between the query and the write: children were added, or the write was answered late.
                 Err(Error::Outdated) => {}
+                Ok(Settled::Quietly) if tried > 0 => {
+                    let job = self.look_up(id).await?.value;
+                    return Ok(if job.stage().name().is_terminal() { Settled::Ended(job) } else { Settled::Quietly });
+                }
                 settled => return settled,
             }
         }

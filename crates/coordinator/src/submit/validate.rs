@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, RepoName, Severity, Spec, StageName, Strictness,
-    Submission,
+    Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, RepoName, Severity, Spec, StageName,
+    Strictness, Submission,
 };
 use foldhash::{HashMap, HashMapExt as _};
 use protocol::SubmitRequest;
@@ -67,6 +67,7 @@ impl Coordinator {
         who: &Principal,
         requests: Vec<SubmitRequest>,
     ) -> Result<ValidatedBatch, Error> {
+        let families = BatchFamilies::of(&requests);
         let drafts: Vec<Result<ParsedJob, Error>> =
             requests.into_iter().map(|request| self.parse(who, request)).collect();
         let deps: usize = drafts.iter().flatten().map(|draft| draft.manifest.spec.deps.len()).sum();
@@ -92,7 +93,7 @@ impl Coordinator {
             });
         }
         let mut outcomes: Vec<Result<ValidatedJob, Error>> = prepared.into_iter().flatten().collect();
-        reject_broken_trees(&links, &mut outcomes);
+        families.reject_broken(&links, &mut outcomes);
         Ok(ValidatedBatch { outcomes, placements: ground.placements })
     }
 
@@ -245,46 +246,58 @@ fn deps_state(spec: &Spec, deps: &[JobId], ground: &BatchContext) -> DepsState {
     if is_met { DepsState::Met } else { DepsState::Unmet }
 }
 
-/// The jobs of the same batch that a job cannot do without.
+/// What a rejected job means to others of its batch.
 struct BatchLinks {
     id: Option<JobId>,
-    parent: Option<JobId>,
     deps: Vec<JobId>,
 }
 
 impl BatchLinks {
     fn of(draft: &Result<ParsedJob, Error>) -> Self {
         match draft {
-            Ok(draft) => Self { id: Some(draft.id), parent: draft.parent, deps: draft.as_new().deps },
-            Err(_) => Self { id: None, parent: None, deps: Vec::new() },
+            Ok(draft) => Self { id: Some(draft.id), deps: draft.as_new().deps },
+            Err(_) => Self { id: None, deps: Vec::new() },
         }
     }
 }
 
-/// Rejects each job whose parent or child in the batch is rejected, and then those that depend on it.
-fn reject_broken_trees(links: &[BatchLinks], outcomes: &mut [Result<ValidatedJob, Error>]) {
-    if links.iter().all(|link| link.parent.is_none()) {
-        return;
+/// The parents of a batch's jobs within the batch, by index. Known before the manifests are: one that cannot be read
+/// breaks its tree too.
+struct BatchFamilies(Vec<Option<usize>>);
+
+impl BatchFamilies {
+    fn of(requests: &[SubmitRequest]) -> Self {
+        if requests.iter().all(|request| request.parent.is_none()) {
+            return Self(Vec::new());
+        }
+        let keyed = |request: &SubmitRequest| request.idempotency_key.clone().map(Dep::Key);
+        let places: HashMap<Dep, usize> =
+            requests.iter().enumerate().rev().filter_map(|(at, request)| Some((keyed(request)?, at))).collect();
+        Self(requests.iter().map(|request| places.get(request.parent.as_ref()?).copied()).collect())
     }
-    let in_batch: HashMap<JobId, usize> =
-        links.iter().enumerate().rev().filter_map(|(at, link)| Some((link.id?, at))).collect();
-    let mut open: Vec<usize> = (0..outcomes.len()).filter(|at| outcomes[*at].is_err()).collect();
-    while let Some(rejected) = open.pop() {
-        let Some(id) = links[rejected].id else { continue };
-        let parent = links[rejected].parent.and_then(|parent| in_batch.get(&parent));
-        for at in 0..links.len() {
-            let is_its_tree = links[at].parent == Some(id) || parent == Some(&at);
-            if outcomes[at].is_err() || !is_its_tree && !links[at].deps.contains(&id) {
-                continue;
+
+    /// Rejects each job whose parent or child in the batch is rejected, and then those that depend on it.
+    fn reject_broken(&self, links: &[BatchLinks], outcomes: &mut [Result<ValidatedJob, Error>]) {
+        let mut open: Vec<usize> = match self.0.is_empty() {
+            true => Vec::new(),
+            false => (0..outcomes.len()).filter(|at| outcomes[*at].is_err()).collect(),
+        };
+        while let Some(rejected) = open.pop() {
+            for at in 0..links.len() {
+                let is_its_tree = self.0[at] == Some(rejected) || self.0[rejected] == Some(at);
+                let depends = links[rejected].id.is_some_and(|id| links[at].deps.contains(&id));
+                if outcomes[at].is_err() || !is_its_tree && !depends {
+                    continue;
+                }
+                outcomes[at] = Err(match (is_its_tree, links[rejected].id) {
+                    (false, Some(id)) => Error::NoSuchDep(id.to_string()),
+                    _ => invalid(
+                        "parent",
+                        "another job of its tree is rejected: a tree is accepted as a whole".to_owned(),
+                    ),
+                });
+                open.push(at);
             }
-            outcomes[at] = Err(match is_its_tree {
-                true => invalid(
-                    "parent",
-                    "another job of its tree is rejected, and a tree is accepted as a whole".to_owned(),
-                ),
-                false => Error::NoSuchDep(id.to_string()),
-            });
-            open.push(at);
         }
     }
 }

@@ -106,5 +106,5 @@ async fn a_token_of_another_product_adds_no_children() {
 
     assert_eq!(code(direct), "no_such_job");
     assert!(named.outcomes[0].problem.as_ref().unwrap().detail.contains("no job"), "{named:?}");
-    assert!(!fleet.job(root).await.job.has_children);
+    assert_eq!(fleet.job(root).await.tree.map(|tree| tree.jobs), Some(0));
 }

@@ -39,7 +39,7 @@ export function Dependencies({ id }: { id: string }) {
 
 function List({ nodes, here }: { nodes: DagNode[]; here: string }) {
   const titles = new Map(nodes.map((node) => [node.id, node.title]));
-  const awaited = Map.groupBy(linksOf(nodes), (link) => link.to);
+  const links = linksOf(nodes);
   return (
     <table className="table is-fixed is-rows group-t">
       <colgroup>
@@ -70,7 +70,10 @@ function List({ nodes, here }: { nodes: DagNode[]; here: string }) {
                 </Link>
               </td>
               <td className="dim">
-                {(awaited.get(node.id) ?? []).map(({ from }) => titles.get(from) ?? shortId(from)).join(", ") || "–"}
+                {links
+                  .filter(({ to }) => to === node.id)
+                  .map(({ from }) => titles.get(from) ?? shortId(from))
+                  .join(", ") || "–"}
               </td>
               <td className="num hide">
                 <span className="id">{shortId(node.id)}</span>
