@@ -132,10 +132,10 @@ A plan:
     ## Write the docs            a job; its text is the text below the heading
     ## Change the code           a composite, because there are jobs below
     ### Change the parser
-    ```job
+    ~~~job
     after: Write the docs        # one heading, or several in brackets
     priority: high               # any key of a manifest
-    ```")]
+    ~~~")]
     Plan(PlanArgs),
     /// Wait until jobs finish or need attention
     Wait(WaitArgs),

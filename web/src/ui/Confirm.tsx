@@ -10,6 +10,10 @@ export type ConfirmProps = {
   danger?: boolean;
   /** The label of the reason field; none when absent. */
   reason?: string;
+  /** What happens with the reason. */
+  hint?: string;
+  /** How many lines the reason field shows. */
+  lines?: number;
   /** What the user has to type first. */
   typed?: string;
   children: ReactNode;
@@ -25,6 +29,8 @@ export function Confirm({
   verb,
   danger = false,
   reason,
+  hint = "Shown in the job's events",
+  lines = 2,
   typed,
   children,
   act,
@@ -67,13 +73,14 @@ export function Confirm({
             {reason !== undefined && (
               <div className="field">
                 <label htmlFor={ids.reason}>{reason}</label>
-                <input
+                <textarea
                   id={ids.reason}
-                  className="input"
+                  className="textarea"
+                  rows={lines}
                   value={text}
                   onChange={(event) => setText(event.target.value)}
                 />
-                <span className="hint">Shown in the job's events</span>
+                <span className="hint">{hint}</span>
               </div>
             )}
             {typed !== undefined && (

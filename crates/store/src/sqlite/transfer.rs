@@ -15,6 +15,11 @@ use crate::sql_value::SqlValue;
 /// Tables that a backup of an earlier version lacks: it has no rows of them.
 const LATER_TABLES: [&str; 1] = ["fleet_children"];
 
+/// The search index is not copied: it is built after the restore.
+const INDEX_LATER: &str = "\
+    UPDATE fleet_index SET pos = (SELECT ifnull(max(pos), 0) FROM fleet_events),
+                           todo = (SELECT ifnull(max(n), 0) FROM fleet_jobs)";
+
 /// The values of one row.
 pub(crate) type RowValues = Vec<SqlValue>;
 
@@ -47,6 +52,7 @@ impl BackupBuilder {
     pub(crate) fn finish(mut self, now: Timestamp) -> Result<BackupSummary, BackupError> {
         if let Some(connection) = self.connection.take() {
             let close = || {
+                connection.execute_batch(INDEX_LATER)?;
                 connection.execute_batch("COMMIT")?;
                 connection.close().map_err(|(_, error)| error)
             };
