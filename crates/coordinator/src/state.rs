@@ -12,6 +12,7 @@ pub(crate) mod leases;
 pub(crate) mod manifest_cache;
 pub(crate) mod offer_answers;
 mod products;
+pub(crate) mod profiles;
 pub(crate) mod progress;
 mod seat_allocation;
 mod usage_windows;
@@ -555,6 +556,7 @@ mod tests {
             spec: manifest.spec,
             deps: Vec::new(),
             tree: None,
+            profile: None,
             idempotency_key: None,
             body_sha256: String::new(),
             by: "ada".to_owned(),

@@ -21,6 +21,7 @@ use crate::merge_failure::FailedErrand;
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
 use crate::previous_run::PreviousRun;
+use crate::profile::ProfileSnapshot;
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
 use crate::run::{Run, TotalSpend};
@@ -54,6 +55,9 @@ pub struct Submission {
     /// The place in its tree, for a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreePlace>,
+    /// The profile that the job was submitted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileSnapshot>,
     /// The idempotency key: a repeated submit with it returns the same job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -278,14 +282,17 @@ impl Job {
             updated_at: at,
             order: 0,
         };
-        let title = submission.spec.title.clone();
+        let mut data = json!({ "title": submission.spec.title });
+        if let Some(profile) = &submission.profile {
+            data["profile"] = json!(profile.profile);
+        }
+        if let Some(place) = &submission.tree {
+            data["parentId"] = json!(place.parent_id);
+        }
+        if awaits_children {
+            data["waitsFor"] = json!("children");
+        }
         let mut job = Self::made_of(Arc::new(submission), state);
-        let data = match (&job.submission.tree, awaits_children) {
-            (None, false) => json!({ "title": title }),
-            (None, true) => json!({ "title": title, "waitsFor": "children" }),
-            (Some(place), false) => json!({ "title": title, "parentId": place.parent_id }),
-            (Some(place), true) => json!({ "title": title, "parentId": place.parent_id, "waitsFor": "children" }),
-        };
         job.record(EventKind::Submitted, at, by, data);
         job
     }

@@ -1,5 +1,13 @@
 import { client, idempotencyKey, unwrap } from "./client";
-import type { ActionRequest, DispatchModes, JobAction, JobView, NewTokenScope, ProductSettings } from "./types";
+import type {
+  ActionRequest,
+  CreateProfileRequest,
+  DispatchModes,
+  JobAction,
+  JobView,
+  NewTokenScope,
+  ProductSettings,
+} from "./types";
 
 /** `rev` fences the write: the coordinator rejects it when the job has changed since. */
 export function actOnJob(job: Pick<JobView, "id" | "rev">, action: JobAction, body: ActionRequest, fenced = true) {
@@ -54,6 +62,10 @@ export function removeFactory(id: string) {
 
 export function resumeCredential(credential: string) {
   return unwrap(client.POST("/api/fleet/credentials/resume", { body: { credential } }));
+}
+
+export function createProfile(body: CreateProfileRequest) {
+  return unwrap(client.POST("/api/fleet/profiles", { body }));
 }
 
 export function saveProduct(id: string, settings: ProductSettings) {

@@ -981,6 +981,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/profiles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The newest version of each profile that the caller's jobs can use. */
+        get: operations["getProfiles"];
+        put?: never;
+        /**
+         * Creates the next version of a profile.
+         * @description A text equal to that of the newest version returns that version, with status 200 instead of 201. Versions never change.
+         */
+        post: operations["postProfiles"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/profiles/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One version of a profile, with its text. */
+        get: operations["getProfilesName"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/queue-state": {
         parameters: {
             query?: never;
@@ -1373,6 +1411,8 @@ export interface components {
             jobId: components["schemas"]["JobId"];
             /** @description An operator's message for this run. */
             message?: string | null;
+            /** @description The text of the job's profile, which precedes the prompt; absent for an errand. */
+            persona?: string | null;
             previousRun?: components["schemas"]["PreviousRun"] | null;
             /** @description The product that owns the job. */
             productId: components["schemas"]["ProductId"];
@@ -1630,6 +1670,21 @@ export interface components {
              * @example 300
              */
             ttlSeconds?: number | null;
+        };
+        /** @description Creates a version of a profile. */
+        CreateProfileRequest: {
+            /** @description Markdown: defaults as YAML front matter, and the persona. */
+            bodyMd: string;
+            /** @description Its name. */
+            name: components["schemas"]["ProfileName"];
+            productId?: components["schemas"]["ProfileOwner"] | null;
+        };
+        /** @description The answer to a created profile. */
+        CreateProfileResponse: {
+            /** @description Whether this call created the version; `false` if the newest one has the same text. */
+            created: boolean;
+            /** @description The profile at its newest version. */
+            profile: components["schemas"]["ProfileDetail"];
         };
         /** @description A token to create. */
         CreateTokenRequest: {
@@ -2725,6 +2780,7 @@ export interface components {
             priority: components["schemas"]["Priority"];
             /** @description The product that owns the job. */
             productId: components["schemas"]["ProductId"];
+            profile?: components["schemas"]["JobProfile"] | null;
             promotedSha?: components["schemas"]["CommitSha"] | null;
             pullRequest?: components["schemas"]["PullRequest"] | null;
             /** @description The question of the agent that the job is blocked on. */
@@ -2759,8 +2815,10 @@ export interface components {
             /** @description The manifest, byte for byte. */
             bodyMd: string;
             expiresAt?: components["schemas"]["Timestamp"] | null;
-            /** @description The parsed manifest. */
+            /** @description The parsed manifest, with the defaults of its profile. */
             manifestSnapshot: components["schemas"]["Spec"];
+            /** @description The text of its profile as it was at the submit. */
+            persona?: string | null;
             progress?: components["schemas"]["Progress"] | null;
             tree?: components["schemas"]["TreeSummary"] | null;
             /** @description Unmet dependencies, and children that have not shipped. */
@@ -2813,6 +2871,15 @@ export interface components {
             /** @description The `cursor` of the next page; absent on the last one. */
             next?: string | null;
             total?: components["schemas"]["JobTotal"] | null;
+        };
+        /** @description The profile that a job was submitted with. */
+        JobProfile: {
+            /** @description The keys of the job whose values came from the profile. */
+            applied?: string[];
+            /** @description Whose profile it is. */
+            productId: components["schemas"]["ProfileOwner"];
+            /** @description Name and version. */
+            ref: components["schemas"]["ProfileRef"];
         };
         /** @description How many jobs match a filter. */
         JobTotal: {
@@ -2876,6 +2943,7 @@ export interface components {
             priority: components["schemas"]["Priority"];
             /** @description The product that owns the job. */
             productId: components["schemas"]["ProductId"];
+            profile?: components["schemas"]["JobProfile"] | null;
             promotedSha?: components["schemas"]["CommitSha"] | null;
             pullRequest?: components["schemas"]["PullRequest"] | null;
             /** @description The question of the agent that the job is blocked on. */
@@ -3297,6 +3365,114 @@ export interface components {
              * @example 1
              */
             weight?: number | null;
+        };
+        /** @description What a profile sets in a job whose manifest leaves it out. */
+        ProfileDefaults: {
+            /**
+             * @description Cost limits, each on its own.
+             * @default {}
+             */
+            budget: components["schemas"]["Budget"];
+            /**
+             * @description Required capabilities.
+             * @default []
+             */
+            capabilities: components["schemas"]["Capability"][];
+            /**
+             * @description Engines, in order of preference.
+             * @default []
+             */
+            engines: components["schemas"]["EngineName"][];
+            /**
+             * @description The model by engine.
+             * @default {}
+             */
+            models: {
+                [key: string]: string;
+            };
+            /**
+             * @description Verify commands.
+             * @default []
+             */
+            verify: string[];
+        };
+        /** @description One version of a profile, with its text. */
+        ProfileDetail: {
+            /** @description When this version was created. */
+            createdAt: components["schemas"]["Timestamp"];
+            /** @description Who created this version. */
+            createdBy: string;
+            /** @description What it sets in a job whose manifest leaves it out. */
+            defaults: components["schemas"]["ProfileDefaults"];
+            /** @description What it is for, in one line. */
+            description?: string | null;
+            /** @description Its name. */
+            name: components["schemas"]["ProfileName"];
+            /** @description Whose jobs can use it. */
+            productId: components["schemas"]["ProfileOwner"];
+            /**
+             * Format: int32
+             * @description The version.
+             */
+            version: number;
+            /** @description The text that it was created from, byte for byte. */
+            bodyMd: string;
+            /** @description The text in front of the prompt; empty for a profile that has defaults only. */
+            persona: string;
+            /** @description All versions, newest first. */
+            versions: components["schemas"]["ProfileVersion"][];
+        };
+        /** @description The profiles that a token covers. */
+        ProfileList: {
+            /** @description The newest version of each, in order of name; a product's own before the fleet's. */
+            items: components["schemas"]["ProfileView"][];
+        };
+        /**
+         * @description A profile: a persona with defaults.
+         * @example ux-designer
+         */
+        ProfileName: string;
+        /**
+         * @description A product, or `_fleet` for the jobs of every product.
+         * @example _fleet
+         */
+        ProfileOwner: string;
+        /**
+         * @description The name of a profile, and `@` with a version for exactly that one.
+         * @example ux-designer@3
+         */
+        ProfileRef: string;
+        /** @description A version in a list of versions. */
+        ProfileVersion: {
+            /** @description When. */
+            createdAt: components["schemas"]["Timestamp"];
+            /** @description Who created it. */
+            createdBy: string;
+            /**
+             * Format: int32
+             * @description The version.
+             */
+            version: number;
+        };
+        /** @description One version of a profile. */
+        ProfileView: {
+            /** @description When this version was created. */
+            createdAt: components["schemas"]["Timestamp"];
+            /** @description Who created this version. */
+            createdBy: string;
+            /** @description What it sets in a job whose manifest leaves it out. */
+            defaults: components["schemas"]["ProfileDefaults"];
+            /** @description What it is for, in one line. */
+            description?: string | null;
+            /** @description Its name. */
+            name: components["schemas"]["ProfileName"];
+            /** @description Whose jobs can use it. */
+            productId: components["schemas"]["ProfileOwner"];
+            /**
+             * Format: int32
+             * @description The version.
+             */
+            version: number;
         };
         /** @description Progress of an agent. An unknown value is absent, never 0. */
         Progress: {
@@ -4067,8 +4243,7 @@ export interface components {
              */
             priority: components["schemas"]["Priority"];
             product?: components["schemas"]["ProductId"] | null;
-            /** @description Name of the profile with defaults. */
-            profile?: string | null;
+            profile?: components["schemas"]["ProfileRef"] | null;
             repo?: components["schemas"]["RepoName"] | null;
             /**
              * @description Retry policy; the fleet's policy when absent.
@@ -7229,6 +7404,122 @@ export interface operations {
             409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getProfiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description In order of name; a product's own before the fleet's */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postProfiles: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The product, if the request names none */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateProfileRequest"];
+            };
+        };
+        responses: {
+            /** @description The newest version has this text */
+            200: {
+                headers: {
+                    /** @description The profile's path */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreateProfileResponse"];
+                };
+            };
+            /** @description The new version */
+            201: {
+                headers: {
+                    /** @description The profile's path */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreateProfileResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getProfilesName: {
+        parameters: {
+            query?: {
+                /** @description The version; the newest when absent. */
+                version?: number;
+                /**
+                 * @description Whose profile. When absent: the one that a job of the product in `x-product-id` or of the token's first product
+                 *     would use.
+                 */
+                productId?: components["schemas"]["ProfileOwner"];
+            };
+            header?: {
+                /** @description The product whose jobs would use it */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path: {
+                /** @description The profile */
+                name: components["schemas"]["ProfileName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The version */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProfileDetail"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];

@@ -8,6 +8,8 @@ export type ConfirmProps = {
   /** The verb on the button. */
   verb: string;
   danger?: boolean;
+  /** For long text. */
+  wide?: boolean;
   /** The label of the reason field; none when absent. */
   reason?: string;
   /** What happens with the reason. */
@@ -28,6 +30,7 @@ export function Confirm({
   title,
   verb,
   danger = false,
+  wide = false,
   reason,
   hint = "Shown in the job's events",
   lines = 2,
@@ -62,7 +65,7 @@ export function Confirm({
       <Dialog.Portal>
         <Dialog.Backdrop className="scrim" />
         <Dialog.Popup
-          className="dialog is-floating"
+          className={`dialog is-floating${wide ? " is-wide" : ""}`}
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void run();
           }}

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, RepoName, Severity, Spec, StageName,
-    Strictness, Submission,
+    Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Severity, Spec,
+    StageName, Strictness, Submission,
 };
 use foldhash::{HashMap, HashMapExt as _};
 use protocol::SubmitRequest;
@@ -37,6 +37,7 @@ struct ParsedJob {
     product: ProductId,
     parent: Option<JobId>,
     manifest: Manifest,
+    profile: Option<ProfileSnapshot>,
     request: SubmitRequest,
 }
 
@@ -106,12 +107,21 @@ impl Coordinator {
         who.require_operator(&product)?;
         self.check_repo(&product, &manifest.spec)?;
         check_composite(&manifest.spec)?;
+        let profile = self.apply_profile(&product, &mut manifest)?;
         let id = match &request.idempotency_key {
             Some(key) => JobId::derived(&product, check_key(key)?),
             None => self.new_job_id(),
         };
         let parent = request.parent.as_ref().map(|parent| parent.job(&product));
-        Ok(ParsedJob { id, product, parent, manifest, request })
+        Ok(ParsedJob { id, product, parent, manifest, profile, request })
+    }
+
+    /// Fills in what a manifest leaves to the profile that it names [J2].
+    fn apply_profile(&self, product: &ProductId, manifest: &mut Manifest) -> Result<Option<ProfileSnapshot>, Error> {
+        let (Some(place), Some(wanted)) = (&manifest.profile, &manifest.spec.profile) else { return Ok(None) };
+        let found = self.profiles.read().resolve(product, wanted);
+        let profile = found.map_err(|unknown| Error::Manifest(vec![place.error(unknown)]))?;
+        manifest.with_profile(&profile).map(Some).map_err(Error::Manifest)
     }
 
     /// Checks the dependencies of a parsed job; those in the same batch were checked before.
@@ -122,7 +132,7 @@ impl Coordinator {
         ground: &mut BatchContext,
     ) -> Result<ValidatedJob, Error> {
         let tree = ground.placements.place(draft.id)?;
-        let ParsedJob { id, product, parent: _, manifest, request } = draft;
+        let ParsedJob { id, product, parent: _, manifest, profile, request } = draft;
         let mut deps: Vec<JobId> = Vec::with_capacity(manifest.spec.deps.len());
         for dep in &manifest.spec.deps {
             let wanted = dep.job(&product);
@@ -143,6 +153,7 @@ impl Coordinator {
             spec: manifest.spec,
             deps,
             tree,
+            profile,
             idempotency_key: request.idempotency_key,
             body_sha256: digest(&request.body_md),
             by: who.name.clone(),

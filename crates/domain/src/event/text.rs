@@ -13,9 +13,7 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
     let data = Data(data);
     let actor = actor(by);
     match kind {
-        EventKind::Submitted if data.has("waitsFor") => "submitted, waiting for its children".to_owned(),
-        EventKind::Submitted if stage == StageName::Blocked => "submitted, waiting for its dependencies".to_owned(),
-        EventKind::Submitted => "submitted".to_owned(),
+        EventKind::Submitted => submitted(stage, &data),
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
         EventKind::ChildrenAdded => format!("{} added by {actor}", data.counted("count", "child job")),
@@ -72,6 +70,19 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Dismissed => data.with_message(format!("dismissed by {actor}")),
         EventKind::Restored => "store restored from a backup, earlier leases and offers revoked".to_owned(),
     }
+}
+
+fn submitted(stage: StageName, data: &Data<'_>) -> String {
+    let with = match data.has("profile") {
+        true => format!(" with profile {}", data.text("profile")),
+        false => String::new(),
+    };
+    let waits = match stage {
+        _ if data.has("waitsFor") => ", waiting for its children",
+        StageName::Blocked => ", waiting for its dependencies",
+        _ => "",
+    };
+    format!("submitted{with}{waits}")
 }
 
 fn completed(data: &Data<'_>) -> String {

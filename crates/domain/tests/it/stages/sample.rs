@@ -48,6 +48,7 @@ fn submission(spec: Spec) -> Submission {
         spec,
         deps: Vec::new(),
         tree: None,
+        profile: None,
         idempotency_key: None,
         body_sha256: "00".repeat(32),
         by: "ada".to_owned(),
