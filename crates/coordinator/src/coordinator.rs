@@ -28,6 +28,7 @@ use crate::state::manifest_cache::ManifestCache;
 use crate::state::profiles::ProfileBook;
 use crate::state::progress::ProgressBoard;
 use crate::state::{FleetState, StateTime};
+use crate::trees::grow::TreeGrowth;
 use crate::work::logs::LogNotifier;
 
 /// The external dependencies of a coordinator.
@@ -79,6 +80,8 @@ pub struct Coordinator {
     pub(crate) seat_allocation: RwLock<()>,
     /// Whether the dispatcher runs. Jobs are offered only while it does.
     pub(crate) dispatching: AtomicBool,
+    /// The trees that are being added to.
+    pub(crate) trees: TreeGrowth,
     /// Submit requests whose jobs are being written.
     pub(crate) arriving: AtomicUsize,
     /// Numbers the changes of jobs, see `Job::order`.

@@ -13,6 +13,7 @@ mod pull_requests;
 mod read;
 mod state;
 mod submit;
+mod trees;
 mod work;
 
 pub use coordinator::settings::Settings;

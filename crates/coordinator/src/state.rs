@@ -102,6 +102,8 @@ pub(crate) struct FleetState {
     waiting_since: HashMap<JobId, Timestamp>,
     /// Blocked jobs by dependency.
     waiters: HashMap<JobId, BTreeSet<JobId>>,
+    /// Open children by parent.
+    children: HashMap<JobId, BTreeSet<JobId>>,
     deadlines: Deadlines,
     closed: ClosedJobs,
     errands: Errands,
@@ -245,6 +247,9 @@ impl FleetState {
         if may_need_people(job) {
             self.needing.insert(id);
         }
+        if let Some(parent) = job.parent() {
+            self.children.entry(parent).or_default().insert(id);
+        }
         if job.spec().preemptible && job.seat().is_some() {
             self.preemptions.add_run(id);
         }
@@ -359,12 +364,10 @@ impl FleetState {
         self.waiting_since.remove(&id);
         self.deadlines.clear(id);
         for dep in &known.value.submission().deps {
-            if let Some(waiters) = self.waiters.get_mut(dep) {
-                waiters.remove(&id);
-                if waiters.is_empty() {
-                    self.waiters.remove(dep);
-                }
-            }
+            leave_group(&mut self.waiters, *dep, id);
+        }
+        if let Some(parent) = known.value.parent() {
+            leave_group(&mut self.children, parent, id);
         }
         true
     }
@@ -447,6 +450,28 @@ impl FleetState {
         self.waiters.get(&dep).map(|ids| ids.iter().copied().collect()).unwrap_or_default()
     }
 
+    /// Jobs that may wait for one that has ended: those that name it as a dependency, and its parent.
+    pub(crate) fn followers(&self, job: &Job) -> Vec<JobId> {
+        let mut followers = self.waiters(job.id());
+        followers.extend(job.parent().filter(|parent| self.jobs.contains_key(parent)));
+        followers
+    }
+
+    /// Open children of a job, in order of id.
+    pub(crate) fn open_children(&self, parent: JobId) -> Vec<JobId> {
+        self.children.get(&parent).map(|ids| ids.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// Parents that have ended, or do not exist, while a child is open.
+    pub(crate) fn closed_parents(&self) -> Vec<JobId> {
+        self.children.keys().filter(|parent| !self.jobs.contains_key(*parent)).copied().collect()
+    }
+
+    /// Jobs whose new priority is still on its way to the jobs below.
+    pub(crate) fn descending_priorities(&self) -> Vec<JobId> {
+        self.jobs().filter(|job| job.value.priority_descends()).map(|job| job.value.id()).collect()
+    }
+
     /// Jobs that wait for dependencies.
     pub(crate) fn blocked(&self) -> Vec<JobId> {
         let is_blocked =
@@ -503,6 +528,14 @@ impl FleetState {
     }
 }
 
+fn leave_group(groups: &mut HashMap<JobId, BTreeSet<JobId>>, key: JobId, member: JobId) {
+    let Some(group) = groups.get_mut(&key) else { return };
+    group.remove(&member);
+    if group.is_empty() {
+        groups.remove(&key);
+    }
+}
+
 /// Whether an open job may wait for a person: a question, a review, a merge, a failed dependency.
 fn may_need_people(job: &Job) -> bool {
     match job.stage() {
@@ -535,6 +568,7 @@ mod tests {
             product: ProductId::default_product(),
             spec: manifest.spec,
             deps: Vec::new(),
+            tree: None,
             profile: None,
             idempotency_key: None,
             body_sha256: String::new(),

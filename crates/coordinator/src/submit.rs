@@ -6,11 +6,13 @@ pub(crate) mod sanitize;
 pub(crate) mod toposort;
 pub(crate) mod validate;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Body, Commit, CommitError, DepsState, Job, StageName, StoreError, Submission, Versioned};
+use domain::{Body, Commit, CommitError, Dep, DepsState, Job, JobId, StageName, StoreError, Submission, Versioned};
 use fail::fail_point;
+use foldhash::{HashMap, HashMapExt as _};
 use protocol::{JobView, SubmitRequest, SubmitResponse};
 use scheduler::Explanation;
 use tracing::info;
@@ -19,7 +21,8 @@ use crate::coordinator::Coordinator;
 use crate::dispatch::Publish;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
-use crate::submit::validate::ValidatedJob;
+use crate::submit::validate::{ValidatedBatch, ValidatedJob, digest};
+use crate::trees::grow::Placements;
 
 /// A batch is one request and one flush; a larger one would delay other requests.
 const BATCH_LEN_MAX: usize = 1_000;
@@ -37,8 +40,7 @@ pub(crate) struct SubmitOutcome {
 impl Coordinator {
     /// Submits a job, once: the same idempotency key returns the same job.
     pub async fn submit(&self, who: &Principal, request: SubmitRequest) -> Result<SubmitResponse, Error> {
-        let prepared = self.validate_one(who, request).await?;
-        let taken = self.take(vec![prepared]).await.pop().unwrap_or(Err(Error::Unauthenticated))?;
+        let taken = self.submit_all(who, vec![request]).await?.pop().unwrap_or(Err(Error::Unauthenticated))?;
         let forecast = self.explanation_for(who, taken.job.value.id(), self.forecast(&taken.job.value));
         Ok(self.submitted(who, taken, forecast))
     }
@@ -65,27 +67,110 @@ impl Coordinator {
         if requests.len() > BATCH_LEN_MAX {
             return Err(invalid("jobs", format!("{} in one batch, {BATCH_LEN_MAX} at most", requests.len())));
         }
-        let prepared = self.validate(who, requests).await?;
-        let mut refused = Vec::with_capacity(prepared.len());
-        let mut ready = Vec::with_capacity(prepared.len());
-        for outcome in prepared {
-            match outcome {
-                Ok(job) => {
-                    refused.push(None);
-                    ready.push(job);
+        let outcomes = self.submit_all(who, requests).await?;
+        let view = |taken: SubmitOutcome| (JobView::of(&taken.job.value, taken.job.revision), taken.created);
+        Ok(outcomes.into_iter().map(|outcome| outcome.map(view)).collect())
+    }
+
+    /// Adds children to a job, in one flush. A child without an idempotency key gets one of its parent and its body: the
+    /// same request adds the same children once.
+    pub async fn add_children(
+        &self,
+        who: &Principal,
+        parent: JobId,
+        mut requests: Vec<SubmitRequest>,
+    ) -> Result<Vec<Result<(JobView, bool), Error>>, Error> {
+        let job = self.look_up(parent).await?;
+        if !who.sees(job.value.product()) {
+            return Err(Error::NoSuchJob(parent));
+        }
+        who.require_operator(job.value.product())?;
+        let mut alike: HashMap<String, u32> = HashMap::new();
+        for request in &mut requests {
+            let product = request.product_id.get_or_insert_with(|| job.value.product().clone());
+            if product != job.value.product() {
+                return Err(invalid(
+                    "productId",
+                    format!("a child belongs to the product of its parent, `{}`", job.value.product()),
+                ));
+            }
+            if request.idempotency_key.is_none() {
+                let body = digest(&request.body_md);
+                let same = alike.entry(body.clone()).or_default();
+                *same += 1;
+                request.idempotency_key = Some(format!("child-{same}-of-{parent}:{body}"));
+            }
+            request.parent.get_or_insert(Dep::Id(parent));
+        }
+        self.submit_batch(who, requests).await
+    }
+
+    /// Validates jobs and writes them in one flush, each with its own outcome.
+    async fn submit_all(
+        &self,
+        who: &Principal,
+        requests: Vec<SubmitRequest>,
+    ) -> Result<Vec<Result<SubmitOutcome, Error>>, Error> {
+        let mut turn = match requests.iter().any(|request| request.parent.is_some()) {
+            true => Some(self.trees.turn().await),
+            false => None,
+        };
+        let ValidatedBatch { outcomes: mut prepared, placements } = self.validate(who, requests).await?;
+        if let Some(turn) = &mut turn {
+            turn.hold(placements.new_parents.iter().chain(placements.grown.keys()).copied());
+            self.grow_parents(who, &placements, &mut prepared).await;
+        }
+        let outcomes = self.take_valid(prepared).await;
+        if let Some(turn) = turn {
+            self.settle(turn.end()).await;
+        }
+        Ok(outcomes)
+    }
+
+    /// Lets the stored parents of a batch wait for their new children, and rejects those whose parent cannot.
+    async fn grow_parents(
+        &self,
+        who: &Principal,
+        placements: &Placements,
+        prepared: &mut [Result<ValidatedJob, Error>],
+    ) {
+        for (parent, children) in &placements.grown {
+            let its: Vec<usize> = prepared
+                .iter()
+                .enumerate()
+                .filter(|(_, job)| job.as_ref().is_ok_and(|job| children.contains(&job.job.id())))
+                .map(|(at, _)| at)
+                .collect();
+            if its.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.grow(who, *parent, its.len()).await {
+                for at in its {
+                    prepared[at] = Err(invalid("parent", error.to_string()));
                 }
-                Err(error) => refused.push(Some(error)),
             }
         }
-        let mut taken = self.take(ready).await.into_iter();
-        let fill = |refused: Option<Error>| match refused {
-            Some(error) => Err(error),
-            None => {
-                let taken = taken.next().unwrap_or(Err(Error::Unauthenticated))?;
-                Ok((JobView::of(&taken.job.value, taken.job.revision), taken.created))
+    }
+
+    /// Writes the valid jobs of a batch.
+    async fn take_valid(&self, prepared: Vec<Result<ValidatedJob, Error>>) -> Vec<Result<SubmitOutcome, Error>> {
+        let (mut outcomes, mut ready) = (Vec::with_capacity(prepared.len()), Vec::with_capacity(prepared.len()));
+        for (place, job) in prepared.into_iter().enumerate() {
+            match job {
+                Ok(job) => {
+                    outcomes.push(None);
+                    ready.push((place, job));
+                }
+                Err(error) => outcomes.push(Some(Err(error))),
             }
-        };
-        Ok(refused.into_iter().map(fill).collect())
+        }
+        // Children first: a store that writes jobs one by one never shows a parent without them.
+        ready.sort_by_key(|(_, job)| Reverse(job.job.tree().map_or(0, |place| place.depth)));
+        let (places, ready): (Vec<usize>, Vec<ValidatedJob>) = ready.into_iter().unzip();
+        for (place, taken) in places.into_iter().zip(self.take(ready).await) {
+            outcomes[place] = Some(taken);
+        }
+        outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Unauthenticated))).collect()
     }
 
     /// Writes validated jobs in one flush, and resolves those that already exist.
@@ -169,6 +254,10 @@ impl Coordinator {
         })?;
         self.announce(std::iter::once(&job));
         let there = job.value.submission();
+        let parent = |submission: &Submission| submission.tree.map(|place| place.parent_id);
+        if parent(there) != parent(wanted) {
+            return Err(invalid("parent", format!("job `{}` was submitted with another parent", wanted.id)));
+        }
         match &wanted.idempotency_key {
             Some(key) if there.body_sha256 != wanted.body_sha256 => {
                 Err(Error::IdempotencyConflict { key: key.clone(), job: wanted.id })
@@ -179,7 +268,11 @@ impl Coordinator {
 }
 
 fn first_stage(job: &Job) -> DepsState {
-    if job.stage().name() == StageName::Blocked { DepsState::Unmet } else { DepsState::Met }
+    match job.stage().name() {
+        StageName::Blocked if job.awaits_children() => DepsState::Children,
+        StageName::Blocked => DepsState::Unmet,
+        _ => DepsState::Met,
+    }
 }
 
 pub(crate) fn invalid(what: &'static str, why: String) -> Error {

@@ -82,6 +82,8 @@ pub enum EventKind {
     Submitted,
     /// The dependencies are met, or the question was answered.
     Unblocked,
+    /// Children were added to the job.
+    ChildrenAdded,
     /// The job was offered to a factory.
     Dispatched,
     /// The factory did not accept the offer in time.

@@ -13,6 +13,7 @@ mod stuck;
 use crate::event::{Actor, EventKind, JobEvent};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::job_columns::{JobColumns, facts_of};
+use crate::job_tree::TreePlace;
 use crate::json::json_text;
 use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease, Preemption};
 use crate::merge_conflict::MergeConflict;
@@ -51,6 +52,9 @@ pub struct Submission {
     /// The dependencies, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deps: Vec<JobId>,
+    /// The place in its tree, for a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreePlace>,
     /// The profile that the job was submitted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileSnapshot>,
@@ -153,6 +157,16 @@ struct State {
     /// The failed dependency that the job stays blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed_dependency: Option<JobId>,
+    /// Whether the job has children.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_children: bool,
+    /// Whether the job waits for its children: a composite always, a task from its submit or since an operator added
+    /// children.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    awaits_children: bool,
+    /// Whether a new priority is still on its way to the open jobs below.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    priority_descends: bool,
     /// Whether verify commands ran on the completed work; absent in documents of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verified: Option<bool>,
@@ -202,6 +216,8 @@ pub enum DepsState {
     Met,
     /// The job waits for other jobs.
     Unmet,
+    /// The job waits for its children, and perhaps for other jobs.
+    Children,
 }
 
 /// A stored document that this version cannot decode.
@@ -223,8 +239,9 @@ impl Job {
     pub fn submit(submission: Submission, deps: DepsState) -> Self {
         let stage = match deps {
             DepsState::Met => Stage::waiting(None),
-            DepsState::Unmet => Stage::Blocked { on: BlockedOn::Deps },
+            DepsState::Unmet | DepsState::Children => Stage::Blocked { on: BlockedOn::Deps },
         };
+        let awaits_children = deps == DepsState::Children;
         let at = submission.at;
         let by = Actor::Person(submission.by.clone());
         let state = State {
@@ -261,6 +278,9 @@ impl Job {
             conflict: None,
             failed_errand: None,
             failed_dependency: None,
+            has_children: awaits_children,
+            awaits_children,
+            priority_descends: false,
             verified: None,
             dismissed: false,
             conflict_rounds: 0,
@@ -273,6 +293,12 @@ impl Job {
         let mut data = json!({ "title": submission.spec.title });
         if let Some(profile) = &submission.profile {
             data["profile"] = json!(profile.profile);
+        }
+        if let Some(place) = &submission.tree {
+            data["parentId"] = json!(place.parent_id);
+        }
+        if awaits_children {
+            data["waitsFor"] = json!("children");
         }
         let mut job = Self::made_of(Arc::new(submission), state);
         job.record(EventKind::Submitted, at, by, data);
@@ -305,6 +331,7 @@ impl Job {
             review: self.submission.spec.review.as_ref(),
             completed: self.state.completed.as_ref(),
             next_epoch: self.state.lease_epoch.next(),
+            kind: self.submission.spec.kind,
         };
         self.state.stage = self.state.stage.apply(&event, &around)?;
         self.raise_epoch(before.lease.as_ref());
@@ -327,6 +354,7 @@ impl Job {
     #[must_use]
     pub fn with_priority(mut self, priority: Priority, at: Timestamp, by: Actor) -> Self {
         self.state.priority = priority;
+        self.state.priority_descends = self.state.has_children;
         self.record(EventKind::PriorityChanged, at, by, json!({ "priority": priority }));
         self
     }

@@ -2,6 +2,7 @@
 
 use crate::ids::JobId;
 use crate::job::Job;
+use crate::job_tree::TreePlace;
 use crate::names::{ProductId, RepoName};
 use crate::shape::ShapeKey;
 use crate::spec::Priority;
@@ -25,6 +26,8 @@ pub struct JobColumns {
     pub created: Timestamp,
     /// The dependencies. Written once, with the job.
     pub deps: Vec<JobId>,
+    /// The place in its tree, for a child. Written once, with the job.
+    pub tree: Option<TreePlace>,
 }
 
 pub(crate) fn facts_of(job: &Job) -> JobColumns {
@@ -36,5 +39,6 @@ pub(crate) fn facts_of(job: &Job) -> JobColumns {
         repo: job.spec().repo.clone(),
         created: job.created_at(),
         deps: job.submission().deps.clone(),
+        tree: job.submission().tree,
     }
 }

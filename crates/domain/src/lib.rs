@@ -2,6 +2,7 @@
 
 mod agent_files;
 mod branch_template;
+mod child_result;
 mod commit_author;
 mod engine_health;
 mod error_chain;
@@ -13,6 +14,7 @@ mod job;
 mod job_columns;
 mod job_label;
 mod job_search;
+mod job_tree;
 mod json;
 mod lease;
 mod manifest;
@@ -40,6 +42,7 @@ mod usage_window;
 
 pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
 pub use branch_template::{BranchTemplate, BranchTemplateError};
+pub use child_result::{CHILD_RESULTS_MAX, CHILD_SUMMARY_CHARS_MAX, ChildResult};
 pub use commit_author::{CommitAuthor, CommitAuthorError};
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;
@@ -54,6 +57,7 @@ pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use job_search::{JobSearch, SearchTerm, search_terms};
+pub use job_tree::{TREE_JOBS_MAX, TREE_LEVELS_MAX, TreePlace};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease, Preemption};
 pub use manifest::{Finding, Manifest, ProfileUse, Severity, Strictness, duration_millis, manifest_schema, suggest};

@@ -52,6 +52,9 @@ pub enum Refusal {
     /// A dependency is not met.
     #[error("a dependency is not met: {0}")]
     DepsUnmet(crate::ids::JobId),
+    /// A job above it was cancelled, and the cancellation goes down the tree.
+    #[error("job `{0}` above it was cancelled: requeue that one first")]
+    ParentCancelled(crate::ids::JobId),
     /// The job has no repository.
     #[error("the job has no repository: there is nothing to ship")]
     NothingToShip,

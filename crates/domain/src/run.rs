@@ -207,6 +207,27 @@ pub struct TotalSpend {
     pub interrupted_without_tokens: u32,
 }
 
+/// The cost of several jobs together.
+impl std::iter::Sum for TotalSpend {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        fn plus<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
+            match (one, other) {
+                (Some(one), Some(other)) => Some(add(one, other)),
+                (known, None) | (None, known) => known,
+            }
+        }
+        all.fold(Self::default(), |sum, one| Self {
+            cost_usd: plus(sum.cost_usd, one.cost_usd, |a, b| a + b),
+            tokens: plus(sum.tokens, one.tokens, u64::saturating_add),
+            engine_ms: plus(sum.engine_ms, one.engine_ms, u64::saturating_add),
+            runs_without_cost: sum.runs_without_cost.saturating_add(one.runs_without_cost),
+            runs_without_tokens: sum.runs_without_tokens.saturating_add(one.runs_without_tokens),
+            interrupted_without_cost: sum.interrupted_without_cost.saturating_add(one.interrupted_without_cost),
+            interrupted_without_tokens: sum.interrupted_without_tokens.saturating_add(one.interrupted_without_tokens),
+        })
+    }
+}
+
 impl TotalSpend {
     /// Whether no cost is known.
     pub fn is_nothing(&self) -> bool {

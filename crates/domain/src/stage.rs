@@ -14,7 +14,7 @@ use crate::lease::{Dispatch, Errand, ErrandKind, ErrandState, Lease};
 use crate::names::CommitSha;
 use crate::reason::FailureReason;
 use crate::refusal::Refusal;
-use crate::spec::Review;
+use crate::spec::{Kind, Review};
 use crate::time::Timestamp;
 use errand::is_errand;
 
@@ -83,7 +83,7 @@ pub enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockedOn {
-    /// Dependencies of the manifest. The store knows which are unmet.
+    /// Dependencies of the manifest, or children. The store knows which are unmet.
     Deps,
     /// A question of the agent.
     Question(String),
@@ -99,6 +99,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) completed: Option<&'a CommitSha>,
     /// The epoch after the current one.
     pub(crate) next_epoch: Epoch,
+    /// Whether it has runs of its own.
+    pub(crate) kind: Kind,
 }
 
 impl Stage {
@@ -126,7 +128,13 @@ impl Stage {
     pub(crate) fn apply(self, event: &StageEvent, around: &JobContext<'_>) -> Result<Self, Refusal> {
         use StageEvent as E;
         match (self, event) {
-            (Self::Blocked { .. }, E::Unblocked) => Ok(Self::waiting(None)),
+            // A composite has no run: it follows its children, and stays blocked until they have ended.
+            (Self::Blocked { .. }, E::Unblocked) if around.kind == Kind::Task => Ok(Self::waiting(None)),
+            (Self::Blocked { on: BlockedOn::Deps }, E::ChildrenShipped { .. }) if around.kind == Kind::Composite => {
+                Ok(Self::Shipped)
+            }
+            (stage @ Self::Blocked { .. }, E::ChildrenAdded { .. }) => Ok(stage),
+            (Self::Queued { .. }, E::ChildrenAdded { .. }) => Ok(Self::Blocked { on: BlockedOn::Deps }),
             (Self::Blocked { on: BlockedOn::Deps }, E::DepFailed { .. }) => {
                 Ok(Self::Failed { reason: FailureReason::DepFailed })
             }
@@ -203,6 +211,9 @@ impl Stage {
                 Ok(Self::Failed { reason: FailureReason::Rejected })
             }
 
+            (Self::Failed { .. } | Self::DeadLetter { .. }, E::Requeued { .. }) if around.kind == Kind::Composite => {
+                Ok(Self::Blocked { on: BlockedOn::Deps })
+            }
             // Requeueing a queued job discards its saved work and withdraws its offer.
             (Self::Failed { .. } | Self::DeadLetter { .. }, E::Requeued { .. })
             | (Self::Queued { .. }, E::Requeued { checkpoint: KeepCheckpoint::Drop, .. }) => Ok(Self::waiting(None)),

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use domain::{
-    BranchName, CommandStep, CommitSha, FactoryId, FailedCommand, MergeConflict, PreviousRun, QUESTION_FILE, RunEnd,
+    BranchName, ChildResult, CommandStep, CommitSha, FactoryId, FailedCommand, MergeConflict, PreviousRun,
+    QUESTION_FILE, RunEnd,
 };
 
 /// Everything that a prompt depends on.
@@ -31,6 +32,8 @@ pub struct Prompt {
     pub conflict: Option<MergeConflict>,
     /// An operator's message.
     pub message: Option<String>,
+    /// The child jobs that ran before this one.
+    pub children: Vec<ChildResult>,
 }
 
 /// What separates the persona from the job's own text.
@@ -82,6 +85,7 @@ impl Prompt {
             changes: None,
             conflict: None,
             message: None,
+            children: Vec::new(),
         }
     }
 
@@ -102,6 +106,7 @@ impl Prompt {
         let mut parts: Vec<String> =
             persona.into_iter().flat_map(|persona| [persona, "---", JOB_HEADING]).map(str::to_owned).collect();
         parts.extend([self.task.trim_end().to_owned(), "---".to_owned()]);
+        parts.extend(self.families());
         parts.extend(news.into_iter().flatten());
         parts.extend(self.checks());
         parts.extend(self.base().map(about_base));
@@ -263,6 +268,17 @@ impl Prompt {
         }
     }
 
+    /// The results of the child jobs.
+    fn families(&self) -> Option<String> {
+        let place = match self.base() {
+            Some(base) => format!(" The work of those that shipped is in `origin/{}`.", base.name),
+            None => String::new(),
+        };
+        let results: Vec<String> = self.children.iter().map(child_result).collect();
+        let opening = format!("Child jobs of this job have run before it.{place} What their agents reported:");
+        (!results.is_empty()).then(|| format!("{opening}\n\n{}", results.join("\n\n")))
+    }
+
     /// The commands that will be run.
     fn checks(&self) -> Option<String> {
         let mut steps = Vec::new();
@@ -283,6 +299,21 @@ impl Prompt {
 fn named(previous: &PreviousRun) -> String {
     let engine = previous.engine.as_ref().map_or_else(String::new, |engine| format!("engine `{engine}` on "));
     format!("Run {} ({engine}factory `{}`)", previous.n, previous.factory)
+}
+
+fn child_result(child: &ChildResult) -> String {
+    let commit = child.commit.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+    let branch = child.branch.as_ref().map_or_else(String::new, |branch| format!(" of branch `{branch}`"));
+    let request = child.pull_request.as_ref().map_or_else(String::new, |url| format!(", pull request {url}"));
+    let (title, stage) = (child.title.replace('`', "'"), child.stage);
+    let line = format!("- Job {} `{title}`: {stage}{commit}{branch}{request}", child.id.short());
+    match child.summary.as_deref().filter(|summary| !summary.trim().is_empty()) {
+        Some(summary) => {
+            let summary = quoted(summary).lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n");
+            format!("{line}\n\n{summary}")
+        }
+        None => line,
+    }
 }
 
 fn about_base(base: &BaseBranch) -> String {

@@ -30,8 +30,8 @@ pub(crate) use fleet::{
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
-    AnswerArgs, CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, RequeueArgs, RunsArgs, ShipArgs,
-    SubmitArgs, Until, WaitArgs,
+    AnswerArgs, CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, PlanArgs, RequeueArgs, RunsArgs,
+    ShipArgs, SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
 pub(crate) use mcp::McpArgs;
@@ -122,6 +122,21 @@ pub(crate) enum Command {
     Local(LocalArgs),
     /// Submit jobs
     Submit(SubmitArgs),
+    /// Draw the jobs of a plan, and submit them as a tree
+    #[command(after_help = "\
+A plan:
+    ---
+    repo: notes                  # holds for all jobs
+    ---
+    # Release 2                  the root, a composite: it ships when the jobs below have
+    ## Write the docs            a job; its text is the text below the heading
+    ## Change the code           a composite, because there are jobs below
+    ### Change the parser
+    ~~~job
+    after: Write the docs        # one heading, or several in brackets
+    priority: high               # any key of a manifest
+    ~~~")]
+    Plan(PlanArgs),
     /// Wait until jobs finish or need attention
     Wait(WaitArgs),
     /// Watch and steer the fleet in the terminal

@@ -25,6 +25,7 @@ mod logs;
 mod mcp;
 mod mode;
 mod needs_me;
+mod plan;
 mod product;
 mod profile;
 mod restore;
@@ -96,6 +97,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Factory { command } => factory::factory(context, command).await,
         Command::Local(args) => compose::local(&context.config, &args, context.out).await,
         Command::Submit(args) => submit::submit(context, args).await,
+        Command::Plan(args) => plan::plan(context, args).await,
         Command::Wait(args) => wait::wait(context, args).await,
         Command::Dash(args) => dash::dash(context, &args).await,
         Command::Jobs(args) => jobs::jobs(context, args).await,

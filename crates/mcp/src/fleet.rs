@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, Endpoint, HttpTransport, Trust};
-use domain::{Clock, JobId, StageName, clean_line};
+use domain::{Clock, Dep, JobId, StageName, clean_line};
 use http::request::Parts;
 use protocol::{
     Action, ActionRequest, AnswerRequest, EventList, FactoryList, JobDetail, JobExplanation, JobList, JobView,
@@ -141,11 +141,14 @@ impl FleetTools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolFailure> {
         let client = self.client(&context.extensions)?;
+        let parent = asked.parent.map(Dep::try_from).transpose();
+        let parent = parent.map_err(|error| ToolFailure::new("invalid", format!("parent: {error}")))?;
         let key = asked.key.unwrap_or_else(|| manifest_key(&asked.manifest));
         let request = SubmitRequest {
             body_md: asked.manifest,
             idempotency_key: Some(key),
             product_id: asked.product,
+            parent,
             strict: true,
         };
         let submitted: SubmitResponse = client.post("/jobs", &request).await?;
@@ -167,8 +170,13 @@ impl FleetTools {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ToolFailure> {
         let client = self.client(&context.extensions)?;
-        let request =
-            SubmitRequest { body_md: asked.manifest, idempotency_key: None, product_id: asked.product, strict: true };
+        let request = SubmitRequest {
+            body_md: asked.manifest,
+            idempotency_key: None,
+            product_id: asked.product,
+            strict: true,
+            ..SubmitRequest::default()
+        };
         let checked: SubmitResponse = client.post("/jobs?dryRun=true", &request).await?;
         submitted_answer("valid, not submitted", &checked)
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    BlockedOn, BranchName, Capability, Checkpoint, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, EventSeq,
-    FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Priority, ProductId, PullRequest,
-    RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend,
+    BlockedOn, BranchName, Capability, Checkpoint, CommitSha, Dep, DispatchSeq, EngineName, Epoch, ErrandKind,
+    EventSeq, FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Priority, ProductId,
+    PullRequest, RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,10 @@ pub struct SubmitRequest {
     /// The product, if the manifest names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product_id: Option<ProductId>,
+    /// The parent of a child job: its id, or `key:` and the idempotency key it was submitted with, also in the same
+    /// batch. The parent waits for its children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Dep>,
     /// Whether unknown keys are errors.
     #[serde(default)]
     pub strict: bool,
@@ -125,6 +129,15 @@ pub struct JobView {
     /// The dependencies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deps: Vec<JobId>,
+    /// The parent, for a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<JobId>,
+    /// The job at the top of its tree, for a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_id: Option<JobId>,
+    /// Whether it has children, or is a composite that waits for some.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_children: bool,
     /// Labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
@@ -248,6 +261,9 @@ impl JobView {
             capabilities: spec.capabilities.clone(),
             engines: spec.engines.clone(),
             deps: job.submission().deps.clone(),
+            parent_id: job.parent(),
+            root_id: job.tree().map(|place| place.root_id),
+            has_children: job.has_children(),
             tags: spec.tags.clone(),
             rev,
             lease_epoch: job.epoch(),
@@ -294,7 +310,7 @@ pub struct JobDetail {
     /// The text of its profile as it was at the submit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persona: Option<String>,
-    /// Unmet dependencies.
+    /// Unmet dependencies, and children that have not shipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<JobId>,
     /// When the lease expires without a renewal.
@@ -303,6 +319,50 @@ pub struct JobDetail {
     /// The last reported progress of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// The jobs below it, for a job with children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeSummary>,
+}
+
+/// The jobs below a job, together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeSummary {
+    /// How many jobs there are below it, on all levels.
+    pub jobs: u32,
+    /// How many of them have shipped.
+    pub shipped: u32,
+    /// How many of them failed or were dead-lettered.
+    pub failed: u32,
+    /// The cost of their ended runs and its own.
+    pub spent: TotalSpend,
+    /// Its children, ordered by id.
+    pub children: Vec<ChildView>,
+}
+
+/// A child of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChildView {
+    /// Its id.
+    pub id: JobId,
+    /// Title.
+    pub title: String,
+    /// Task or composite.
+    pub kind: Kind,
+    /// The current stage.
+    pub stage: StageName,
+    /// How many jobs there are below it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub jobs: u32,
+    /// The cost of its ended runs, and of those of the jobs below it.
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
+    pub spent: TotalSpend,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A page of jobs.
@@ -458,7 +518,7 @@ pub struct ActionRequest {
     pub fresh: bool,
 }
 
-/// A job with its transitive dependencies and dependents.
+/// A job with its transitive dependencies and dependents, and with its tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dag {
@@ -484,4 +544,19 @@ pub struct DagNode {
     pub stage: StageName,
     /// The dependencies.
     pub deps: Vec<JobId>,
+    /// Task or composite.
+    #[serde(default)]
+    pub kind: Kind,
+    /// The parent, for a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<JobId>,
+    /// Whether it has children.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_children: bool,
+    /// The cost of its ended runs.
+    #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
+    pub spent: TotalSpend,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<JobWait>,
 }

@@ -34,9 +34,9 @@ pub use feedback::{
 };
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest, fingerprint};
 pub use jobs::{
-    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, Dag, DagNode, EventList, JobCounts, JobDetail,
-    JobExplanation, JobList, JobTotal, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
-    WaitingCounts,
+    Action, ActionRequest, BatchOutcome, BatchRequest, BatchResponse, ChildView, Dag, DagNode, EventList, JobCounts,
+    JobDetail, JobExplanation, JobList, JobTotal, JobView, JobWait, LeaseView, RunList, SubmitRequest, SubmitResponse,
+    TreeSummary, WaitingCounts,
 };
 pub use live::{AlertChange, AlertEvent, FactoryChange, FactoryEvent, HelloEvent, NeedsEvent};
 pub use metrics_history::{LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts};

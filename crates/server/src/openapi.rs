@@ -48,6 +48,7 @@ struct Description;
         counts::jobs,
         jobs::job,
         jobs::act,
+        jobs::add_children,
         needs::answer,
         needs::dismiss,
         history::runs,

@@ -301,6 +301,9 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         Refusal::NotTarget { .. } => Problem::new(code::NOT_TARGET, detail),
         Refusal::AlreadyGranted => Problem::new(code::ALREADY_GRANTED, detail),
         Refusal::DepsUnmet(dep) => Problem::new(code::DEPS_UNMET, detail).with(json!({ "jobId": dep })),
+        Refusal::ParentCancelled(parent) => {
+            Problem::new(code::PARENT_CANCELLED, detail).with(json!({ "jobId": parent }))
+        }
         Refusal::NothingToShip => Problem::new(code::NOTHING_TO_SHIP, detail),
         Refusal::NoQuestion => Problem::new(code::NO_QUESTION, detail),
         Refusal::NotAWorkersReason(_) => Problem::new(code::NOT_A_WORKERS_REASON, detail),

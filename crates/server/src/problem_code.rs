@@ -54,6 +54,7 @@ problem_codes! {
     NOT_READY "not_ready" CONFLICT "The job or the fleet is not in a state that allows this yet. The detail has the reason.";
     NOT_TARGET "not_target" CONFLICT "The job was offered to another factory.";
     NOTHING_TO_SHIP "nothing_to_ship" CONFLICT "The job has no commit to merge.";
+    PARENT_CANCELLED "parent_cancelled" CONFLICT "A job above this one was cancelled. `jobId` names it: requeue it first.";
     SUPERSEDED_DISPATCH "superseded_dispatch" CONFLICT "A newer dispatch of the job exists. `dispatchSeq` is its number.";
     LENGTH_REQUIRED "length_required" LENGTH_REQUIRED "The route needs `Content-Length`.";
     PRECONDITION_FAILED "precondition_failed" PRECONDITION_FAILED "The resource has changed since the version in `If-Match`. Read it again.";

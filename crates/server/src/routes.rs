@@ -57,6 +57,7 @@ fn under_the_prefix() -> Routes {
         .get("/jobs/{id}", jobs::job)
         .patch("/jobs/{id}", work::patch)
         .post("/jobs/{id}/actions/{action}", jobs::act)
+        .post("/jobs/{id}/children", jobs::add_children)
         .post("/jobs/{id}/answer", needs::answer)
         .post("/jobs/{id}/dismiss", needs::dismiss)
         .get("/jobs/{id}/runs", history::runs)

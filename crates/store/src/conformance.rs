@@ -31,8 +31,8 @@ pub use log::{
 };
 pub use reads::{
     a_body_is_returned_byte_for_byte, a_job_is_read_as_it_was_written, an_unknown_id_is_absent,
-    dependents_are_found_by_their_dependency, open_lists_exactly_the_jobs_that_have_not_ended,
-    runs_are_listed_in_order, the_census_follows_every_stage_change,
+    children_are_found_by_their_parent_and_by_their_root, dependents_are_found_by_their_dependency,
+    open_lists_exactly_the_jobs_that_have_not_ended, runs_are_listed_in_order, the_census_follows_every_stage_change,
 };
 pub use writes::{
     a_job_and_its_events_are_written_together_or_not_at_all, a_rejected_unit_does_not_fail_the_others,
@@ -87,6 +87,7 @@ macro_rules! store_conformance {
             runs_are_listed_in_order,
             open_lists_exactly_the_jobs_that_have_not_ended,
             dependents_are_found_by_their_dependency,
+            children_are_found_by_their_parent_and_by_their_root,
             the_census_follows_every_stage_change,
             a_list_is_stable_while_jobs_are_added,
             a_filter_returns_exactly_the_matching_jobs,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use domain::{
     Body, Collection, Commit, CommitError, EventSeq, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
-    Run, StoreError, StoredEvent, Versioned,
+    Run, StageName, StoreError, StoredEvent, TREE_JOBS_MAX, Versioned,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -68,6 +68,19 @@ impl JobStore for MemoryStore {
         let fleet = self.fleet.lock();
         let jobs = fleet.jobs.values().map(|kept| &kept.job.value);
         Ok(jobs.filter(|job| job.submission().deps.contains(&id)).map(Job::id).collect())
+    }
+
+    async fn children(&self, parent: JobId) -> Result<Vec<(JobId, StageName)>, StoreError> {
+        let fleet = self.fleet.lock();
+        let jobs = fleet.jobs.values().map(|kept| &kept.job.value).filter(|job| job.parent() == Some(parent));
+        Ok(jobs.map(|job| (job.id(), job.stage().name())).collect())
+    }
+
+    async fn tree(&self, root: JobId) -> Result<Vec<Versioned<Job>>, StoreError> {
+        let fleet = self.fleet.lock();
+        let jobs = fleet.jobs.values().map(|kept| &kept.job);
+        let below = jobs.filter(|job| job.value.tree().is_some_and(|place| place.root_id == root));
+        Ok(below.take(TREE_JOBS_MAX).cloned().collect())
     }
 
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {

@@ -579,6 +579,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/jobs/{id}/children": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Adds children to a job: a composite ships when they have, a task runs after them.
+         * @description Only before the parent runs. The same request adds the same children once. A tree has 16 levels and 1,000 jobs at
+         *     most, and a child belongs to the product of its parent. A child's own `parent` may name another job of the request.
+         */
+        post: operations["postJobsIdChildren"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/jobs/{id}/complete": {
         parameters: {
             query?: never;
@@ -1382,6 +1403,8 @@ export interface components {
             /** @description Changes to make to the completed work. */
             changes?: string | null;
             checkpoint?: components["schemas"]["Checkpoint"] | null;
+            /** @description The children that ran before this job. */
+            children?: components["schemas"]["ChildResult"][];
             conflict?: components["schemas"]["MergeConflict"] | null;
             engine?: components["schemas"]["EngineName"] | null;
             errand?: components["schemas"]["PromoteOrder"] | null;
@@ -1500,6 +1523,40 @@ export interface components {
             session?: string | null;
             /** @description The commit. */
             sha: components["schemas"]["CommitSha"];
+        };
+        /** @description The result of a child. */
+        ChildResult: {
+            /** @description The branch of that commit, by the name that the factory uses. */
+            branch?: string | null;
+            commit?: components["schemas"]["CommitSha"] | null;
+            /** @description The child. */
+            id: components["schemas"]["JobId"];
+            /** @description Its pull request. */
+            pullRequest?: string | null;
+            /** @description The stage that it ended in. */
+            stage: components["schemas"]["StageName"];
+            /** @description The final message of its last run's agent, or why it failed. */
+            summary?: string | null;
+            /** @description Title. */
+            title: string;
+        };
+        /** @description A child of a job. */
+        ChildView: {
+            /** @description Its id. */
+            id: components["schemas"]["JobId"];
+            /**
+             * Format: int32
+             * @description How many jobs there are below it.
+             */
+            jobs?: number;
+            /** @description Task or composite. */
+            kind: components["schemas"]["Kind"];
+            /** @description The cost of its ended runs, and of those of the jobs below it. */
+            spent?: components["schemas"]["TotalSpend"];
+            /** @description The current stage. */
+            stage: components["schemas"]["StageName"];
+            /** @description Title. */
+            title: string;
         };
         /**
          * Format: uuid
@@ -1683,7 +1740,7 @@ export interface components {
             /** @description The engine's name for the window. */
             window?: string | null;
         };
-        /** @description A job with its transitive dependencies and dependents. */
+        /** @description A job with its transitive dependencies and dependents, and with its tree. */
         Dag: {
             /**
              * Format: int32
@@ -1699,12 +1756,20 @@ export interface components {
         DagNode: {
             /** @description The dependencies. */
             deps: components["schemas"]["JobId"][];
+            /** @description Whether it has children. */
+            hasChildren?: boolean;
             /** @description The job. */
             id: components["schemas"]["JobId"];
+            /** @description Task or composite. */
+            kind?: components["schemas"]["Kind"];
+            parentId?: components["schemas"]["JobId"] | null;
+            /** @description The cost of its ended runs. */
+            spent?: components["schemas"]["TotalSpend"];
             /** @description The current stage. */
             stage: components["schemas"]["StageName"];
             /** @description Title. */
             title: string;
+            waiting?: components["schemas"]["JobWait"] | null;
         };
         /** @description A dead-lettered job. */
         DeadLetter: {
@@ -1946,7 +2011,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        EventKind: "submitted" | "unblocked" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored";
+        EventKind: "submitted" | "unblocked" | "children_added" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored";
         /** @description A page of a job's events. */
         EventList: {
             /** @description The events, oldest first. */
@@ -2692,6 +2757,8 @@ export interface components {
             engines?: components["schemas"]["EngineName"][];
             errand?: components["schemas"]["ErrandKind"] | null;
             failedDependency?: components["schemas"]["JobId"] | null;
+            /** @description Whether it has children, or is a composite that waits for some. */
+            hasChildren?: boolean;
             holderFactoryId?: components["schemas"]["FactoryId"] | null;
             /** @description Its id. */
             id: components["schemas"]["JobId"];
@@ -2710,6 +2777,7 @@ export interface components {
             /** @description The latest status message. */
             message?: string | null;
             notBefore?: components["schemas"]["Timestamp"] | null;
+            parentId?: components["schemas"]["JobId"] | null;
             pin?: components["schemas"]["FactoryId"] | null;
             /** @description The current priority. */
             priority: components["schemas"]["Priority"];
@@ -2724,6 +2792,7 @@ export interface components {
             repo?: components["schemas"]["RepoName"] | null;
             /** @description The revision, for `If-Match`. */
             rev: components["schemas"]["Revision"];
+            rootId?: components["schemas"]["JobId"] | null;
             run?: components["schemas"]["Run"] | null;
             /**
              * Format: int32
@@ -2754,7 +2823,8 @@ export interface components {
             /** @description The text of its profile as it was at the submit. */
             persona?: string | null;
             progress?: components["schemas"]["Progress"] | null;
-            /** @description Unmet dependencies. */
+            tree?: components["schemas"]["TreeSummary"] | null;
+            /** @description Unmet dependencies, and children that have not shipped. */
             waitsFor?: components["schemas"]["JobId"][];
         };
         /** @description One thing that happened to a job. */
@@ -2850,6 +2920,8 @@ export interface components {
             engines?: components["schemas"]["EngineName"][];
             errand?: components["schemas"]["ErrandKind"] | null;
             failedDependency?: components["schemas"]["JobId"] | null;
+            /** @description Whether it has children, or is a composite that waits for some. */
+            hasChildren?: boolean;
             holderFactoryId?: components["schemas"]["FactoryId"] | null;
             /** @description Its id. */
             id: components["schemas"]["JobId"];
@@ -2868,6 +2940,7 @@ export interface components {
             /** @description The latest status message. */
             message?: string | null;
             notBefore?: components["schemas"]["Timestamp"] | null;
+            parentId?: components["schemas"]["JobId"] | null;
             pin?: components["schemas"]["FactoryId"] | null;
             /** @description The current priority. */
             priority: components["schemas"]["Priority"];
@@ -2882,6 +2955,7 @@ export interface components {
             repo?: components["schemas"]["RepoName"] | null;
             /** @description The revision, for `If-Match`. */
             rev: components["schemas"]["Revision"];
+            rootId?: components["schemas"]["JobId"] | null;
             run?: components["schemas"]["Run"] | null;
             /**
              * Format: int32
@@ -4344,6 +4418,7 @@ export interface components {
              * @example ticket-42
              */
             idempotencyKey?: string | null;
+            parent?: components["schemas"]["Dep"] | null;
             productId?: components["schemas"]["ProductId"] | null;
             /** @description Whether unknown keys are errors. */
             strict?: boolean;
@@ -4491,6 +4566,28 @@ export interface components {
              * @description Input and output tokens.
              */
             tokens?: number | null;
+        };
+        /** @description The jobs below a job, together. */
+        TreeSummary: {
+            /** @description Its children, ordered by id. */
+            children: components["schemas"]["ChildView"][];
+            /**
+             * Format: int32
+             * @description How many of them failed or were dead-lettered.
+             */
+            failed: number;
+            /**
+             * Format: int32
+             * @description How many jobs there are below it, on all levels.
+             */
+            jobs: number;
+            /**
+             * Format: int32
+             * @description How many of them have shipped.
+             */
+            shipped: number;
+            /** @description The cost of their ended runs and its own. */
+            spent: components["schemas"]["TotalSpend"];
         };
         /** @description A repository whose remote the factory cannot reach. */
         UnavailableRepo: {
@@ -6433,6 +6530,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StageResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdChildren: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The parent */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchRequest"];
+            };
+        };
+        responses: {
+            /** @description One outcome per child, in order */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchResponse"];
                 };
             };
             400: components["responses"]["Problem400"];

@@ -6,6 +6,7 @@ export type Alert = Schemas["Alert"];
 export type AlertCode = Schemas["AlertCode"];
 export type CreateProfileRequest = Schemas["CreateProfileRequest"];
 export type CredentialView = Schemas["CredentialView"];
+export type TreeSummary = Schemas["TreeSummary"];
 export type Dag = Schemas["Dag"];
 export type DagNode = Schemas["DagNode"];
 export type DeadLetter = Schemas["DeadLetter"];

@@ -1,7 +1,7 @@
 import { QueryClient } from "@tanstack/react-query";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { JobEvent, JobView } from "../api/types";
-import { append, frameApplier } from "./apply";
+import { append, frameApplier, showsAny } from "./apply";
 import { getJob, resetJobsForTest, upsertJobs } from "./jobs";
 
 const job = { id: "a", title: "T", stage: "queued", seq: 1, updatedAt: "2026-01-01T00:00:00Z" } as JobView;
@@ -17,6 +17,17 @@ const event = (seq: number, stage: JobView["stage"], kind: JobEvent["kind"] = "s
     by: { who: "coordinator" },
   }) as JobEvent;
 const frame = (name: string, data: unknown) => ({ id: "1", event: name, data: JSON.stringify(data) });
+
+describe("answers that show other jobs", () => {
+  it("are read again when a shown job changes", () => {
+    const changed = new Set(["b"]);
+    expect(showsAny({ nodes: [{ id: "a" }, { id: "b" }] }, changed)).toBe(true);
+    expect(showsAny({ nodes: [{ id: "a" }] }, changed)).toBe(false);
+    expect(showsAny({ id: "a", tree: { jobs: 2 } }, changed)).toBe(true);
+    expect(showsAny({ id: "a" }, changed)).toBe(false);
+    expect(showsAny(undefined, changed)).toBe(false);
+  });
+});
 
 describe("frames of the stream", () => {
   let flush: FrameRequestCallback[];

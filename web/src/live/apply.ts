@@ -55,10 +55,17 @@ export function frameApplier({ queries, onJobEvent, onReset, onHello }: ApplyOpt
     }
   });
 
+  // A page that shows other jobs as well: the tree below its job, or the graph around it.
+  const refreshTrees = throttled(PANELS_EVERY_MS, (ids) => {
+    const changed = new Set(ids);
+    void queries.invalidateQueries({ queryKey: ["job"], predicate: (query) => showsAny(query.state.data, changed) });
+  });
+
   function applyJobEvent(event: JobEvent) {
     applyEvent(event);
     queries.setQueryData<JobEvent[]>(["job", event.jobId, "events"], (known) => append(known, event));
     refreshJob(event.jobId);
+    refreshTrees(event.jobId);
     for (const key of AFTER_JOB_EVENT) refreshPanels(key);
     if (CHANGES_NEEDS.has(event.kind)) refreshPanels("needs");
     onJobEvent(event);
@@ -101,6 +108,13 @@ export function frameApplier({ queries, onJobEvent, onReset, onHello }: ApplyOpt
   return perFrame<Frame>((frames) => {
     for (const frame of frames) onFrame(frame);
   });
+}
+
+/** Whether an answer shows one of these jobs beside its own. A summary of a tree does not name all of its jobs. */
+export function showsAny(data: unknown, ids: ReadonlySet<string>): boolean {
+  if (data === null || typeof data !== "object") return false;
+  if ("tree" in data) return data.tree != null;
+  return "nodes" in data && (data.nodes as { id: string }[]).some((node) => ids.has(node.id));
 }
 
 export function append(known: JobEvent[] | undefined, event: JobEvent): JobEvent[] | undefined {

@@ -114,7 +114,7 @@ impl Coordinator {
             }
             ReservedSeat { coordinator: self, job: request.job_id, process: process.clone() }
         };
-        match self.check_deps(job.spec(), &job.submission().deps).await? {
+        match self.check_deps(job).await? {
             DepsVerdict::Met => Ok(Some(seat)),
             DepsVerdict::Unmet(deps) => Err(Refusal::DepsUnmet(deps.first().copied().unwrap_or(job.id())).into()),
             DepsVerdict::Failed(dep) => Err(Refusal::DepsUnmet(dep).into()),
@@ -131,7 +131,9 @@ impl Coordinator {
                 None => self.body(job.id()).await?,
             },
         };
+        let children = if errand.is_none() { self.child_results(job).await? } else { Vec::new() };
         Ok(Assignment {
+            children,
             job_id: job.id(),
             product_id: job.product().clone(),
             repo: job.spec().repo.clone(),

@@ -50,6 +50,7 @@ impl Coordinator {
             claim_locks: Default::default(),
             seat_allocation: Default::default(),
             dispatching: AtomicBool::new(false),
+            trees: Default::default(),
             arriving: AtomicUsize::new(0),
             order: AtomicU64::new(0),
             work: Notify::new(),
@@ -67,6 +68,7 @@ impl Coordinator {
         coordinator.restore_order();
         coordinator.migrate_open_jobs(&lineage).await;
         coordinator.settle_blocked().await;
+        coordinator.follow_trees().await;
         coordinator.ship_ready().await;
         coordinator.republish().await;
         let open = coordinator.state.lock().open_count();

@@ -90,6 +90,7 @@ impl Coordinator {
         }
         self.migrate_remaining().await;
         self.settle_blocked().await;
+        self.follow_trees().await;
         self.ship_ready().await;
         self.purge_windows().await;
         self.wake_engines();

@@ -15,6 +15,9 @@ use crate::state::FleetState;
 use crate::submit::deps::DepsVerdict;
 use crate::work::quota_windows::QuotaWindow;
 
+/// Jobs that a reason names.
+const AWAITED_MAX: usize = 5;
+
 impl Coordinator {
     /// Every factory and the reasons, as text and numbers.
     pub async fn explain(&self, who: &Principal, id: JobId) -> Result<JobExplanation, Error> {
@@ -44,14 +47,7 @@ impl Coordinator {
                 let text = self.reason_text(who, &self.state.lock(), job.id(), &why);
                 Some(JobWait { code: why.code().to_owned(), text, unplaceable, retry_at: why.retry_at() })
             }
-            Stage::Blocked { on: BlockedOn::Deps } if job.failed_dependency().is_none() => {
-                // A dependency that is not open has ended.
-                let deps = job.submission().deps.iter().copied();
-                let open: Vec<_> = deps.filter(|dep| self.state.lock().job(*dep).is_some()).collect();
-                let text = format!("waiting for {}", self.awaited(job, &open));
-                let code = "dependencies".to_owned();
-                (!open.is_empty()).then_some(JobWait { code, text, unplaceable: false, retry_at: None })
-            }
+            Stage::Blocked { on: BlockedOn::Deps } if job.failed_dependency().is_none() => self.waiting_for_jobs(job),
             Stage::Testing { errand: Some(errand), .. } => {
                 let why = self.lacks_factory(job)?;
                 let text = format!("waiting for a factory to {}: {why}", errand.kind.name());
@@ -59,6 +55,30 @@ impl Coordinator {
             }
             _ => None,
         }
+    }
+
+    /// What a job blocked on dependencies or children waits for; a dependency that is not open has ended.
+    fn waiting_for_jobs(&self, job: &Job) -> Option<JobWait> {
+        let (deps, children) = {
+            let state = self.state.lock();
+            let deps = job.submission().deps.iter().copied().filter(|dep| state.job(*dep).is_some());
+            let is_awaiting = job.awaits_children();
+            let children = if is_awaiting { state.open_children(job.id()) } else { Vec::new() };
+            (deps.collect::<Vec<_>>(), children)
+        };
+        let code = if deps.is_empty() { "children" } else { "dependencies" };
+        let text = match (deps.is_empty(), children.is_empty()) {
+            (true, true) if job.is_composite() => "waiting for its children".to_owned(),
+            (true, true) => return None,
+            (false, true) => format!("waiting for {}", self.awaited(job, &deps)),
+            (true, false) => format!("waiting for its children: {}", self.awaited(job, &children)),
+            (false, false) => format!(
+                "waiting for {}, and for its children: {}",
+                self.awaited(job, &deps),
+                self.awaited(job, &children)
+            ),
+        };
+        Some(JobWait { code: code.to_owned(), text, unplaceable: false, retry_at: None })
     }
 
     /// Why a job waits, with commands that name the job and, for administrators, the credential.
@@ -135,7 +155,11 @@ impl Coordinator {
     /// A job's dependencies with their stages: one that is done and not shipped waits for an operator in its turn.
     fn awaited(&self, job: &Job, deps: &[JobId]) -> String {
         let state = self.state.lock();
-        let words = deps.iter().map(|dep| {
+        let more = match deps.len().saturating_sub(AWAITED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let words = deps.iter().take(AWAITED_MAX).map(|dep| {
             // A caller that may see this job may see those of its product.
             let known = state.job(*dep).filter(|known| known.value.product() == job.product());
             let Some(known) = known else { return dep.short().to_string() };
@@ -148,7 +172,7 @@ impl Coordinator {
                 (None, stage) => format!("{label} ({})", stage.name()),
             }
         });
-        words.collect::<Vec<_>>().join(", ")
+        words.collect::<Vec<_>>().join(", ") + &more
     }
 
     /// Why no factory can take a job's waiting promotion or merge.
@@ -191,13 +215,21 @@ impl Coordinator {
                 let (dep, id) = (dep.short(), job.id().short());
                 format!("{failed}: requeue it with `giga requeue {dep}`, or cancel this job with `giga cancel {id}`")
             }
-            Stage::Blocked { on: BlockedOn::Deps } => {
-                match self.check_deps(job.spec(), &job.submission().deps).await? {
-                    DepsVerdict::Unmet(deps) => format!("waiting for {}", self.awaited(job, &deps)),
-                    DepsVerdict::Met => "its dependencies are met, it will be queued next".to_owned(),
-                    DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
+            Stage::Blocked { on: BlockedOn::Deps } => match self.check_deps(job).await? {
+                DepsVerdict::Unmet(deps) if deps.is_empty() => format!(
+                    "a composite without children: add them with `giga submit FILE --parent {}`, or cancel it",
+                    job.id().short()
+                ),
+                DepsVerdict::Unmet(_)
+                    if job.awaits_children()
+                        && let Some(waiting) = self.waiting_for_jobs(job) =>
+                {
+                    waiting.text
                 }
-            }
+                DepsVerdict::Unmet(deps) => format!("waiting for {}", self.awaited(job, &deps)),
+                DepsVerdict::Met => "its dependencies are met, it will be queued next".to_owned(),
+                DepsVerdict::Failed(dep) => format!("its dependency {} failed", self.label(dep)),
+            },
             Stage::Assigned { lease } => {
                 let connection = self.connection_of(&lease.factory);
                 format!("assigned to factory `{}`, preparing{connection}{}", lease.factory, asked_for_seat(job))
@@ -230,6 +262,7 @@ impl Coordinator {
                     (None, None) => format!("{done}: ship it with `giga ship {short}`"),
                 }
             }
+            Stage::Shipped if job.is_composite() => "its children have shipped".to_owned(),
             Stage::Shipped if job.spec().repo.is_none() => format!("{}; it has no repository", done(job)),
             Stage::Shipped => "shipped".to_owned(),
             Stage::Failed { reason } | Stage::DeadLetter { reason } => match job.message() {
@@ -276,14 +309,15 @@ impl Coordinator {
     /// product.
     pub(crate) async fn failed_dependency_text(&self, job: &Job, dep: JobId) -> String {
         let Ok(failed) = self.look_up(dep).await else { return format!("its dependency {} failed", dep.short()) };
+        let what = if failed.value.parent() == Some(job.id()) { "child" } else { "dependency" };
         let is_same_product = failed.value.product() == job.product();
         let title = is_same_product.then_some(failed.value.spec().title.as_str());
         let label = dep.perhaps_titled(title);
         match failed.value.stage() {
-            Stage::DeadLetter { reason } => format!("its dependency {label} is dead-lettered ({reason})"),
-            Stage::Failed { reason: FailureReason::Cancelled } => format!("its dependency {label} was cancelled"),
-            Stage::Failed { reason } => format!("its dependency {label} failed ({reason})"),
-            _ => format!("its dependency {label} failed"),
+            Stage::DeadLetter { reason } => format!("its {what} {label} is dead-lettered ({reason})"),
+            Stage::Failed { reason: FailureReason::Cancelled } => format!("its {what} {label} was cancelled"),
+            Stage::Failed { reason } => format!("its {what} {label} failed ({reason})"),
+            _ => format!("its {what} {label} failed"),
         }
     }
 }

@@ -46,7 +46,7 @@ impl Coordinator {
     pub async fn job(&self, who: &Principal, id: JobId) -> Result<JobDetail, Error> {
         let job = self.visible(who, id).await?;
         let waits_for = match job.value.stage() {
-            Stage::Blocked { .. } => match self.check_deps(job.value.spec(), &job.value.submission().deps).await? {
+            Stage::Blocked { .. } => match self.check_deps(&job.value).await? {
                 DepsVerdict::Unmet(deps) => deps,
                 DepsVerdict::Failed(dep) => vec![dep],
                 DepsVerdict::Met => Vec::new(),
@@ -61,6 +61,7 @@ impl Coordinator {
             waits_for,
             expires_at: self.expires_at(id),
             progress: self.progress.of(id),
+            tree: self.tree_summary(&job.value).await?,
         })
     }
 
@@ -166,7 +167,7 @@ impl Coordinator {
         Some(self.now().after(expiry.saturating_sub(self.ports.clock.monotonic())))
     }
 
-    /// A job with all of its dependencies and dependents.
+    /// A job with all of its dependencies and dependents, and with its tree.
     pub async fn dag(&self, who: &Principal, id: JobId) -> Result<Dag, Error> {
         self.visible(who, id).await?;
         let mut nodes: Vec<DagNode> = Vec::new();
@@ -184,9 +185,23 @@ impl Coordinator {
             }
             let deps = job.value.submission().deps.clone();
             let dependents = self.ports.jobs.dependents(id).await?;
-            next.extend(deps.iter().copied().chain(dependents).filter(|id| met.insert(*id)));
-            let title = job.value.spec().title.clone();
-            nodes.push(DagNode { id, title, stage: job.value.stage().name(), deps });
+            let children = match job.value.has_children() {
+                true => self.ports.jobs.children(id).await?,
+                false => Vec::new(),
+            };
+            let family = job.value.parent().into_iter().chain(children.into_iter().map(|(id, _)| id));
+            next.extend(deps.iter().copied().chain(dependents).chain(family).filter(|id| met.insert(*id)));
+            nodes.push(DagNode {
+                id,
+                title: job.value.spec().title.clone(),
+                stage: job.value.stage().name(),
+                deps,
+                kind: job.value.spec().kind,
+                parent_id: job.value.parent(),
+                has_children: job.value.has_children(),
+                spent: job.value.spent(),
+                waiting: self.waiting(who, &job.value),
+            });
         }
         nodes.sort_by_key(|node| node.id);
         Ok(Dag { nodes, truncated: false, limit: DAG_NODES_MAX as u32 })

@@ -1,24 +1,44 @@
 //! Jobs that wait for other jobs. Unmet dependencies are queried, never counted down (row 19).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use domain::{BlockedOn, DepsMode, FailureReason, Job, JobId, OnDepFailure, Spec, Stage, StageEvent, StageName};
+use domain::{BlockedOn, DepsMode, Job, JobId, OnDepFailure, Spec, Stage, StageEvent, StageName};
+use fail::fail_point;
 use futures_util::{StreamExt as _, future, stream};
 use tracing::{info, warn};
 
-use crate::commit::Decision;
+use crate::commit::{Decision, Target};
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::error::Error;
 
 /// Concurrent changes: enough for one flush to batch many, few enough not to block other requests.
 pub(crate) const AT_ONCE_MAX: usize = 256;
 
-/// Whether jobs that wait for a settled one have to be checked too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum DependentsCheck {
-    ForWaiters,
+/// How often a job is checked again because children were added to it meanwhile.
+const SETTLE_TRIES_MAX: u32 = 8;
+
+/// The outcome of a check of a blocked job.
+enum Settled {
+    /// It ended, or it waits for a failed job: those that wait for it have to be checked too.
+    Ended(Arc<Job>),
+    /// They need no check.
     Quietly,
+}
+
+/// A job that another one waits for.
+struct AwaitedJob {
+    id: JobId,
+    /// `None` if it does not exist.
+    stage: Option<StageName>,
+    /// The failed job that it waits for in its turn.
+    failed_dependency: Option<JobId>,
+}
+
+impl AwaitedJob {
+    fn of(job: &Job) -> Self {
+        Self { id: job.id(), stage: Some(job.stage().name()), failed_dependency: job.failed_dependency() }
+    }
 }
 
 /// The state of a job's dependencies.
@@ -33,29 +53,53 @@ pub(crate) enum DepsVerdict {
 }
 
 impl Coordinator {
-    /// The current state of a job's dependencies.
-    pub(crate) async fn check_deps(&self, spec: &Spec, deps: &[JobId]) -> Result<DepsVerdict, Error> {
-        Ok(verdict(spec, &stages(&self.dependencies(deps).await?)))
+    /// The current state of what a job waits for: its dependencies, and its children if it waits for them.
+    pub(crate) async fn check_deps(&self, job: &Job) -> Result<DepsVerdict, Error> {
+        let (deps, children) = self.awaited_jobs(job).await?;
+        Ok(verdict_of(job, &deps, &children))
     }
 
-    /// A job's dependencies; `None` for one that does not exist.
-    async fn dependencies(&self, deps: &[JobId]) -> Result<Vec<(JobId, Option<Arc<Job>>)>, Error> {
+    /// The dependencies and the awaited children of a job.
+    async fn awaited_jobs(&self, job: &Job) -> Result<(Vec<AwaitedJob>, Vec<AwaitedJob>), Error> {
+        let deps = self.dependencies(&job.submission().deps).await?;
+        let children = if job.awaits_children() { self.children_of(job.id()).await? } else { Vec::new() };
+        Ok((deps, children))
+    }
+
+    /// A job's dependencies; without a stage for one that does not exist.
+    async fn dependencies(&self, deps: &[JobId]) -> Result<Vec<AwaitedJob>, Error> {
         let mut found = Vec::with_capacity(deps.len());
         for dep in deps {
-            match self.look_up(*dep).await {
-                Ok(job) => found.push((*dep, Some(job.value))),
-                Err(Error::NoSuchJob(_)) => found.push((*dep, None)),
+            found.push(match self.look_up(*dep).await {
+                Ok(job) => AwaitedJob::of(&job.value),
+                Err(Error::NoSuchJob(_)) => AwaitedJob { id: *dep, stage: None, failed_dependency: None },
                 Err(error) => return Err(error),
-            }
+            });
         }
         Ok(found)
+    }
+
+    /// A job's children, queried: those that memory knows as open, and the others with their stored stages.
+    async fn children_of(&self, id: JobId) -> Result<Vec<AwaitedJob>, Error> {
+        let stored = self.ports.jobs.children(id).await?;
+        let state = self.state.lock();
+        let mut children: BTreeMap<JobId, AwaitedJob> = stored
+            .into_iter()
+            .map(|(id, stage)| (id, AwaitedJob { id, stage: Some(stage), failed_dependency: None }))
+            .collect();
+        for open in state.open_children(id) {
+            if let Some(job) = state.job(open) {
+                children.insert(open, AwaitedJob::of(&job.value));
+            }
+        }
+        Ok(children.into_values().collect())
     }
 
     /// Whether an offered job could not have been accepted, because a dependency is unmet again (row 20).
     pub(crate) async fn waits_for_deps(&self, id: JobId) -> Result<bool, Error> {
         let job = self.look_up(id).await?;
-        let deps = &job.value.submission().deps;
-        Ok(!deps.is_empty() && self.check_deps(job.value.spec(), deps).await? != DepsVerdict::Met)
+        let waits = !job.value.submission().deps.is_empty() || job.value.awaits_children();
+        Ok(waits && self.check_deps(&job.value).await? != DepsVerdict::Met)
     }
 
     /// A job's stage; `None` if the job does not exist.
@@ -68,28 +112,28 @@ impl Coordinator {
     }
 
     /// Checks the jobs that wait for a job that ended. Idempotent; the sweep does the same.
-    pub(crate) async fn settle_waiters(&self, id: JobId) {
-        let waiters = self.state.lock().waiters(id);
-        self.settle(waiters).await;
+    pub(crate) async fn settle_waiters(&self, job: &Job) {
+        let followers = self.state.lock().followers(job);
+        self.settle(followers).await;
     }
 
-    /// Moves blocked jobs on if their dependencies allow it, then the dependents of those that failed. It goes level by
-    /// level, so that a long chain needs no more stack than a short one.
+    /// Moves blocked jobs on if their dependencies and children allow it, then those that wait for them in their turn.
+    /// It goes level by level, so that a long chain needs no more stack than a short one.
     pub(crate) async fn settle(&self, ids: Vec<JobId>) {
         let mut level: BTreeSet<JobId> = ids.into_iter().collect();
         while !level.is_empty() {
             let settled = stream::iter(level.into_iter().map(|id| self.settle_one(id)));
-            let failed: Vec<JobId> = settled.buffer_unordered(AT_ONCE_MAX).filter_map(future::ready).collect().await;
+            let ended: Vec<Arc<Job>> = settled.buffer_unordered(AT_ONCE_MAX).filter_map(future::ready).collect().await;
             let state = self.state.lock();
-            level = failed.into_iter().flat_map(|id| state.waiters(id)).collect();
+            level = ended.into_iter().flat_map(|job| state.followers(&job)).collect();
         }
     }
 
-    /// Moves one blocked job on; returns the job if it failed.
-    async fn settle_one(&self, id: JobId) -> Option<JobId> {
+    /// Moves one blocked job on; returns it if the jobs that wait for it have to be checked too.
+    async fn settle_one(&self, id: JobId) -> Option<Arc<Job>> {
         match self.try_settle(id).await {
-            Ok(DependentsCheck::ForWaiters) => Some(id),
-            Ok(DependentsCheck::Quietly) => None,
+            Ok(Settled::Ended(job)) => Some(job),
+            Ok(Settled::Quietly) | Err(Error::NoSuchJob(_)) => None,
             Err(error) => {
                 warn!(job.id = %id, %error, "Could not check the dependencies of job {}, the sweep retries", self.label(id));
                 None
@@ -107,23 +151,48 @@ impl Coordinator {
         }
     }
 
-    async fn try_settle(&self, id: JobId) -> Result<DependentsCheck, Error> {
+    async fn try_settle(&self, id: JobId) -> Result<Settled, Error> {
+        for tried in 0..SETTLE_TRIES_MAX {
+            match self.settle_at(id).await {
+                // It changed between the query and the write: children were added, or the write was answered late.
+                Err(Error::Outdated) => {}
+                Ok(Settled::Quietly) if tried > 0 => {
+                    let job = self.look_up(id).await?.value;
+                    return Ok(if job.stage().name().is_terminal() { Settled::Ended(job) } else { Settled::Quietly });
+                }
+                settled => return settled,
+            }
+        }
+        Err(Error::Contended(id))
+    }
+
+    /// Moves a blocked job on, if it has not changed since its children were queried.
+    async fn settle_at(&self, id: JobId) -> Result<Settled, Error> {
         let job = self.look_up(id).await?;
         if !is_blocked(&job.value) {
             self.recall(id);
-            return Ok(DependentsCheck::Quietly);
+            return Ok(Settled::Quietly);
         }
-        let deps = self.dependencies(&job.value.submission().deps).await?;
-        let event = match verdict(job.value.spec(), &stages(&deps)) {
+        if self.trees.is_growing(id) {
+            // Its growth checks it again.
+            return Ok(Settled::Quietly);
+        }
+        let (deps, children) = self.awaited_jobs(&job.value).await?;
+        let event = match verdict_of(&job.value, &deps, &children) {
             DepsVerdict::Unmet(_) => {
-                return self.note_failed_dependency(&job.value, failed_dependency(job.value.spec(), &deps)).await;
+                let failed = failed_dependency(job.value.spec(), &deps)
+                    .or_else(|| failed_dependency(job.value.spec(), &children));
+                return self.note_failed_dependency(&job.value, failed).await;
             }
+            DepsVerdict::Met if job.value.is_composite() => StageEvent::ChildrenShipped { count: children.len() },
             DepsVerdict::Met => StageEvent::Unblocked,
             DepsVerdict::Failed(dep) => StageEvent::DepFailed { dep },
         };
+        fail_point!("settle::decided");
         let now = self.now();
+        let expected = job.value.awaits_children().then_some(job.revision);
         let settled = self
-            .amend(id, |job| {
+            .amend(Target { id, expected }, |job| {
                 if !is_blocked(&job) {
                     return Ok(Decision::Keep);
                 }
@@ -131,16 +200,16 @@ impl Coordinator {
             })
             .await?;
         info!(job.id = %id, job.stage = %settled.value.stage().name(), "Checked the dependencies of job {}", settled.value.label());
-        Ok(match settled.value.stage() {
-            Stage::Failed { reason: FailureReason::DepFailed } => DependentsCheck::ForWaiters,
-            _ => DependentsCheck::Quietly,
+        Ok(match settled.value.stage().name().is_terminal() {
+            true => Settled::Ended(settled.value),
+            false => Settled::Quietly,
         })
     }
 
     /// Records the failed dependency that a blocked job waits for, so that lists, alerts and `wait` show it.
-    async fn note_failed_dependency(&self, job: &Job, failed: Option<JobId>) -> Result<DependentsCheck, Error> {
+    async fn note_failed_dependency(&self, job: &Job, failed: Option<JobId>) -> Result<Settled, Error> {
         if failed == job.failed_dependency() {
-            return Ok(DependentsCheck::Quietly);
+            return Ok(Settled::Quietly);
         }
         let now = self.now();
         let noted = self.amend(job.id(), |job| {
@@ -152,9 +221,9 @@ impl Coordinator {
         let noted = noted.await?;
         if let Some(dep) = noted.value.failed_dependency() {
             let (id, label) = (job.id(), noted.value.label());
-            warn!(job.id = %id, "Job {label} is blocked: its dependency {} failed", self.label(dep));
+            warn!(job.id = %id, "Job {label} is blocked: {} failed, which it waits for", self.label(dep));
         }
-        Ok(DependentsCheck::ForWaiters)
+        Ok(Settled::Ended(noted.value))
     }
 }
 
@@ -162,18 +231,32 @@ fn is_blocked(job: &Job) -> bool {
     matches!(job.stage(), Stage::Blocked { on: BlockedOn::Deps })
 }
 
-fn stages(deps: &[(JobId, Option<Arc<Job>>)]) -> Vec<(JobId, Option<StageName>)> {
-    deps.iter().map(|(id, job)| (*id, job.as_ref().map(|job| job.stage().name()))).collect()
+/// The state of what a job waits for. `depsMode` and `onDepFailure` hold for dependencies and children alike, each by
+/// themselves.
+fn verdict_of(job: &Job, deps: &[AwaitedJob], children: &[AwaitedJob]) -> DepsVerdict {
+    let stages = |jobs: &[AwaitedJob]| jobs.iter().map(|job| (job.id, job.stage)).collect::<Vec<_>>();
+    let deps = verdict(job.spec(), &stages(deps));
+    let children = match children.is_empty() && job.is_composite() {
+        // It has nothing to follow yet.
+        true => DepsVerdict::Unmet(Vec::new()),
+        false => verdict(job.spec(), &stages(children)),
+    };
+    match (deps, children) {
+        (DepsVerdict::Failed(dep), _) | (_, DepsVerdict::Failed(dep)) => DepsVerdict::Failed(dep),
+        (DepsVerdict::Met, children) => children,
+        (deps, DepsVerdict::Met) => deps,
+        (DepsVerdict::Unmet(mut deps), DepsVerdict::Unmet(children)) => {
+            deps.extend(children);
+            DepsVerdict::Unmet(deps)
+        }
+    }
 }
 
 /// The failed job that a blocked one waits for, directly or through other dependencies.
-fn failed_dependency(spec: &Spec, deps: &[(JobId, Option<Arc<Job>>)]) -> Option<JobId> {
-    let failed = |(id, job): &(JobId, Option<Arc<Job>>)| {
-        let job = job.as_ref()?;
-        match job.stage() {
-            Stage::Failed { .. } | Stage::DeadLetter { .. } if spec.on_dep_failure != OnDepFailure::Ignore => Some(*id),
-            _ => job.failed_dependency(),
-        }
+fn failed_dependency(spec: &Spec, deps: &[AwaitedJob]) -> Option<JobId> {
+    let failed = |job: &AwaitedJob| match job.stage {
+        Some(StageName::Failed | StageName::DeadLetter) if spec.on_dep_failure != OnDepFailure::Ignore => Some(job.id),
+        _ => job.failed_dependency,
     };
     let failed: Vec<JobId> = deps.iter().filter_map(failed).collect();
     let is_stuck = match spec.deps_mode {

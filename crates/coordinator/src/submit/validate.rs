@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Severity, Spec,
+    Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Severity, Spec,
     StageName, Strictness, Submission,
 };
 use foldhash::{HashMap, HashMapExt as _};
@@ -16,6 +16,7 @@ use crate::fleet::principal::Principal;
 use crate::submit::deps::{DepsVerdict, verdict};
 use crate::submit::invalid;
 use crate::submit::toposort::toposort;
+use crate::trees::grow::{NewJob, Placements};
 
 /// Longer keys could not be named as dependencies.
 const KEY_LEN_MAX: usize = 190;
@@ -34,14 +35,22 @@ pub(crate) struct ValidatedJob {
 struct ParsedJob {
     id: JobId,
     product: ProductId,
+    parent: Option<JobId>,
     manifest: Manifest,
     profile: Option<ProfileSnapshot>,
     request: SubmitRequest,
 }
 
+/// The validated jobs of a batch, in the order of the request, and the places of its children.
+pub(crate) struct ValidatedBatch {
+    pub(crate) outcomes: Vec<Result<ValidatedJob, Error>>,
+    pub(crate) placements: Placements,
+}
+
 /// The stages of dependencies, cached for a batch.
 #[derive(Default)]
 struct BatchContext {
+    placements: Placements,
     accepted: BTreeSet<JobId>,
     stages: HashMap<JobId, Option<StageName>>,
 }
@@ -49,16 +58,17 @@ struct BatchContext {
 impl Coordinator {
     /// Validates one job.
     pub(crate) async fn validate_one(&self, who: &Principal, request: SubmitRequest) -> Result<ValidatedJob, Error> {
-        self.validate(who, vec![request]).await?.pop().unwrap_or(Err(Error::Unauthenticated))
+        self.validate(who, vec![request]).await?.outcomes.pop().unwrap_or(Err(Error::Unauthenticated))
     }
 
     /// Validates jobs that may depend on each other. A job that depends on a rejected one is rejected too: it would
-    /// wait for ever.
+    /// wait for ever. So is a tree with one: it is accepted as a whole.
     pub(crate) async fn validate(
         &self,
         who: &Principal,
         requests: Vec<SubmitRequest>,
-    ) -> Result<Vec<Result<ValidatedJob, Error>>, Error> {
+    ) -> Result<ValidatedBatch, Error> {
+        let families = BatchFamilies::of(&requests);
         let drafts: Vec<Result<ParsedJob, Error>> =
             requests.into_iter().map(|request| self.parse(who, request)).collect();
         let deps: usize = drafts.iter().flatten().map(|draft| draft.manifest.spec.deps.len()).sum();
@@ -66,13 +76,16 @@ impl Coordinator {
             return Err(invalid("deps", format!("{deps} in one batch, {BATCH_DEPS_MAX} at most")));
         }
         let order = toposort(&waits_for(&drafts));
+        let new_jobs: Vec<NewJob> = drafts.iter().flatten().map(ParsedJob::as_new).collect();
+        let mut ground =
+            BatchContext { placements: self.place_children(who, &new_jobs).await?, ..BatchContext::default() };
+        let links: Vec<BatchLinks> = drafts.iter().map(BatchLinks::of).collect();
         let mut drafts: Vec<_> = drafts.into_iter().map(Some).collect();
         let mut prepared: Vec<_> = drafts.iter().map(|_| None).collect();
         for at in &order.cyclic {
             prepared[*at] =
                 drafts[*at].take().map(|draft| Err(draft.map_or_else(|error| error, |draft| cycle(&draft))));
         }
-        let mut ground = BatchContext::default();
         for at in order.sorted {
             let Some(draft) = drafts[at].take() else { continue };
             prepared[at] = Some(match draft {
@@ -80,7 +93,9 @@ impl Coordinator {
                 Err(error) => Err(error),
             });
         }
-        Ok(prepared.into_iter().flatten().collect())
+        let mut outcomes: Vec<Result<ValidatedJob, Error>> = prepared.into_iter().flatten().collect();
+        families.reject_broken(&links, &mut outcomes);
+        Ok(ValidatedBatch { outcomes, placements: ground.placements })
     }
 
     /// Parses a request and checks that its caller may submit it.
@@ -91,18 +106,14 @@ impl Coordinator {
         let product = self.product_of(who, &request, &manifest.spec)?;
         who.require_operator(&product)?;
         self.check_repo(&product, &manifest.spec)?;
+        check_composite(&manifest.spec)?;
         let profile = self.apply_profile(&product, &mut manifest)?;
-        if manifest.spec.kind == Kind::Composite {
-            return Err(invalid(
-                "kind",
-                "composite jobs are not supported yet: submit the children with `deps`".to_owned(),
-            ));
-        }
         let id = match &request.idempotency_key {
             Some(key) => JobId::derived(&product, check_key(key)?),
             None => self.new_job_id(),
         };
-        Ok(ParsedJob { id, product, manifest, profile, request })
+        let parent = request.parent.as_ref().map(|parent| parent.job(&product));
+        Ok(ParsedJob { id, product, parent, manifest, profile, request })
     }
 
     /// Fills in what a manifest leaves to the profile that it names [J2].
@@ -120,7 +131,8 @@ impl Coordinator {
         draft: ParsedJob,
         ground: &mut BatchContext,
     ) -> Result<ValidatedJob, Error> {
-        let ParsedJob { id, product, manifest, profile, request } = draft;
+        let tree = ground.placements.place(draft.id)?;
+        let ParsedJob { id, product, parent: _, manifest, profile, request } = draft;
         let mut deps: Vec<JobId> = Vec::with_capacity(manifest.spec.deps.len());
         for dep in &manifest.spec.deps {
             let wanted = dep.job(&product);
@@ -133,12 +145,14 @@ impl Coordinator {
                 deps.push(wanted);
             }
         }
-        let state = deps_state(&manifest.spec, &deps, ground);
+        let has_children = manifest.spec.kind == Kind::Composite || ground.placements.new_parents.contains(&id);
+        let state = if has_children { DepsState::Children } else { deps_state(&manifest.spec, &deps, ground) };
         let submission = Submission {
             id,
             product,
             spec: manifest.spec,
             deps,
+            tree,
             profile,
             idempotency_key: request.idempotency_key,
             body_sha256: digest(&request.body_md),
@@ -212,7 +226,7 @@ impl Coordinator {
     }
 }
 
-/// The dependencies of each job within the batch.
+/// The dependencies and children of each job within the batch.
 fn waits_for(drafts: &[Result<ParsedJob, Error>]) -> Vec<BTreeSet<usize>> {
     let mut places = HashMap::new();
     for (at, draft) in drafts.iter().enumerate() {
@@ -224,7 +238,15 @@ fn waits_for(drafts: &[Result<ParsedJob, Error>]) -> Vec<BTreeSet<usize>> {
         let wanted = draft.manifest.spec.deps.iter().map(|dep| dep.job(&draft.product));
         wanted.filter_map(|id| places.get(&id).copied()).collect()
     };
-    drafts.iter().map(|draft| draft.as_ref().map(deps).unwrap_or_default()).collect()
+    let mut waits_for: Vec<BTreeSet<usize>> =
+        drafts.iter().map(|draft| draft.as_ref().map(deps).unwrap_or_default()).collect();
+    for (child, draft) in drafts.iter().enumerate() {
+        let parent = draft.as_ref().ok().and_then(|draft| places.get(&draft.parent?));
+        if let Some(parent) = parent {
+            waits_for[*parent].insert(child);
+        }
+    }
+    waits_for
 }
 
 fn deps_state(spec: &Spec, deps: &[JobId], ground: &BatchContext) -> DepsState {
@@ -235,8 +257,88 @@ fn deps_state(spec: &Spec, deps: &[JobId], ground: &BatchContext) -> DepsState {
     if is_met { DepsState::Met } else { DepsState::Unmet }
 }
 
+/// What a rejected job means to others of its batch.
+struct BatchLinks {
+    id: Option<JobId>,
+    deps: Vec<JobId>,
+}
+
+impl BatchLinks {
+    fn of(draft: &Result<ParsedJob, Error>) -> Self {
+        match draft {
+            Ok(draft) => Self { id: Some(draft.id), deps: draft.as_new().deps },
+            Err(_) => Self { id: None, deps: Vec::new() },
+        }
+    }
+}
+
+/// The parents of a batch's jobs within the batch, by index. Known before the manifests are: one that cannot be read
+/// breaks its tree too.
+struct BatchFamilies(Vec<Option<usize>>);
+
+impl BatchFamilies {
+    fn of(requests: &[SubmitRequest]) -> Self {
+        if requests.iter().all(|request| request.parent.is_none()) {
+            return Self(Vec::new());
+        }
+        let keyed = |request: &SubmitRequest| request.idempotency_key.clone().map(Dep::Key);
+        let places: HashMap<Dep, usize> =
+            requests.iter().enumerate().rev().filter_map(|(at, request)| Some((keyed(request)?, at))).collect();
+        Self(requests.iter().map(|request| places.get(request.parent.as_ref()?).copied()).collect())
+    }
+
+    /// Rejects each job whose parent or child in the batch is rejected, and then those that depend on it.
+    fn reject_broken(&self, links: &[BatchLinks], outcomes: &mut [Result<ValidatedJob, Error>]) {
+        let mut open: Vec<usize> = match self.0.is_empty() {
+            true => Vec::new(),
+            false => (0..outcomes.len()).filter(|at| outcomes[*at].is_err()).collect(),
+        };
+        while let Some(rejected) = open.pop() {
+            for at in 0..links.len() {
+                let is_its_tree = self.0[at] == Some(rejected) || self.0[rejected] == Some(at);
+                let depends = links[rejected].id.is_some_and(|id| links[at].deps.contains(&id));
+                if outcomes[at].is_err() || !is_its_tree && !depends {
+                    continue;
+                }
+                outcomes[at] = Err(match (is_its_tree, links[rejected].id) {
+                    (false, Some(id)) => Error::NoSuchDep(id.to_string()),
+                    _ => invalid(
+                        "parent",
+                        "another job of its tree is rejected: a tree is accepted as a whole".to_owned(),
+                    ),
+                });
+                open.push(at);
+            }
+        }
+    }
+}
+
+impl ParsedJob {
+    fn as_new(&self) -> NewJob<'_> {
+        let deps = self.manifest.spec.deps.iter().map(|dep| dep.job(&self.product)).collect();
+        NewJob { id: self.id, product: &self.product, parent: self.parent, deps }
+    }
+}
+
+/// A composite has no run of its own: what its manifest says about one would be ignored.
+fn check_composite(spec: &Spec) -> Result<(), Error> {
+    let keys = [
+        ("deps", !spec.deps.is_empty()),
+        ("prepare", !spec.prepare.is_empty()),
+        ("verify", !spec.verify.is_empty()),
+        ("review", spec.review.is_some()),
+    ];
+    match keys.iter().find(|(_, is_given)| *is_given) {
+        Some((key, _)) if spec.kind == Kind::Composite => {
+            Err(invalid("kind", format!("a composite has no run of its own: move `{key}` to its children")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn cycle(draft: &ParsedJob) -> Error {
-    let deps = draft.manifest.spec.deps.iter().map(|dep| format!("`{}`", String::from(dep.clone())));
+    let deps = draft.manifest.spec.deps.iter().chain(&draft.request.parent);
+    let deps = deps.map(|dep| format!("`{}`", String::from(dep.clone())));
     Error::DependencyCycle(format!("{} depend on this job", deps.take(3).collect::<Vec<_>>().join(", ")))
 }
 
@@ -250,7 +352,7 @@ fn check_key(key: &str) -> Result<&str, Error> {
     Ok(key)
 }
 
-fn digest(body: &str) -> String {
+pub(crate) fn digest(body: &str) -> String {
     Sha256::digest(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -259,5 +361,5 @@ fn without_repo(job: &Job) -> Option<Finding> {
     let message =
         "no repository is named: the job runs in an empty directory, its files are deleted afterwards, and there is nothing to ship".to_owned();
     let finding = Finding { line: 1, key: Some("repo".to_owned()), message, severity: Severity::Warning };
-    job.spec().repo.is_none().then_some(finding)
+    (job.spec().repo.is_none() && !job.is_composite()).then_some(finding)
 }

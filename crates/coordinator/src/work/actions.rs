@@ -73,9 +73,14 @@ impl Coordinator {
         info!(job.id = %id, job.stage = %stage, by = %who.name, "`{}` requested {} of job {}", who.name, action.name(), after.value.label());
         if before.value.stage().name().is_terminal() {
             // Blocked jobs that failed with it wait for it again.
-            self.settle_waiters(id).await;
+            self.settle_waiters(&after.value).await;
         }
         self.after_report(&after.value).await;
+        match action {
+            Action::Cancel => self.cancel_below(&after.value).await,
+            Action::Priority => self.descend_priority(&after.value, &who.actor()).await,
+            _ => {}
+        }
         Ok(JobView::of(&after.value, after.revision))
     }
 
@@ -152,6 +157,9 @@ impl Coordinator {
         checkpoint: KeepCheckpoint,
         message: Option<String>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
+        if let Some(parent) = self.cancelled_ancestor(target.id).await? {
+            return Err(Refusal::ParentCancelled(parent).into());
+        }
         let message = message.as_deref().map(cut).filter(|message| !message.trim().is_empty());
         let is_fresh = checkpoint == KeepCheckpoint::Drop;
         let requeued = |job: Job, now| match job.stage() {

@@ -246,7 +246,7 @@ impl Coordinator {
         if !job.stage().name().is_terminal() {
             return;
         }
-        self.settle_waiters(job.id()).await;
+        self.settle_waiters(job).await;
         if let Stage::DeadLetter { reason } = job.stage() {
             self.mirror_dead_letter(job, *reason).await;
         }

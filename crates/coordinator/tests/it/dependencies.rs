@@ -38,7 +38,7 @@ fn diamond(n: usize) -> Vec<SubmitRequest> {
     ]
 }
 
-async fn batch(fleet: &Fleet, jobs: Vec<SubmitRequest>) -> Vec<Result<JobId, Error>> {
+pub(super) async fn batch(fleet: &Fleet, jobs: Vec<SubmitRequest>) -> Vec<Result<JobId, Error>> {
     let outcomes = fleet.coordinator.submit_batch(&fleet.admin, jobs).await.unwrap();
     outcomes.into_iter().map(|outcome| outcome.map(|(view, _)| view.id)).collect()
 }
@@ -70,7 +70,7 @@ async fn row_19_diamonds_unblock_across_crashes_and_lost_reactions() {
 }
 
 /// Runs jobs in random order until `left` of them have ended; half-way the coordinator is killed.
-async fn work_off(mut fleet: Fleet, mac: &Machine, mut left: usize) -> Fleet {
+pub(super) async fn work_off(mut fleet: Fleet, mac: &Machine, mut left: usize) -> Fleet {
     let half = left / 2;
     let mut inbox = mac.open_inbox(&fleet, 1_000).await;
     let mut offered = Vec::new();

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use clock::SeededEntropy;
 use domain::{
     Collection, Commit, CommitError, Entropy, Expected, FleetStore, Job, JobId, JobStore, Position, Revision,
-    StoreError, Versioned,
+    StageName, StoreError, Versioned,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -154,6 +154,16 @@ impl JobStore for FaultyStore {
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {
         self.trouble.check()?;
         self.jobs.dependents(id).await
+    }
+
+    async fn children(&self, parent: JobId) -> Result<Vec<(JobId, StageName)>, StoreError> {
+        self.trouble.check()?;
+        self.jobs.children(parent).await
+    }
+
+    async fn tree(&self, root: JobId) -> Result<Vec<Versioned<Job>>, StoreError> {
+        self.trouble.check()?;
+        self.jobs.tree(root).await
     }
 
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {

@@ -28,6 +28,7 @@ mod event_stream;
 mod evidence;
 mod failure_reasons;
 mod idle;
+mod job_trees;
 mod leadership;
 mod leases;
 mod live;
@@ -62,7 +63,7 @@ macro_rules! tests_on {
 }
 
 tests_on!(
-    simulated: accept, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
+    simulated: accept, job_trees, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
     enrolment, clock_jumps,
     retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
     usage_limits, needs, profiles
@@ -71,5 +72,5 @@ tests_on!(
 // The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 tests_on!(
-    postgres: accept, claim, needs, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, profiles
+    postgres: accept, claim, needs, job_trees, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, profiles
 );

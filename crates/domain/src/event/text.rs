@@ -17,6 +17,7 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Submitted => submitted(stage, &data),
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
+        EventKind::ChildrenAdded => format!("{} added by {actor}", data.counted("count", "child job")),
         EventKind::Dispatched if data.has("preempted") => {
             let (factory, victim) = (data.text("targetFactoryId"), data.short_id("preempted"));
             format!("offered to {factory}, on the seat that job {victim} gave up")
@@ -42,6 +43,7 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::ErrandFailed => data.with_message(format!("{} failed{}", data.errand(), on(by))),
         EventKind::ErrandPutOff => data.with_message(format!("{} postponed", data.errand())),
         EventKind::ShipRequested => format!("{actor} requested ship"),
+        EventKind::Shipped if data.has("children") => format!("{} shipped", data.counted("children", "child job")),
         EventKind::Shipped => data.with_message("merged".to_owned()),
         EventKind::Released => data.with_message(format!("released by {actor}, requeued")),
         EventKind::Reaped => format!("lease expired: no heartbeat from {}, requeued", data.text("factoryId")),
@@ -87,7 +89,11 @@ fn submitted(stage: StageName, data: &Data<'_>) -> String {
         true => format!(" with profile {}", data.text("profile")),
         false => String::new(),
     };
-    let waits = if stage == StageName::Blocked { ", waiting for its dependencies" } else { "" };
+    let waits = match stage {
+        _ if data.has("waitsFor") => ", waiting for its children",
+        StageName::Blocked => ", waiting for its dependencies",
+        _ => "",
+    };
     format!("submitted{with}{waits}")
 }
 
@@ -160,6 +166,11 @@ impl Data<'_> {
             Some(Value::Null) | None => "unknown".to_owned(),
             Some(value) => value.to_string(),
         }
+    }
+
+    fn counted(&self, key: &str, what: &str) -> String {
+        let count = self.0.get(key).and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
+        crate::names::counted(count.unwrap_or_default(), what)
     }
 
     fn commit(&self, key: &str) -> String {

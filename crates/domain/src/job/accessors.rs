@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::job_label::JobLabel;
+use crate::job_tree::TreePlace;
 use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease, Preemption};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId, RepoIdentity};
@@ -12,7 +13,7 @@ use crate::previous_run::PreviousRun;
 use crate::pull_request::PullRequest;
 use crate::run::{Run, TotalSpend};
 use crate::shape::{Shape, ShapeKey};
-use crate::spec::{Priority, Spec};
+use crate::spec::{Kind, Priority, Spec};
 use crate::stage::Stage;
 use crate::time::Timestamp;
 
@@ -35,6 +36,43 @@ impl Job {
     /// What was submitted.
     pub fn submission(&self) -> &Arc<Submission> {
         &self.submission
+    }
+
+    /// The place in its tree, for a child.
+    pub fn tree(&self) -> Option<&TreePlace> {
+        self.submission.tree.as_ref()
+    }
+
+    /// The parent, for a child.
+    pub fn parent(&self) -> Option<JobId> {
+        self.tree().map(|place| place.parent_id)
+    }
+
+    /// Whether the job follows its children and has no run of its own.
+    pub fn is_composite(&self) -> bool {
+        self.submission.spec.kind == Kind::Composite
+    }
+
+    /// Whether the job has children.
+    pub fn has_children(&self) -> bool {
+        self.state.has_children
+    }
+
+    /// Whether the job waits for its children.
+    pub fn awaits_children(&self) -> bool {
+        self.state.awaits_children
+    }
+
+    /// Whether a new priority is still on its way to the open jobs below.
+    pub fn priority_descends(&self) -> bool {
+        self.state.priority_descends
+    }
+
+    /// The priority has reached every open job below.
+    #[must_use]
+    pub fn with_descended_priority(mut self) -> Self {
+        self.state.priority_descends = false;
+        self
     }
 
     /// The parsed manifest.

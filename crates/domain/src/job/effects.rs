@@ -102,6 +102,11 @@ impl Job {
                 self.end_run(RunOutcome::Completed, None, at);
             }
             E::Requeued { checkpoint, message } => self.start_over(*checkpoint, message.as_deref()),
+            E::ChildrenAdded { .. } => {
+                self.state.has_children = true;
+                self.state.awaits_children = true;
+            }
+            E::ChildrenShipped { .. } => self.state.failed_dependency = None,
             // The question is answered.
             E::Unblocked => {
                 self.state.message = None;
@@ -356,6 +361,8 @@ impl Job {
                 None => (EventKind::Unblocked, none),
             },
             E::DepFailed { dep } => (EventKind::Failed, json!({ "reason": "dep_failed", "dep": dep })),
+            E::ChildrenAdded { count } => (EventKind::ChildrenAdded, json!({ "count": count })),
+            E::ChildrenShipped { count } => (EventKind::Shipped, json!({ "children": count })),
             E::Dispatched { dispatch } => (
                 EventKind::Dispatched,
                 json!({ "dispatchSeq": dispatch.seq, "targetFactoryId": dispatch.target, "acceptBy": dispatch.accept_by, "score": dispatch.score }),

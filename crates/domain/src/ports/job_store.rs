@@ -27,6 +27,11 @@ pub trait JobStore: Send + Sync {
     async fn open(&self, after: Option<JobId>, limit: u16) -> Result<Vec<Versioned<Job>>, StoreError>;
     /// Jobs that depend on `id`.
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError>;
+    /// The children of `parent` with their stages, in order of id.
+    async fn children(&self, parent: JobId) -> Result<Vec<(JobId, StageName)>, StoreError>;
+    /// The jobs below the root of a tree, at most [`TREE_JOBS_MAX`](crate::TREE_JOBS_MAX), in order of id. An unreadable
+    /// one is reported and skipped.
+    async fn tree(&self, root: JobId) -> Result<Vec<Versioned<Job>>, StoreError>;
     /// Waits for a commit after `after` and returns the known end of the log. Returns at once if the end is already
     /// past `after`; it is known from the moment the store is opened. Notifications may be lost; the sweep covers that.
     async fn changed(&self, after: Position) -> Result<Position, StoreError>;

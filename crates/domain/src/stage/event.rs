@@ -68,6 +68,10 @@ pub enum StageEvent {
     Unblocked,
     /// A dependency failed, and the job fails with it.
     DepFailed { dep: JobId },
+    /// An operator adds children, and the job waits for them.
+    ChildrenAdded { count: usize },
+    /// The children of a composite have shipped.
+    ChildrenShipped { count: usize },
     /// The coordinator offers the job, or its errand, to a factory.
     Dispatched { dispatch: Dispatch },
     /// The target declined the offer, or did not accept it in time.
@@ -148,6 +152,8 @@ impl StageEvent {
             | Self::ErrandPutOff { holder, .. } => Some(holder),
             Self::Unblocked
             | Self::DepFailed { .. }
+            | Self::ChildrenAdded { .. }
+            | Self::ChildrenShipped { .. }
             | Self::Dispatched { .. }
             | Self::DispatchExpired { .. }
             | Self::Granted { .. }
@@ -181,6 +187,8 @@ impl StageEvent {
         match self {
             Self::Unblocked => "unblocked",
             Self::DepFailed { .. } => "failed by a dependency",
+            Self::ChildrenAdded { .. } => "given children",
+            Self::ChildrenShipped { .. } => "shipped by its children",
             Self::Dispatched { .. } => "dispatched",
             Self::DispatchExpired { .. } => "withdrawn from its target",
             Self::Granted { .. } => "granted",

@@ -92,8 +92,8 @@ impl StageName {
     /// The stages that a job can move to, for refusals. The golden grid test compares it with the transition table.
     pub fn moves(self) -> &'static [Self] {
         match self {
-            Self::Queued => &[Self::Assigned, Self::Failed, Self::DeadLetter],
-            Self::Blocked => &[Self::Queued, Self::Failed],
+            Self::Queued => &[Self::Blocked, Self::Assigned, Self::Failed, Self::DeadLetter],
+            Self::Blocked => &[Self::Queued, Self::Shipped, Self::Failed],
             Self::Assigned => &[Self::Queued, Self::Building, Self::Failed, Self::DeadLetter],
             Self::Building => {
                 &[Self::Queued, Self::Blocked, Self::Review, Self::Testing, Self::Failed, Self::DeadLetter]
@@ -101,7 +101,9 @@ impl StageName {
             Self::Review => &[Self::Queued, Self::Testing, Self::Failed],
             Self::Testing => &[Self::Queued, Self::Shipped, Self::Failed],
             Self::Shipped => &[],
-            Self::Failed | Self::DeadLetter => &[Self::Queued],
+            // A composite goes back to `blocked`: it has no run.
+            Self::Failed => &[Self::Queued, Self::Blocked],
+            Self::DeadLetter => &[Self::Queued],
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use domain::{CommandStep, Evidence, FailedCommand, MergeConflict, PreviousRun, RunEnd};
+use domain::{ChildResult, CommandStep, Evidence, FailedCommand, JobId, MergeConflict, PreviousRun, RunEnd, StageName};
 use engines::{
     Allowance, BaseBranch, ClaudeEngine, CodexEngine, CommandEngine, DevinEngine, Engine, EngineConfig, EngineContext,
     EngineRequest, Memory, Prices, Prompt, WorktreeState,
@@ -75,6 +75,31 @@ fn conflict() -> Option<MergeConflict> {
     Some(MergeConflict { base: main(), base_sha: "c".repeat(40).parse().unwrap(), files })
 }
 
+/// Two child jobs; a title and a message are other agents' words.
+fn children() -> Vec<ChildResult> {
+    let child = |n: u8, title: &str, stage: StageName| ChildResult {
+        id: JobId::from_bytes([n; 16]),
+        title: title.to_owned(),
+        stage,
+        commit: None,
+        branch: None,
+        pull_request: None,
+        summary: None,
+    };
+    let first = child(1, "Index the `titles`", StageName::Shipped);
+    let second = child(2, "Index the bodies", StageName::Failed);
+    vec![
+        ChildResult {
+            commit: Some("a".repeat(40).parse().unwrap()),
+            branch: text("aq/job/one"),
+            pull_request: text("https://github.com/acme/notes/pull/7"),
+            summary: text("The index has one entry per word.\n\n- Search it with `find`."),
+            ..first
+        },
+        ChildResult { summary: text("the tests need a database"), ..second },
+    ]
+}
+
 /// Every situation that a run can start in.
 fn situations() -> Vec<(&'static str, Prompt)> {
     use CommandStep::{Prepare, Verify};
@@ -88,6 +113,7 @@ fn situations() -> Vec<(&'static str, Prompt)> {
     let stopped = text("the commands took longer than 600s, the limit `factory.limits.verify`");
     vec![
         ("first-run", first()),
+        ("after-its-children", Prompt { children: children(), ..first() }),
         ("first-run-without-commands", Prompt { prepare: vec![], verify: vec![], ..first() }),
         ("persona", Prompt { persona: text("You are a designer.\n\n---\n\nYou care for the details.\n"), ..first() }),
         (

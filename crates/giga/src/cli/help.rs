@@ -12,6 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Jobs",
         &[
+            "plan",
             "needs-me",
             "job",
             "logs",

@@ -33,6 +33,26 @@ pub(crate) struct SubmitArgs {
     /// Submit all files in one request; an invalid manifest does not affect the others
     #[arg(long)]
     pub(crate) batch: bool,
+    /// Add the jobs to this one as its children, in one request; the same file is added once
+    #[arg(long, value_name = "ID", conflicts_with = "dry_run")]
+    pub(crate) parent: Option<String>,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub(crate) struct PlanArgs {
+    /// Markdown file with a `##` heading for each job, and `###` for the jobs below it; `-` reads standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Submit the jobs after drawing them
+    #[arg(long)]
+    pub(crate) submit: bool,
+    /// Beginning of the jobs' idempotency keys (default: of the file's content)
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Reject unknown keys in the file
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// Arguments of `wait`.

@@ -1,7 +1,7 @@
 //! `giga job`: everything about one job on a page.
 
-use domain::{JobEvent, Run, RunOutcome, StageName, Timestamp, TotalSpend};
-use protocol::{JobDetail, JobView};
+use domain::{JobEvent, Kind, Run, RunOutcome, StageName, Timestamp, TotalSpend};
+use protocol::{JobDetail, JobView, TreeSummary};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -11,6 +11,12 @@ use super::{Context, activity, events, job_id, status, wait};
 
 /// The latest events, as many as fit below the facts.
 const EVENTS_SHOWN: usize = 10;
+
+/// Children in the table; `--json` has all of them.
+const CHILDREN_SHOWN: usize = 50;
+
+/// Awaited jobs that the page names.
+const WAITS_SHOWN: usize = 10;
 
 #[derive(Serialize)]
 struct Page {
@@ -34,6 +40,7 @@ pub(super) async fn job(context: &Context<'_>, id: &str) -> Result<(), Failure> 
     if !page.runs.is_empty() {
         context.out.line("")?;
     }
+    children_table(context, page.job.tree.as_ref())?;
     runs_table(context, &page.runs)?;
     events_table(context, &page.events)?;
     next_steps(context, &page.job.job)
@@ -68,7 +75,10 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("failed", job.merge_failure.as_ref().map(ToString::to_string)),
         ("blocked by", job.failed_dependency.map(|dependency| format!("{}, which failed", dependency.short()))),
         ("message", job.message.clone()),
-        ("waits for", some_list(&detail.waits_for.iter().map(|dep| dep.short()).collect::<Vec<_>>())),
+        ("kind", (job.kind == Kind::Composite).then(|| "composite: follows its children".to_owned())),
+        ("parent", job.parent_id.map(|parent| parent.short().to_string())),
+        ("tree", detail.tree.as_ref().map(tree_line)),
+        ("waits for", some_list(&detail.waits_for.iter().take(WAITS_SHOWN).map(|dep| dep.short()).collect::<Vec<_>>())),
         ("not before", job.not_before.map(|at| at.to_string())),
         ("product", Some(job.product_id.to_string())),
         ("profile", job.profile.as_ref().map(protocol::JobProfile::text)),
@@ -94,6 +104,34 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn tree_line(tree: &TreeSummary) -> String {
+    let failed = if tree.failed == 0 { String::new() } else { format!(" · {} failed", tree.failed) };
+    let cost = tree.spent.cost_usd.map_or_else(String::new, |usd| format!(" · {} in total", domain::dollars(usd)));
+    format!("{} of {} below shipped{failed}{cost}", tree.shipped, domain::counted(tree.jobs, "job"))
+}
+
+fn children_table(context: &Context<'_>, tree: Option<&TreeSummary>) -> Result<(), Failure> {
+    let mut table = Table::new(&["CHILD", "STAGE", "BELOW", "COST", "TITLE"], "TITLE");
+    for child in tree.into_iter().flat_map(|tree| &tree.children).take(CHILDREN_SHOWN) {
+        table.row(vec![
+            child.id.short().to_string().into(),
+            child.stage.as_str().into(),
+            if child.jobs == 0 { String::new() } else { child.jobs.to_string() }.into(),
+            child.spent.cost_usd.map_or_else(String::new, domain::dollars).into(),
+            child.title.as_str().into(),
+        ]);
+    }
+    if table.is_empty() {
+        return Ok(());
+    }
+    context.out.line("")?;
+    context.out.table(&table)?;
+    match tree.map_or(0, |tree| tree.children.len()).saturating_sub(CHILDREN_SHOWN) {
+        0 => Ok(()),
+        more => context.out.line(&format!("and {more} more")),
+    }
 }
 
 fn some_list<T: ToString>(items: &[T]) -> Option<String> {

@@ -2,8 +2,10 @@
 
 pub(super) mod source;
 
+use std::path::Path;
+
 use client::Client;
-use domain::StageName;
+use domain::{Kind, StageName};
 use protocol::{BatchOutcome, BatchRequest, BatchResponse, SubmitRequest, SubmitResponse};
 
 use crate::cli::{SubmitArgs, Until};
@@ -11,9 +13,14 @@ use crate::failure::Failure;
 use crate::output::clean;
 
 use super::wait::UnplaceablePolicy;
-use super::{Context, forecast, status, wait};
+use super::{Context, forecast, job_id, status, wait};
 
 use source::{CheckedManifests, Source};
+
+/// Reads a Markdown file; returns its name and its text.
+pub(super) fn read_manifest(file: &Path) -> Result<(String, String), Failure> {
+    source::read(file).map(|source| (source.name, source.text))
+}
 
 /// How many jobs a coordinator takes in one request.
 const BATCH_MAX: usize = 1_000;
@@ -24,7 +31,7 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
         return Err(Failure::usage("--key names one job, and there are several files").hint("submit them one by one"));
     }
     let checked = source::check_all(context.out, &args.files, args.strict)?;
-    if args.batch {
+    if args.batch || args.parent.is_some() {
         return submit_batch(context, &args, checked).await;
     }
     if let Some(failure) = checked.failure(args.dry_run) {
@@ -36,7 +43,7 @@ pub(super) async fn submit(context: &Context<'_>, args: SubmitArgs) -> Result<()
     for source in checked.good {
         let submitted = send(context, &client, &args, &source).await?;
         show(context, &args, &source, &submitted)?;
-        if args.dry_run && forecast::is_stuck(&submitted.forecast) {
+        if args.dry_run && submitted.job.kind == Kind::Task && forecast::is_stuck(&submitted.forecast) {
             stuck.push(format!("{}: {}", source.name, clean(&submitted.forecast.text)));
         }
         ids.push(submitted.job.id);
@@ -74,12 +81,17 @@ fn request(context: &Context<'_>, args: &SubmitArgs, source: &Source) -> SubmitR
         idempotency_key: args.key.clone(),
         product_id: context.config.client.product.value.clone(),
         strict: args.strict,
+        ..SubmitRequest::default()
     }
 }
 
 fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &SubmitResponse) -> Result<(), Failure> {
     let (out, then) = (context.out, forecast::sentence(&submitted.forecast));
     let where_to = match (&submitted.job.waiting, forecast::is_stuck(&submitted.forecast)) {
+        // A composite has no run: no factory matters to it.
+        _ if submitted.job.kind == Kind::Composite => {
+            format!("waiting for its children: add them with `giga submit FILE --parent {}`", submitted.job.id.short())
+        }
         (Some(waiting), false) if submitted.job.stage == StageName::Blocked => clean(&waiting.text),
         (Some(waiting), true) if submitted.job.stage == StageName::Blocked => {
             format!("it {}, and then {then}", clean(&waiting.text))
@@ -91,7 +103,10 @@ fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &S
     }
     if args.dry_run {
         out.line(&format!("{}: {where_to}", source.name))?;
-        return out.table(&forecast::table(&submitted.forecast));
+        return match submitted.job.kind {
+            Kind::Composite => Ok(()),
+            Kind::Task => out.table(&forecast::table(&submitted.forecast)),
+        };
     }
     out.id(submitted.job.id)?;
     let (name, label) = (&source.name, clean(&submitted.job.label().to_string()));
@@ -99,12 +114,12 @@ fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &S
     if !submitted.created {
         let stage = status::stage_word(&submitted.job);
         out.note(&format!("{name}: already submitted with this key as {label}; current stage: {stage}"));
-    } else if forecast::is_stuck(&submitted.forecast) {
+    } else if forecast::is_stuck(&submitted.forecast) && submitted.job.kind == Kind::Task {
         out.warning(&format!("{name}: submitted {label}: {stage}, but {where_to}"));
     } else {
         out.note(&format!("{name}: submitted {label}: {stage}, {where_to}"));
     }
-    if submitted.created && submitted.job.repo.is_none() {
+    if submitted.created && submitted.job.repo.is_none() && submitted.job.kind == Kind::Task {
         out.note(
             "it has no repository: it runs in an empty directory that is deleted afterwards, and cannot be shipped",
         );
@@ -114,11 +129,15 @@ fn show(context: &Context<'_>, args: &SubmitArgs, source: &Source, submitted: &S
 
 async fn submit_batch(context: &Context<'_>, args: &SubmitArgs, checked: CheckedManifests) -> Result<(), Failure> {
     let client = context.client()?;
+    let path = match &args.parent {
+        Some(parent) => format!("/jobs/{}/children", job_id::find(&client, parent).await?),
+        None => "/jobs/batch".to_owned(),
+    };
     let mut ids = Vec::new();
     let mut refused = 0;
     for sources in checked.good.chunks(BATCH_MAX) {
         let batch = BatchRequest { jobs: sources.iter().map(|source| request(context, args, source)).collect() };
-        let answer: BatchResponse = client.post("/jobs/batch", &batch).await?;
+        let answer: BatchResponse = client.post(&path, &batch).await?;
         ids.extend(answer.outcomes.iter().filter_map(|outcome| outcome.id));
         refused += answer.outcomes.iter().filter(|outcome| outcome.problem.is_some()).count();
         if context.out.is_json() {

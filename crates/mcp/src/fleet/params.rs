@@ -12,6 +12,8 @@ pub(crate) struct Manifest {
     pub(super) manifest: String,
     /// Idempotency key (default: derived from the manifest)
     pub(super) key: Option<String>,
+    /// Parent of a child job: its id, or `key:` and its key
+    pub(super) parent: Option<String>,
     /// Product, if the manifest names none
     #[schemars(with = "Option<String>")]
     pub(super) product: Option<ProductId>,

@@ -1,8 +1,8 @@
 //! Accepting a dispatch: the lease and the assignment.
 
 use domain::{
-    BranchName, Checkpoint, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, FactoryId, InstanceId,
-    JobId, MergeConflict, PreviousRun, ProductId, PullRequest, RepoName, Spec, TotalSpend,
+    BranchName, Checkpoint, ChildResult, ClaimNonce, CommitSha, DispatchSeq, EngineName, Epoch, ErrandKind, FactoryId,
+    InstanceId, JobId, MergeConflict, PreviousRun, ProductId, PullRequest, RepoName, Spec, TotalSpend,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -124,6 +124,9 @@ pub struct Assignment {
     /// How the last run with an engine ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_run: Option<PreviousRun>,
+    /// The children that ran before this job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildResult>,
     /// The promotion or merge, if this is an errand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,

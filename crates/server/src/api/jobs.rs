@@ -93,6 +93,25 @@ pub(crate) async fn batch(
     Ok(Json(BatchResponse { outcomes: outcomes.into_iter().map(outcome).collect() }))
 }
 
+/// Adds children to a job: a composite ships when they have, a task runs after them.
+///
+/// Only before the parent runs. The same request adds the same children once. A tree has 16 levels and 1,000 jobs at
+/// most, and a child belongs to the product of its parent. A child's own `parent` may name another job of the request.
+#[utoipa::path(
+    post, path = "/jobs/{id}/children", tag = "jobs", request_body = BatchRequest,
+    params(("id" = JobId, Path, description = "The parent")),
+    responses((status = 200, description = "One outcome per child, in order", body = BatchResponse)),
+)]
+pub(crate) async fn add_children(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    JsonBody(batch): JsonBody<BatchRequest, BATCH_LEN_MAX>,
+) -> Result<Json<BatchResponse>, Problem> {
+    let outcomes = app.coordinator.add_children(&who, id, batch.jobs).await?;
+    Ok(Json(BatchResponse { outcomes: outcomes.into_iter().map(outcome).collect() }))
+}
+
 fn outcome(taken: Result<(JobView, bool), coordinator::Error>) -> BatchOutcome {
     match taken {
         Ok((job, created)) => BatchOutcome { id: Some(job.id), stage: Some(job.stage), created, problem: None },
@@ -209,7 +228,8 @@ pub(crate) async fn job(
 ) -> Result<Response, Problem> {
     let job = app.coordinator.job(&who, id).await?;
     let tag = etag::of_revision(app.coordinator.generation(), job.job.rev);
-    if etag::is_known(&headers, &tag) {
+    // The jobs below change without a change of this one.
+    if job.tree.is_none() && etag::is_known(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
     Ok(([(header::ETAG, tag)], Json(job)).into_response())

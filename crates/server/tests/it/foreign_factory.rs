@@ -147,6 +147,7 @@ fn calls(held: &HeldJobFixture, own: InstanceId) -> Vec<Call> {
         get("/jobs/{job}/explain", "ok"),
         get("/jobs/{job}/dag", "ok"),
         get("/jobs/{job}/logs", "text"),
+        call("POST", "/jobs/{job}/children", Some(json!({ "jobs": [] })), "forbidden", "no_such_job"),
         call("POST", "/jobs/{job}/actions/cancel", Some(json!({})), "forbidden", "no_such_job"),
     ]
 }

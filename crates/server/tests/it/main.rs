@@ -13,6 +13,7 @@ mod hostile_clients;
 mod http2;
 mod identity;
 mod job_lifecycle;
+mod job_trees;
 mod limits;
 mod listening;
 mod lists;

@@ -63,6 +63,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("GET", "/api/fleet/jobs/{id}", ONLOOKERS_OF_ITS_PRODUCT),
         with("PATCH", "/api/fleet/jobs/{id}", json!({ "leaseEpoch": epoch, "checkpoint": checkpoint }), HOLDER),
         with("POST", "/api/fleet/jobs/{id}/actions/{action}", json!({}), STEERERS),
+        with("POST", "/api/fleet/jobs/{id}/children", json!({ "jobs": [{ "bodyMd": "# x\n" }] }), STEERERS),
         with("POST", "/api/fleet/jobs/{id}/answer", json!({ "text": "red" }), STEERERS),
         with("POST", "/api/fleet/jobs/{id}/dismiss", json!({}), STEERERS),
         row("GET", "/api/fleet/needs-me", ONLOOKERS),

@@ -1,7 +1,8 @@
 //! Reads return what was written, and queries return exactly what matches.
 
 use domain::{
-    Body, DepsState, Expected, Job, JobId, Position, Priority, Revision, Scope, StageName, Submission, Versioned,
+    Body, DepsState, Expected, Job, JobId, Position, Priority, Revision, Scope, StageName, Submission, TreePlace,
+    Versioned,
 };
 
 use super::Harness;
@@ -123,6 +124,28 @@ pub async fn dependents_are_found_by_their_dependency(bench: &mut dyn Harness) {
     assert_eq!(stores.jobs.dependents(id(2)).await.unwrap(), [3].map(id));
     assert_eq!(stores.jobs.dependents(id(9)).await.unwrap(), [4].map(id));
     assert_eq!(stores.jobs.dependents(id(3)).await.unwrap(), []);
+}
+
+/// With their current stages; a tree includes the children of children.
+pub async fn children_are_found_by_their_parent_and_by_their_root(bench: &mut dyn Harness) {
+    let stores = bench.open().await;
+    let place = |parent: u32, depth: u8| Some(TreePlace { parent_id: id(parent), root_id: id(1), depth });
+    let child = |n: u32, tree: Option<TreePlace>| Job::submit(Submission { tree, ..submission(n) }, DepsState::Met);
+    let children = [child(3, place(1, 1)), child(2, place(1, 1)), child(4, place(2, 2))];
+    let units = children.into_iter().map(create).chain([create(job(1))]).collect();
+    written(stores.jobs.commit(units).await);
+
+    let second = cancelled(stored(&stores, 2).await);
+    written(stores.jobs.commit(vec![replace(second, Revision(1))]).await);
+
+    let children = stores.jobs.children(id(1)).await.unwrap();
+    let tree = stores.jobs.tree(id(1)).await.unwrap();
+    assert_eq!(children, [(id(2), StageName::Failed), (id(3), StageName::Queued)]);
+    assert_eq!(tree.iter().map(|job| job.value.id()).collect::<Vec<_>>(), [2, 3, 4].map(id));
+    assert_eq!(tree[2].value.tree().copied(), place(2, 2));
+    assert_eq!(stores.jobs.children(id(2)).await.unwrap(), [(id(4), StageName::Queued)]);
+    assert_eq!(stores.jobs.children(id(3)).await.unwrap(), []);
+    assert!(stores.jobs.tree(id(2)).await.unwrap().is_empty());
 }
 
 /// Counts per product and stage, without empty stages.

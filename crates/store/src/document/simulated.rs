@@ -31,7 +31,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Clock, Commit, CommitError, Entropy, Expected, Job, JobId, JobStore, Position, Revision, StoreError, Versioned,
+    Clock, Commit, CommitError, Entropy, Expected, Job, JobId, JobStore, Position, Revision, StageName, StoreError,
+    TREE_JOBS_MAX, Versioned,
 };
 use tokio::sync::watch;
 use tracing::warn;
@@ -90,6 +91,20 @@ impl SimulatedDocumentStore {
         let items = self.query(&query).await?;
         let id = |item: Item| item.key.partition.parse().map_err(|error| items::unreadable(&item.key, error));
         items.into_iter().map(id).collect()
+    }
+
+    /// The readable jobs with this value of an index, in order of id.
+    async fn jobs_by(&self, name: &'static str, value: JobId, limit: usize) -> Result<Vec<Versioned<Job>>, StoreError> {
+        let values = value.to_string()..=value.to_string();
+        let mut jobs = Vec::new();
+        for item in self.query(&Query { name, values, order: Order::Rising, limit }).await? {
+            match job(&item) {
+                Ok(job) => jobs.push(job),
+                Err(error) => warn!(job.id = %item.key.partition, %error, "Skipped an unreadable job"),
+            }
+        }
+        jobs.sort_by_key(|job| job.value.id());
+        Ok(jobs)
     }
 
     async fn commit_unit(&self, unit: &Commit) -> Result<Revision, CommitError> {
@@ -156,6 +171,15 @@ impl JobStore for SimulatedDocumentStore {
     async fn dependents(&self, id: JobId) -> Result<Vec<JobId>, StoreError> {
         let values = id.to_string()..=id.to_string();
         self.ids(Query { name: "dep", values, order: Order::Rising, limit: usize::MAX }).await
+    }
+
+    async fn children(&self, parent: JobId) -> Result<Vec<(JobId, StageName)>, StoreError> {
+        let jobs = self.jobs_by("parent", parent, usize::MAX).await?;
+        Ok(jobs.iter().map(|job| (job.value.id(), job.value.stage().name())).collect())
+    }
+
+    async fn tree(&self, root: JobId) -> Result<Vec<Versioned<Job>>, StoreError> {
+        self.jobs_by("root", root, TREE_JOBS_MAX).await
     }
 
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {

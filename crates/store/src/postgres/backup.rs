@@ -14,7 +14,7 @@ use crate::sql_value::SqlValue;
 use crate::sqlite::{BackupBuilder, BackupError, RowValues};
 
 /// Each table: the query that reads it here, and the statement that writes it to SQLite.
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 9] = [
     (
         "SELECT j.n, j.id, j.rev, j.product, j.stage, j.open, j.shape, j.priority, b.repo, j.created, j.latest, j.state
          FROM fleet_jobs j JOIN fleet_bodies b ON b.n = j.n",
@@ -35,6 +35,10 @@ const TABLES: [(&str, &str); 8] = [
     ),
     ("SELECT job, n, doc FROM fleet_runs", "INSERT INTO fleet_runs (job, n, doc) VALUES (?1, ?2, ?3)"),
     ("SELECT dep, job FROM fleet_deps", "INSERT INTO fleet_deps (dep, job) VALUES (?1, ?2)"),
+    (
+        "SELECT parent, job, root FROM fleet_children",
+        "INSERT INTO fleet_children (parent, job, root) VALUES (?1, ?2, ?3)",
+    ),
     ("SELECT product, stage, n FROM fleet_counts", "INSERT INTO fleet_counts (product, stage, n) VALUES (?1, ?2, ?3)"),
     (
         "SELECT collection, key, rev, doc FROM fleet_documents",

@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 use domain::{
-    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned,
+    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StageName, StoreError, TREE_JOBS_MAX,
+    UnreadableDocument, Versioned,
 };
 use uuid::Uuid;
 
 use super::PostgresStore;
-use super::row::{job_id, uuid, versioned_job};
+use super::row::{job_id, parsed, uuid, versioned_job};
 use crate::change::Change;
 use crate::quarantine::JOBS;
 
@@ -18,6 +19,13 @@ pub(super) const OPEN: &str = "\
     WHERE j.open AND j.id > $1 ORDER BY j.id LIMIT $2";
 pub(super) const DEPENDENTS: &str = "\
     SELECT b.id FROM fleet_deps d JOIN fleet_bodies b ON b.n = d.job WHERE d.dep = $1 ORDER BY b.id";
+pub(super) const CHILDREN: &str = "\
+    SELECT j.id, j.stage FROM fleet_children c JOIN fleet_bodies b ON b.n = c.job JOIN fleet_jobs j ON j.id = b.id
+    WHERE c.parent = $1 ORDER BY j.id";
+pub(super) const TREE: &str = "\
+    SELECT j.rev, j.state, b.submission, j.id
+    FROM fleet_children c JOIN fleet_bodies b ON b.n = c.job JOIN fleet_jobs j ON j.id = b.id
+    WHERE c.root = $1 ORDER BY j.id LIMIT $2";
 
 #[async_trait]
 impl JobStore for PostgresStore {
@@ -73,6 +81,26 @@ impl JobStore for PostgresStore {
         self.meter.sweep_reads.add(1);
         let rows = self.pool.rows(DEPENDENTS, &[&uuid(id)]).await?;
         rows.iter().map(|row| job_id(row, 0)).collect()
+    }
+
+    async fn children(&self, parent: JobId) -> Result<Vec<(JobId, StageName)>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        let rows = self.pool.rows(CHILDREN, &[&uuid(parent)]).await?;
+        rows.iter().map(|row| Ok((job_id(row, 0)?, parsed(row, 1)?))).collect()
+    }
+
+    async fn tree(&self, root: JobId) -> Result<Vec<Versioned<Job>>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        let limit = i64::try_from(TREE_JOBS_MAX).unwrap_or(i64::MAX);
+        let rows = self.pool.rows(TREE, &[&uuid(root), &limit]).await?;
+        let mut jobs = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match versioned_job(row) {
+                Ok(job) => jobs.push(job),
+                Err(error) => self.quarantine.add(JOBS, &job_id(row, 3)?.to_string(), &error),
+            }
+        }
+        Ok(jobs)
     }
 
     async fn changed(&self, after: Position) -> Result<Position, StoreError> {

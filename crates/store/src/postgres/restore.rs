@@ -27,7 +27,7 @@ struct Table {
     kinds: &'static [Type],
 }
 
-const TABLES: [Table; 8] = [
+const TABLES: [Table; 9] = [
     Table {
         name: "fleet_jobs",
         select: "SELECT id, n, rev, product, stage, open, shape, priority, created, latest, state FROM fleet_jobs",
@@ -75,6 +75,12 @@ const TABLES: [Table; 8] = [
         select: "SELECT dep, job FROM fleet_deps",
         columns: "dep, job",
         kinds: &[Type::UUID, Type::INT8],
+    },
+    Table {
+        name: "fleet_children",
+        select: "SELECT parent, job, root FROM fleet_children",
+        columns: "parent, job, root",
+        kinds: &[Type::UUID, Type::INT8, Type::UUID],
     },
     Table {
         name: "fleet_counts",

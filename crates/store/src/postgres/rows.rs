@@ -20,6 +20,7 @@ pub(super) struct Rows<'a> {
     replaced_from: Vec<i64>,
     bodies: Bodies<'a>,
     deps: (Vec<Uuid>, Vec<i64>),
+    children: (Vec<Uuid>, Vec<i64>, Vec<Uuid>),
     runs: (Vec<i64>, Vec<i32>, Vec<&'a [u8]>),
     events: Events<'a>,
     spans: (Vec<&'a str>, Vec<i64>, Vec<i64>),
@@ -115,6 +116,11 @@ impl<'a> Rows<'a> {
             self.deps.0.push(uuid(*dep));
             self.deps.1.push(n);
         }
+        if let Some(place) = &change.facts.tree {
+            self.children.0.push(uuid(place.parent_id));
+            self.children.1.push(n);
+            self.children.2.push(uuid(place.root_id));
+        }
     }
 
     pub(super) fn run(&mut self, job: i64, n: u32, doc: &'a str) {
@@ -164,8 +170,9 @@ impl<'a> Rows<'a> {
             (!self.events.positions.is_empty(), self.events.all()),
             (!self.spans.0.is_empty(), vec![&self.spans.0, &self.spans.1, &self.spans.2]),
             (!self.counts.0.is_empty(), vec![&self.counts.0, &self.counts.1, &self.counts.2]),
+            (!self.children.0.is_empty(), vec![&self.children.0, &self.children.1, &self.children.2]),
         ];
-        let (mut bits, mut params) = (0, Vec::with_capacity(48));
+        let (mut bits, mut params) = (0, Vec::with_capacity(51));
         for (n, (is_there, columns)) in parts.into_iter().enumerate() {
             if is_there {
                 bits |= 1 << n;

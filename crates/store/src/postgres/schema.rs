@@ -13,6 +13,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_fleet.sql"),
     include_str!("migrations/0002_deadlines_in_memory.sql"),
     include_str!("migrations/0003_search_index.sql"),
+    include_str!("migrations/0004_job_trees.sql"),
 ];
 
 /// A migrating process holds this lock; others wait and then find the schema migrated. The number is "GIGA".

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 /// One part per table, with new jobs apart from changed ones. Parameters are numbered when parts are combined.
-pub(super) const PARTS: [&str; 8] = [
+pub(super) const PARTS: [&str; 9] = [
     "INSERT INTO fleet_jobs (id, n, rev, product, stage, open, shape, priority, created, latest, state)
      SELECT * FROM unnest(?::uuid[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::boolean[], ?::bigint[], ?::text[],
                           ?::bigint[], ?::bigint[], ?::bytea[])",
@@ -26,6 +26,8 @@ pub(super) const PARTS: [&str; 8] = [
     "INSERT INTO fleet_event_spans (product, last, first) SELECT * FROM unnest(?::text[], ?::bigint[], ?::bigint[])",
     "INSERT INTO fleet_counts (product, stage, n) SELECT * FROM unnest(?::text[], ?::text[], ?::bigint[])
      ON CONFLICT (product, stage) DO UPDATE SET n = fleet_counts.n + excluded.n",
+    "INSERT INTO fleet_children (parent, job, root) SELECT * FROM unnest(?::uuid[], ?::bigint[], ?::uuid[])
+     ON CONFLICT DO NOTHING",
 ];
 
 /// The server executes the last part of a statement first: it locks the log before it writes the rest.

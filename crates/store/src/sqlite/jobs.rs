@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StoreError, UnreadableDocument, Versioned,
+    Commit, CommitError, Job, JobId, JobStore, Position, Revision, StageName, StoreError, TREE_JOBS_MAX,
+    UnreadableDocument, Versioned,
 };
 use rusqlite::{OptionalExtension, params};
 
 use super::SqliteStore;
 use super::errors::closed;
-use super::row::{is_unreadable, job_id, versioned_job};
+use super::row::{is_unreadable, job_id, parsed, versioned_job};
 use super::unit::{JobUnit, Unit};
 use crate::quarantine::{JOBS, Quarantine};
 
@@ -22,6 +23,12 @@ pub(super) const OPEN: &str = "\
     WHERE j.open = 1 AND j.id > ?1 ORDER BY j.id LIMIT ?2";
 pub(super) const DEPENDENTS: &str = "\
     SELECT j.id FROM fleet_deps d JOIN fleet_jobs j ON j.n = d.job WHERE d.dep = ?1 ORDER BY j.id";
+pub(super) const CHILDREN: &str = "\
+    SELECT j.id, j.stage FROM fleet_children c JOIN fleet_jobs j ON j.n = c.job WHERE c.parent = ?1 ORDER BY j.id";
+pub(super) const TREE: &str = "\
+    SELECT j.rev, j.state, b.submission, j.id
+    FROM fleet_children c JOIN fleet_jobs j ON j.n = c.job JOIN fleet_bodies b ON b.n = j.n
+    WHERE c.root = ?1 ORDER BY j.id LIMIT ?2";
 
 #[async_trait]
 impl JobStore for SqliteStore {
@@ -70,6 +77,39 @@ impl JobStore for SqliteStore {
             .ask(move |connection| {
                 let mut statement = connection.prepare_cached(DEPENDENTS)?;
                 statement.query_map([id.as_bytes()], |row| job_id(row, 0))?.collect()
+            })
+            .await
+    }
+
+    async fn children(&self, parent: JobId) -> Result<Vec<(JobId, StageName)>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        self.readers
+            .ask(move |connection| {
+                let mut statement = connection.prepare_cached(CHILDREN)?;
+                statement.query_map([parent.as_bytes()], |row| Ok((job_id(row, 0)?, parsed(row, 1)?)))?.collect()
+            })
+            .await
+    }
+
+    async fn tree(&self, root: JobId) -> Result<Vec<Versioned<Job>>, StoreError> {
+        self.meter.sweep_reads.add(1);
+        let quarantine = Arc::clone(&self.quarantine);
+        self.readers
+            .ask(move |connection| {
+                let mut statement = connection.prepare_cached(TREE)?;
+                let limit = i64::try_from(TREE_JOBS_MAX).unwrap_or(i64::MAX);
+                let mut rows = statement.query(params![root.as_bytes(), limit])?;
+                let mut jobs = Vec::new();
+                while let Some(row) = rows.next()? {
+                    match versioned_job(row) {
+                        Ok(job) => jobs.push(job),
+                        Err(error) if is_unreadable(&error) => {
+                            quarantine.add(JOBS, &job_id(row, 3)?.to_string(), &error);
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(jobs)
             })
             .await
     }

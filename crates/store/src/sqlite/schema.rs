@@ -11,6 +11,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_one_append_per_event.sql"),
     include_str!("migrations/0003_deadlines_in_memory.sql"),
     include_str!("migrations/0004_search_index.sql"),
+    include_str!("migrations/0005_job_trees.sql"),
 ];
 
 pub(super) fn newest() -> u32 {

@@ -42,6 +42,8 @@ pub(super) const CREATE: &str = "\
     ON CONFLICT (id) DO NOTHING";
 pub(super) const CREATE_BODY: &str = "INSERT INTO fleet_bodies (n, submission, body_md) VALUES (?1, ?2, ?3)";
 pub(super) const CREATE_DEP: &str = "INSERT INTO fleet_deps (dep, job) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+pub(super) const CREATE_CHILD: &str =
+    "INSERT INTO fleet_children (parent, job, root) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
 pub(super) const CURRENT: &str = "\
     SELECT n, rev, stage, priority, latest, ifnull((SELECT seq FROM fleet_events WHERE pos = latest), 0)
     FROM fleet_jobs WHERE id = ?1";
@@ -145,6 +147,10 @@ impl JobUnit {
         connection.prepare_cached(CREATE_BODY)?.execute(params![n, self.0.submission, body])?;
         for dep in &facts.deps {
             connection.prepare_cached(CREATE_DEP)?.execute(params![dep.as_bytes(), n])?;
+        }
+        if let Some(place) = &facts.tree {
+            let (parent, root) = (place.parent_id.as_bytes(), place.root_id.as_bytes());
+            connection.prepare_cached(CREATE_CHILD)?.execute(params![parent, n, root])?;
         }
         let (rev, stage, priority) = (self.0.expected.next(), facts.stage, Some(facts.priority));
         Ok(Some(CachedJob { n, rev, stage, priority, latest: Position(0), seq: EventSeq(0) }))

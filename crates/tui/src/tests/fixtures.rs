@@ -196,6 +196,7 @@ pub(super) fn dag(fleet: Fleet) -> Value {
         node(8, "Put the roof on", "blocked", vec![id(7), id(9)]),
         node(9, "Pave the long road", "building", vec![id(6), id(5)]),
         node(7, "Raise the walls", "blocked", vec![id(9)]),
+        {"id": id(4), "title": fleet.text("Order the gravel"), "stage": "shipped", "deps": [], "parentId": id(9), "spent": {"costUsd": 0.42}},
     ], "truncated": false, "limit": 500})
 }
 

@@ -1,4 +1,4 @@
-//! The dependencies of a job, and the jobs that wait for it, as trees.
+//! The children of a job, its dependencies, and the jobs that wait for it, as trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,13 @@ fn lines(model: &Model, dag: &Dag, root: JobId) -> Vec<Line<'static>> {
             down.entry(*dep).or_default().push(node.id);
         }
     }
-    let mut lines = Vec::new();
+    let mut below: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
+    for node in &dag.nodes {
+        if let Some(parent) = node.parent_id {
+            below.entry(parent).or_default().push(node.id);
+        }
+    }
+    let mut lines = family(model, &nodes, &below, root);
     for (title, empty, edges) in
         [("waits for", "It waits for no other job.", &up), ("waited for by", "No other job waits for it.", &down)]
     {
@@ -49,6 +55,28 @@ fn lines(model: &Model, dag: &Dag, root: JobId) -> Vec<Line<'static>> {
     if dag.truncated {
         let text = format!(" Only the nearest {} jobs are shown.", dag.limit);
         lines.push(Line::from(span(text, look.style(Tint::Warn))));
+    }
+    lines
+}
+
+/// The parent and the children; nothing for a job without either.
+fn family(
+    model: &Model,
+    nodes: &BTreeMap<JobId, &DagNode>,
+    below: &BTreeMap<JobId, Vec<JobId>>,
+    root: JobId,
+) -> Vec<Line<'static>> {
+    let look = model.look;
+    let mut lines = Vec::new();
+    if let Some(parent) = nodes.get(&root).and_then(|node| node.parent_id) {
+        lines.push(Line::from(span(" child of", look.style(Tint::Faint))));
+        Tree { model, nodes, edges: below, seen: BTreeSet::new(), lines: &mut lines }.node(parent, "   ", true, false);
+        lines.push(Line::default());
+    }
+    if below.contains_key(&root) {
+        lines.push(Line::from(span(" children", look.style(Tint::Faint))));
+        Tree { model, nodes, edges: below, seen: BTreeSet::from([root]), lines: &mut lines }.branch(root, "   ", 0);
+        lines.push(Line::default());
     }
     lines
 }
@@ -86,6 +114,9 @@ impl Tree<'_> {
                 spans.push(span(format!("{} ", look.stage_glyph(node.stage)), stage));
                 spans.push(span(format!("{}  ", one_line(&node.title)), look.style(Tint::Plain)));
                 spans.push(span(node.stage.as_str(), stage));
+                if let Some(cost) = node.spent.cost_usd {
+                    spans.push(span(format!("  {}", domain::dollars(cost)), look.style(Tint::Faint)));
+                }
             }
             None => spans.push(span(id.short().to_string(), look.style(Tint::Faint))),
         }

@@ -1,14 +1,15 @@
 import { useNavigate } from "@tanstack/react-router";
 import type { DagNode } from "../../api/types";
+import { money } from "../../lib/format";
 import { STAGE } from "../../lib/stages";
 import { Glyph } from "../../ui/Glyph";
-import { BOX, placeBoxes } from "./dag";
+import { BOX, linksOf, placeBoxes } from "./dag";
 
 /** Boxes that are links, from left to right. Phones get the list only. */
 export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) {
   const navigate = useNavigate();
   const { boxes, width, height } = placeBoxes(nodes);
-  const edges = [...boxes.values()].flatMap((to) => to.node.deps.map((dep) => ({ from: boxes.get(dep), to })));
+  const edges = linksOf(nodes).map(({ from, to, isChild }) => ({ from: boxes.get(from), to: boxes.get(to), isChild }));
   return (
     <div className="dag only-wide">
       <svg
@@ -16,21 +17,21 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
         height={height + 4}
         viewBox={`-2 -2 ${width + 4} ${height + 4}`}
         role="group"
-        aria-label="Dependency graph"
+        aria-label="Graph of dependencies and children"
       >
         <defs>
           <marker id="dag-head" viewBox="0 0 6 6" refX="6" refY="3" markerWidth="6" markerHeight="6" orient="auto">
             <path className="head" d="M0 0 6 3 0 6z" />
           </marker>
         </defs>
-        {edges.map(({ from, to }) => {
-          if (from === undefined) return null;
+        {edges.map(({ from, to, isChild }) => {
+          if (from === undefined || to === undefined) return null;
           const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
           const isOpen = from.node.stage !== "shipped";
           return (
             <path
-              key={`${from.node.id}-${to.node.id}`}
-              className={`edge ${isOpen ? "is-open" : ""}`}
+              key={`${from.node.id}-${to.node.id}-${isChild}`}
+              className={`edge ${isOpen ? "is-open" : ""} ${isChild ? "is-child" : ""}`}
               markerEnd="url(#dag-head)"
               d={`M${x1} ${y1}C${x1 + 28} ${y1} ${x2 - 28} ${y2} ${x2} ${y2}`}
             />
@@ -48,7 +49,7 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
               void navigate({ to: "/jobs/$id", params: { id: node.id }, search: { tab: "deps" } });
             }}
           >
-            <title>{node.title}</title>
+            <title>{node.waiting == null ? node.title : `${node.title}: ${node.waiting.text}`}</title>
             <rect className="box" x={x} y={y} width={BOX.width} height={BOX.height} rx="4" />
             <foreignObject x={x + 10} y={y + 6} width={BOX.width - 20} height="20">
               <div className="t1">{node.title}</div>
@@ -59,6 +60,8 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
               </svg>
               <text className="stx" x={x + 28} y={y + 38}>
                 {STAGE[node.stage].word}
+                {node.kind === "composite" && " · composite"}
+                {node.spent?.costUsd != null && ` · ${money(node.spent.costUsd)}`}
               </text>
             </g>
           </a>

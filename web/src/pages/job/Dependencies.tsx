@@ -6,7 +6,7 @@ import { plural, shortId } from "../../lib/format";
 import { QueryPanel } from "../../ui/Panel";
 import { Stage } from "../../ui/Stage";
 import { DagPicture } from "./DagPicture";
-import { layersOf } from "./dag";
+import { layersOf, linksOf } from "./dag";
 
 const PICTURE_MAX = 150;
 
@@ -39,6 +39,7 @@ export function Dependencies({ id }: { id: string }) {
 
 function List({ nodes, here }: { nodes: DagNode[]; here: string }) {
   const titles = new Map(nodes.map((node) => [node.id, node.title]));
+  const links = linksOf(nodes);
   return (
     <table className="table is-fixed is-rows group-t">
       <colgroup>
@@ -68,7 +69,12 @@ function List({ nodes, here }: { nodes: DagNode[]; here: string }) {
                   {node.title}
                 </Link>
               </td>
-              <td className="dim">{node.deps.map((dep) => titles.get(dep) ?? shortId(dep)).join(", ") || "–"}</td>
+              <td className="dim">
+                {links
+                  .filter(({ to }) => to === node.id)
+                  .map(({ from }) => titles.get(from) ?? shortId(from))
+                  .join(", ") || "–"}
+              </td>
               <td className="num hide">
                 <span className="id">{shortId(node.id)}</span>
               </td>

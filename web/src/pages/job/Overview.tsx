@@ -1,4 +1,5 @@
 import type { JobDetail } from "../../api/types";
+import { Children } from "./Children";
 import { Evidence } from "./Evidence";
 import { Explain } from "./Explain";
 import { LogPanel } from "./LogPanel";
@@ -13,6 +14,7 @@ export function Overview({ job }: { job: JobDetail }) {
     <div className="job-cols">
       <div className="stack">
         {isFinished && job.runs > 0 && <Evidence id={job.id} n={job.runs} />}
+        {job.tree != null && <Children tree={job.tree} />}
         <Timeline job={job} />
         {job.runs > 0 && <LogPanel job={job} />}
         {job.runs > 0 && <RunsTable job={job} />}

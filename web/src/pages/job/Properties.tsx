@@ -21,6 +21,14 @@ export function Properties({ job }: { job: JobDetail }) {
               <Copy text={job.id} label="Copy id" />
             </span>
           </Fact>
+          {job.kind === "composite" && <Fact name="Kind">composite: follows its children</Fact>}
+          {job.parentId != null && (
+            <Fact name="Parent">
+              <Link to="/jobs/$id" params={{ id: job.parentId }}>
+                {shortId(job.parentId)}
+              </Link>
+            </Fact>
+          )}
           <Fact name="Product">{job.productId}</Fact>
           {job.repo != null && <Fact name="Repo">{job.repo}</Fact>}
           {job.base != null && (

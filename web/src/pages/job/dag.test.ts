@@ -9,6 +9,11 @@ describe("dependency layers", () => {
     const layers = layersOf([node("c", "b", "a"), node("b", "a"), node("a"), node("d")]);
     expect(layers.map((layer) => layer.map((one) => one.id))).toEqual([["a", "d"], ["b"], ["c"]]);
   });
+  it("puts a parent behind its children", () => {
+    const child = (id: string, parentId: string): DagNode => ({ ...node(id), parentId });
+    const layers = layersOf([node("p"), child("a", "p"), { ...child("b", "p"), deps: ["a"] }]);
+    expect(layers.map((layer) => layer.map((one) => one.id))).toEqual([["a"], ["b"], ["p"]]);
+  });
   it("survives a cycle and an unknown dependency", () => {
     expect(layersOf([node("a", "b"), node("b", "a"), node("c", "gone")]).flat()).toHaveLength(3);
   });

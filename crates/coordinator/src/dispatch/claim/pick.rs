@@ -136,7 +136,7 @@ impl Coordinator {
 
     /// The unmet dependency of a queued job: an operator re-opened it since the job was queued.
     pub(super) async fn unmet(&self, job: &Job) -> Result<Option<String>, Error> {
-        Ok(match self.check_deps(job.spec(), &job.submission().deps).await? {
+        Ok(match self.check_deps(job).await? {
             DepsVerdict::Met => None,
             DepsVerdict::Unmet(deps) => Some(match deps.first() {
                 Some(dep) => format!("dependency `{dep}` is not met"),

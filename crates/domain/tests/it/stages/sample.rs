@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::{
     Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
-    FactoryId, FailureDetails, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease,
+    FactoryId, FailureDetails, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Kind, Lease,
     OfferEnd, Preemption, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp,
     UsageWindow,
 };
@@ -33,18 +33,28 @@ pub(super) fn sha(n: u8) -> CommitSha {
 pub(super) fn submitted(deps: DepsState, review: Option<Review>) -> Job {
     let spec =
         Spec { title: "Mend the gate".to_owned(), repo: Some("notes".parse().unwrap()), review, ..Spec::default() };
-    let submission = Submission {
+    Job::submit(submission(spec), deps)
+}
+
+/// A composite: it follows its children.
+pub(super) fn composite() -> Job {
+    let spec = Spec { title: "Mend all gates".to_owned(), kind: Kind::Composite, ..Spec::default() };
+    Job::submit(submission(spec), DepsState::Children)
+}
+
+fn submission(spec: Spec) -> Submission {
+    Submission {
         id: JobId::new(NOW, [7; 10]),
         product: ProductId::default_product(),
         spec,
         deps: Vec::new(),
+        tree: None,
         profile: None,
         idempotency_key: None,
         body_sha256: "00".repeat(32),
         by: "ada".to_owned(),
         at: NOW,
-    };
-    Job::submit(submission, deps)
+    }
 }
 
 pub(super) fn queued() -> Job {
@@ -191,6 +201,8 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
     vec![
         ("unblocked", E::Unblocked),
         ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),
+        ("children added", E::ChildrenAdded { count: 2 }),
+        ("children shipped", E::ChildrenShipped { count: 2 }),
         ("dispatched", dispatched(job)),
         ("dispatch expired, again", expired(seq, OfferEnd::Undelivered, RETRY)),
         ("dispatch expired, enough", expired(seq, OfferEnd::Undelivered, EXHAUSTED)),
@@ -282,6 +294,8 @@ pub(super) fn situations() -> Vec<(&'static str, Job)> {
         ("queued, offered", offered(queued())),
         ("blocked on dependencies", submitted(DepsState::Unmet, None)),
         ("blocked on a question", asked()),
+        ("composite, blocked on its children", composite()),
+        ("composite, failed", then(composite(), StageEvent::Cancelled { message: None })),
         ("assigned", assigned(queued())),
         ("building", building(queued())),
         ("building, review wanted", building(submitted(DepsState::Met, Some(ballot())))),

@@ -68,6 +68,7 @@ mod tests {
             conflict: None,
             message: None,
             previous_run: None,
+            children: Vec::new(),
             errand: None,
         }
     }

@@ -1,6 +1,6 @@
 //! Work that was returned for changes: where it continues, and its agent's instructions [B5][F2b].
 
-use domain::{Checkpoint, JobId, Manifest, RunKey};
+use domain::{Checkpoint, ChildResult, JobId, Manifest, RunKey};
 use engines::Prompt;
 
 use super::super::Worker;
@@ -11,6 +11,12 @@ impl Worker {
     /// of it is uncommitted.
     pub(super) fn is_completed(&self, job: JobId, saved: &Checkpoint) -> bool {
         saved.git_ref == self.host.refs().run(RunKey { job, epoch: saved.epoch }).as_str()
+    }
+
+    /// A child with the name of its branch.
+    fn with_branch(&self, child: &ChildResult) -> ChildResult {
+        let branch = child.commit.is_some().then(|| self.host.refs().pr_branch(child.id).short().to_owned());
+        ChildResult { branch, ..child.clone() }
     }
 
     /// The instructions for the run's agent.
@@ -30,6 +36,7 @@ impl Worker {
             changes: assignment.changes.clone(),
             conflict: assignment.conflict.clone(),
             message: assignment.message.clone(),
+            children: assignment.children.iter().map(|child| self.with_branch(child)).collect(),
         }
     }
 }

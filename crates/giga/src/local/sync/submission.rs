@@ -54,7 +54,13 @@ impl QueueSync<'_> {
         record.stamp = content.stamp;
         let body_md = String::from_utf8(content.bytes).ok()?;
         let product_id = self.terms.product.clone();
-        Some(SubmitRequest { body_md, idempotency_key: Some(record.key.clone()), product_id, strict: false })
+        Some(SubmitRequest {
+            body_md,
+            idempotency_key: Some(record.key.clone()),
+            product_id,
+            strict: false,
+            ..SubmitRequest::default()
+        })
     }
 
     async fn submit(&mut self, batch: Vec<(JobId, SubmitRequest)>) {

@@ -108,5 +108,9 @@ fn indexed(unit: &Commit) -> Document {
         document = document.key("open", id);
     }
     let deps: std::collections::BTreeSet<_> = facts.deps.iter().collect();
-    deps.into_iter().fold(document, |document, dep| document.key("dep", dep.to_string()))
+    let document = deps.into_iter().fold(document, |document, dep| document.key("dep", dep.to_string()));
+    match &facts.tree {
+        Some(place) => document.key("parent", place.parent_id.to_string()).key("root", place.root_id.to_string()),
+        None => document,
+    }
 }

@@ -1,0 +1,5 @@
+//! Trees of jobs [J4]: children are added to a parent, which follows them or runs after them.
+
+pub(crate) mod descend;
+pub(crate) mod grow;
+pub(crate) mod rollup;

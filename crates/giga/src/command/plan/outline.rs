@@ -1,0 +1,411 @@
+//! Reads a plan: one Markdown file that becomes a tree of jobs.
+//!
+//! The front matter is the root's manifest, and what its keys say about runs holds for every job below. Each `##`
+//! heading is a job, each `###` heading a job below it, and so on. A fenced block `job` at the start of a section has
+//! keys of its own; `after` names sections that have to ship first.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+/// Sections of a plan; a tree has no more jobs.
+const SECTIONS_MAX: usize = domain::TREE_JOBS_MAX - 1;
+
+/// Length of a key's part for one section.
+const SLUG_CHARS_MAX: usize = 40;
+
+/// Keys of the root that hold for the jobs below too.
+const INHERITED: [&str; 14] = [
+    "product",
+    "repo",
+    "base",
+    "capabilities",
+    "engine",
+    "engines",
+    "model",
+    "models",
+    "priority",
+    "retry",
+    "budget",
+    "prepare",
+    "verify",
+    "review",
+];
+
+/// Keys about runs: a composite has none.
+const OF_RUNS: [&str; 5] = ["budget", "deps", "prepare", "verify", "review"];
+
+/// A job of a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PlannedJob {
+    /// The title.
+    pub(super) title: String,
+    /// The line of its heading.
+    pub(super) line: usize,
+    /// The idempotency key.
+    pub(super) key: String,
+    /// The index of its parent; `None` for the root.
+    pub(super) parent: Option<usize>,
+    /// The indexes of the jobs that it runs after, by its own `after` or that of a section around it.
+    pub(super) after: Vec<usize>,
+    pub(super) is_composite: bool,
+    /// The manifest.
+    pub(super) manifest: String,
+}
+
+/// Why a plan cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PlanError {
+    pub(super) line: usize,
+    pub(super) why: String,
+}
+
+/// A section of the file.
+struct Section {
+    line: usize,
+    /// The number of `#`; 1 for the root.
+    level: usize,
+    title: String,
+    entries: Entries,
+    text: String,
+}
+
+/// The top-level keys of a block of YAML, each with its lines.
+#[derive(Debug, Default, Clone)]
+struct Entries(Vec<(String, String)>);
+
+impl Entries {
+    fn parse(yaml: &str) -> Self {
+        let mut entries: Vec<(String, String)> = Vec::new();
+        for line in yaml.lines() {
+            let is_key = line.starts_with(|first: char| first.is_alphanumeric());
+            match (line.split_once(':'), entries.last_mut()) {
+                (Some((key, _)), _) if is_key => entries.push((key.trim().to_owned(), format!("{line}\n"))),
+                (_, Some((_, lines))) => lines.push_str(&format!("{line}\n")),
+                (_, None) if line.trim().is_empty() || line.starts_with('#') => {}
+                // Not a key: the manifest's own parser says what is wrong with it.
+                (_, None) => entries.push((String::new(), format!("{line}\n"))),
+            }
+        }
+        Self(entries)
+    }
+
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == key).map(|(_, lines)| lines.as_str())
+    }
+
+    /// The value of a key that is one line.
+    fn value(&self, key: &str) -> Option<&str> {
+        self.get(key).and_then(|lines| lines.split_once(':')).map(|(_, value)| value.trim().trim_matches(['"', '\'']))
+    }
+
+    /// The names in `after`: one, or several in brackets.
+    fn after(&self) -> Vec<String> {
+        let Some(value) = self.get("after").and_then(|lines| lines.split_once(':')).map(|(_, value)| value) else {
+            return Vec::new();
+        };
+        let names = value.split([',', '\n', '[', ']']);
+        let names = names.map(|name| name.trim().trim_start_matches("- ").trim_matches(['"', '\'']).trim());
+        names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    }
+}
+
+/// Reads a plan. `name` becomes part of every idempotency key; without one, the content does.
+pub(super) fn parse(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, PlanError> {
+    let sections = sections(text)?;
+    let name = name.map_or_else(|| digest(text), str::to_owned);
+    let parents = parents(&sections)?;
+    let has_children = |at: usize| parents.contains(&Some(at));
+    let keys = keys(&sections, &name);
+    let composite: Vec<bool> = (0..sections.len())
+        .map(|at| match sections[at].entries.value("kind") {
+            Some(kind) => kind == "composite",
+            None => has_children(at),
+        })
+        .collect();
+    let mut after: Vec<Vec<usize>> = Vec::with_capacity(sections.len());
+    for (at, section) in sections.iter().enumerate() {
+        let mut found = parents[at].map(|parent| after[parent].clone()).unwrap_or_default();
+        for wanted in section.entries.after() {
+            let place = find(&sections, &wanted).ok_or_else(|| PlanError {
+                line: section.line,
+                why: format!("`after` names `{wanted}`, which is no heading of this plan"),
+            })?;
+            if !found.contains(&place) {
+                found.push(place);
+            }
+        }
+        after.push(found);
+    }
+    let root = &sections[0].entries;
+    let jobs = sections.iter().enumerate().map(|(at, section)| {
+        let mut front = format!("title: {}\n", quoted(&section.title));
+        if composite[at] {
+            front.push_str("kind: composite\n");
+        }
+        let mut own = section.entries.clone();
+        if at > 0 {
+            let inherited = root.0.iter().filter(|(key, _)| INHERITED.contains(&key.as_str()));
+            let inherited: Vec<_> = inherited.filter(|(key, _)| own.get(key).is_none()).cloned().collect();
+            own.0.extend(inherited);
+        }
+        let skipped = |key: &str| {
+            ["title", "kind", "after"].contains(&key)
+                || composite[at] && at == 0 && OF_RUNS.contains(&key)
+                || composite[at] && at > 0 && OF_RUNS.contains(&key) && section.entries.get(key).is_none()
+        };
+        for (_, lines) in own.0.iter().filter(|(key, _)| !skipped(key)) {
+            front.push_str(lines);
+        }
+        if !composite[at] && !after[at].is_empty() {
+            let deps: Vec<String> = after[at].iter().map(|dep| quoted(&format!("key:{}", keys[*dep]))).collect();
+            front.push_str(&format!("deps: [{}]\n", deps.join(", ")));
+        }
+        PlannedJob {
+            title: section.title.clone(),
+            line: section.line,
+            key: keys[at].clone(),
+            parent: parents[at],
+            after: after[at].clone(),
+            is_composite: composite[at],
+            manifest: format!("---\n{front}---\n{}", section.text),
+        }
+    });
+    Ok(jobs.collect())
+}
+
+fn sections(text: &str) -> Result<Vec<Section>, PlanError> {
+    let (front, body, lines_before) = front_matter(text)?;
+    let entries = Entries::parse(front);
+    let title = entries.value("title").unwrap_or_default().to_owned();
+    let mut sections = vec![Section { line: 1, level: 1, title, entries, text: String::new() }];
+    let mut fence: Option<String> = None;
+    let mut block: Option<String> = None;
+    for (at, line) in body.lines().enumerate() {
+        let number = lines_before + at + 1;
+        let last = sections.len() - 1;
+        let marks = line.trim_start();
+        let opening = ["```", "~~~"].iter().find(|fence| marks.starts_with(**fence));
+        match (&fence, opening) {
+            (Some(open), Some(mark)) if open == mark => fence = None,
+            (None, Some(mark)) => {
+                fence = Some((*mark).to_owned());
+                let is_first = sections[last].text.trim().is_empty() && last > 0;
+                if is_first && marks.trim_start_matches(mark).trim() == "job" {
+                    block = Some(String::new());
+                    continue;
+                }
+            }
+            (None, None) => {
+                if let Some((level, title)) = heading(line) {
+                    if level == 1 {
+                        let root = &mut sections[0];
+                        if last > 0 || !root.title.is_empty() && root.entries.get("title").is_none() {
+                            let why = "a plan has one `#` heading, before all others".to_owned();
+                            return Err(PlanError { line: number, why });
+                        }
+                        if root.title.is_empty() {
+                            root.title = title.to_owned();
+                        }
+                        continue;
+                    }
+                    if sections.len() > SECTIONS_MAX {
+                        let why = format!("a plan has {SECTIONS_MAX} headings at most");
+                        return Err(PlanError { line: number, why });
+                    }
+                    let (title, entries) = (title.to_owned(), Entries::default());
+                    sections.push(Section { line: number, level, title, entries, text: String::new() });
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        let section = &mut sections[last];
+        match &mut block {
+            Some(_) if fence.is_none() => {
+                section.entries = Entries::parse(&block.take().unwrap_or_default());
+            }
+            Some(block) => block.push_str(&format!("{line}\n")),
+            None => section.text.push_str(&format!("{line}\n")),
+        }
+    }
+    match sections.len() {
+        1 => Err(PlanError { line: 1, why: "a plan has a `##` heading for each job".to_owned() }),
+        _ if sections[0].title.is_empty() => Err(PlanError {
+            line: 1,
+            why: "a plan has a title: a `#` heading, or `title` in its front matter".to_owned(),
+        }),
+        _ => Ok(sections),
+    }
+}
+
+/// The YAML, the text after it, and the number of lines before that.
+fn front_matter(text: &str) -> Result<(&str, &str, usize), PlanError> {
+    let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else {
+        return Ok(("", text, 0));
+    };
+    let mut end = 0;
+    for (at, line) in rest.split_inclusive('\n').enumerate() {
+        if line.trim_end() == "---" {
+            return Ok((&rest[..end], &rest[end + line.len()..], at + 2));
+        }
+        end += line.len();
+    }
+    Err(PlanError {
+        line: 1,
+        why: "the front matter that opens here is never closed: end it with a line `---`".to_owned(),
+    })
+}
+
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let level = line.bytes().take_while(|byte| *byte == b'#').count();
+    let title = line.get(level..)?.strip_prefix(' ')?.trim().trim_end_matches('#').trim_end();
+    (1..=6).contains(&level).then_some((level, title)).filter(|(_, title)| !title.is_empty())
+}
+
+/// The parent of each section: the last one before it with a smaller level.
+fn parents(sections: &[Section]) -> Result<Vec<Option<usize>>, PlanError> {
+    let mut open: Vec<usize> = Vec::new();
+    let mut parents = Vec::with_capacity(sections.len());
+    for (at, section) in sections.iter().enumerate() {
+        while open.last().is_some_and(|last| sections[*last].level >= section.level) {
+            open.pop();
+        }
+        if let Some(parent) = open.last()
+            && section.level > sections[*parent].level + 1
+        {
+            let (level, above) = ("#".repeat(section.level), "#".repeat(section.level - 1));
+            return Err(PlanError {
+                line: section.line,
+                why: format!("a `{level}` heading needs a `{above}` above it"),
+            });
+        }
+        parents.push(open.last().copied());
+        open.push(at);
+    }
+    Ok(parents)
+}
+
+fn keys(sections: &[Section], name: &str) -> Vec<String> {
+    let mut used: BTreeMap<String, u32> = BTreeMap::new();
+    let mut keys = Vec::with_capacity(sections.len());
+    for (at, section) in sections.iter().enumerate() {
+        let slug = if at == 0 { "plan".to_owned() } else { slug(&section.title) };
+        let same = used.entry(slug.clone()).or_default();
+        *same += 1;
+        keys.push(match *same {
+            1 => format!("{name}/{slug}"),
+            same => format!("{name}/{slug}~{same}"),
+        });
+    }
+    keys
+}
+
+/// The section with this title.
+fn find(sections: &[Section], wanted: &str) -> Option<usize> {
+    let wanted = slug(wanted);
+    (1..sections.len()).find(|at| slug(&sections[*at].title) == wanted)
+}
+
+fn slug(title: &str) -> String {
+    let lower = title.to_lowercase();
+    let words = lower.split(|one: char| !one.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").chars().take(SLUG_CHARS_MAX).collect()
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+fn digest(text: &str) -> String {
+    let bytes = Sha256::digest(text.as_bytes());
+    format!("plan-{}", bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::{Manifest, Strictness};
+
+    use super::*;
+
+    const PLAN: &str = "\
+---
+repo: notes
+verify: [make test]
+---
+# Release 2
+
+All of it.
+
+## Docs
+
+Write them.
+
+```sh
+## not a heading
+```
+
+## Code
+```job
+after: Docs
+```
+### Parser
+Parse.
+### Printer
+```job
+priority: high
+after: [Parser]
+```
+Print.
+";
+
+    #[test]
+    fn a_plan_is_a_tree_of_valid_manifests() {
+        let jobs = parse(PLAN, Some("r2")).unwrap();
+
+        let shape: Vec<_> = jobs.iter().map(|job| (job.title.as_str(), job.parent, job.is_composite)).collect();
+        assert_eq!(
+            shape,
+            [
+                ("Release 2", None, true),
+                ("Docs", Some(0), false),
+                ("Code", Some(0), true),
+                ("Parser", Some(2), false),
+                ("Printer", Some(2), false),
+            ]
+        );
+        assert_eq!(jobs[4].key, "r2/printer");
+        assert!(jobs[1].manifest.contains("## not a heading"));
+        let specs: Vec<_> =
+            jobs.iter().map(|job| Manifest::parse(&job.manifest, Strictness::Strict).unwrap().spec).collect();
+        assert_eq!(
+            specs[4].deps.iter().cloned().map(String::from).collect::<Vec<_>>(),
+            ["key:r2/docs", "key:r2/parser"]
+        );
+        assert_eq!((specs[4].priority, specs[4].verify.len()), (domain::Priority::High, 1));
+        assert!(specs[0].verify.is_empty() && specs[2].verify.is_empty() && specs[2].deps.is_empty());
+        assert!(specs.iter().all(|spec| spec.repo.is_some()));
+    }
+
+    #[test]
+    fn the_same_plan_has_the_same_keys() {
+        let keys = |text: &str| parse(text, None).unwrap().into_iter().map(|job| job.key).collect::<Vec<_>>();
+
+        assert_eq!(keys(PLAN), keys(PLAN));
+        assert_ne!(keys(PLAN)[0], keys(&PLAN.replace("Parse.", "Parse it."))[0]);
+        assert_eq!(keys("# A\n## B\nx\n## B\ny\n")[2].split_once('/').unwrap().1, "b~2");
+    }
+
+    #[test]
+    fn a_plan_that_is_no_tree_is_rejected_with_its_line() {
+        let why = |text: &str| {
+            parse(text, None).map(drop).map_err(|error| format!("line {}: {}", error.line, error.why)).unwrap_err()
+        };
+
+        assert_eq!(why("# Alone\n"), "line 1: a plan has a `##` heading for each job");
+        assert_eq!(why("# A\n## B\n#### C\n"), "line 3: a `####` heading needs a `###` above it");
+        assert_eq!(why("# A\n## B\n# C\n"), "line 3: a plan has one `#` heading, before all others");
+        assert!(why("# A\n## B\n```job\nafter: [Nowhere]\n```\n").starts_with("line 2: `after` names `Nowhere`"));
+        assert!(why("---\nrepo: x\n").contains("never closed"));
+    }
+}
