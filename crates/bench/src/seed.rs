@@ -71,6 +71,7 @@ fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: SeedStag
         idempotency_key: None,
         body_sha256: String::new(),
         by: "giga bench".to_owned(),
+        owner: None,
         at,
     };
     let job = Job::submit(submission, DepsState::Met);

@@ -3,4 +3,5 @@
 pub(crate) mod generation;
 pub(crate) mod health;
 pub(crate) mod lifecycle;
+pub(crate) mod reminders;
 pub(crate) mod sweep;

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use crate::factories::Presence;
 use crate::problem::Problem;
 use crate::progress::Progress;
+use crate::review::{JobReview, VoteRight};
 
 /// One job to submit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -102,6 +103,9 @@ pub struct JobView {
     /// The question of the agent that the job is blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// The required review, and the votes on the last completed work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<JobReview>,
     /// The current priority.
     pub priority: Priority,
     /// Task or composite.
@@ -236,6 +240,7 @@ impl JobView {
                 Stage::Blocked { on: BlockedOn::Question(question) } => Some(question.clone()),
                 _ => None,
             },
+            review: JobReview::of(job),
             priority: job.priority(),
             kind: spec.kind,
             repo: spec.repo.clone(),
@@ -295,6 +300,9 @@ pub struct JobDetail {
     /// The last reported progress of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// Whether the caller may vote, while the job is in review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vote: Option<VoteRight>,
 }
 
 /// A page of jobs.

@@ -16,6 +16,7 @@ mod operations;
 mod problem;
 mod progress;
 mod quota;
+mod review;
 mod run_tools;
 mod session;
 mod sse;
@@ -47,6 +48,7 @@ pub use operations::{
 pub use problem::Problem;
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
+pub use review::{JobReview, ReviewRequest, VoteRequest, VoteRight};
 pub use run_tools::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
 pub use session::{
     CoordinatorView, CreateCodeRequest, PrincipalView, Role, SESSION_HEADER, SessionView, SignInCode, SignInRequest,

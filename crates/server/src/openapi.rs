@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, root, sessions, tokens, webhooks, work,
+    operations, products, review, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -50,6 +50,8 @@ struct Description;
         jobs::act,
         needs::answer,
         needs::dismiss,
+        review::vote,
+        review::request,
         history::runs,
         history::evidence,
         history::events,

@@ -9,7 +9,7 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, root, sessions, tokens, webhooks, work,
+    operations, products, review, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -58,6 +58,8 @@ fn under_the_prefix() -> Routes {
         .patch("/jobs/{id}", work::patch)
         .post("/jobs/{id}/actions/{action}", jobs::act)
         .post("/jobs/{id}/answer", needs::answer)
+        .post("/jobs/{id}/review", review::vote)
+        .post("/jobs/{id}/review/request", review::request)
         .post("/jobs/{id}/dismiss", needs::dismiss)
         .get("/jobs/{id}/runs", history::runs)
         .get("/jobs/{id}/runs/{n}/evidence", history::evidence)

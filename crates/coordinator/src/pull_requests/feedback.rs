@@ -75,9 +75,11 @@ impl Coordinator {
                         format!("merged on the forge by {by}, as {} instead of the completed commit", report.head)
                     }
                 };
-                let job = match job.stage() {
-                    Stage::Review { .. } => job.apply(StageEvent::Approved, now, who.actor())?,
-                    _ => job,
+                let message = match job.stage() {
+                    Stage::Review { .. } => {
+                        format!("{message}, before its review was complete ({} of {})", job.approvals(), quorum(&job))
+                    }
+                    _ => message,
                 };
                 let merged = StageEvent::Merged { merge: merge.clone(), message: Some(message) };
                 job.apply(merged, now, who.actor()).map(Decision::Write)
@@ -129,6 +131,10 @@ impl Coordinator {
             _ => None,
         }
     }
+}
+
+fn quorum(job: &Job) -> u32 {
+    job.required_review().map_or(0, |review| review.quorum)
 }
 
 fn log_feedback(job: &Job, factory: &FactoryId) {

@@ -98,8 +98,8 @@ impl StageName {
             Self::Building => {
                 &[Self::Queued, Self::Blocked, Self::Review, Self::Testing, Self::Failed, Self::DeadLetter]
             }
-            Self::Review => &[Self::Queued, Self::Testing, Self::Failed],
-            Self::Testing => &[Self::Queued, Self::Shipped, Self::Failed],
+            Self::Review => &[Self::Queued, Self::Testing, Self::Shipped, Self::Failed],
+            Self::Testing => &[Self::Queued, Self::Review, Self::Shipped, Self::Failed],
             Self::Shipped => &[],
             Self::Failed | Self::DeadLetter => &[Self::Queued],
         }

@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "runs",
             "explain",
             "answer",
+            "review",
             "request-changes",
             "reject",
             "requeue",

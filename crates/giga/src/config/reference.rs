@@ -47,6 +47,14 @@ const MEANINGS: &[(&str, &str)] = &[
     ("coordinator.conflict_rounds_max", "Rework rounds that merge conflicts may start; 0 for none."),
     ("coordinator.github_webhook_secret_file", "File with the secret of GitHub's webhook."),
     ("coordinator.starving_after", "How long a job waits before the alert `queue_starvation`."),
+    (
+        "coordinator.remind_after",
+        "How long a review or a question waits before its first reminder; the pauses between further ones double.",
+    ),
+    (
+        "coordinator.question_expires_after",
+        "How long a question waits before its job fails; until it is answered when absent.",
+    ),
     ("coordinator.sweep_every", "How often memory is compared with the store while there is open work."),
     ("coordinator.token_overlap", "How long a rotated token keeps working."),
     ("coordinator.disk_free_min_mib", "Free space below which a factory gets no new work, in MiB."),

@@ -248,7 +248,13 @@ fn check_others(description: &Description) {
             check(
                 description,
                 "CreateTokenRequest",
-                &CreateTokenRequest { name: "n".to_owned(), grant, ttl_seconds: Some(60) },
+                &CreateTokenRequest {
+                    name: "n".to_owned(),
+                    grant,
+                    ttl_seconds: Some(60),
+                    owner: None,
+                    forge_login: None,
+                },
             );
         }
     }
