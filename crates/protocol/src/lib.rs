@@ -30,7 +30,8 @@ pub use factories::{
     PruneResponse, RotateTokenResponse, SeatsInUse,
 };
 pub use feedback::{
-    PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
+    ForgeApproval, PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment,
+    ReviewCommentKind,
 };
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest, fingerprint};
 pub use jobs::{

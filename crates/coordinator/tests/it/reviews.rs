@@ -5,8 +5,8 @@ use std::time::Duration;
 use coordinator::{Error, NeedsFilter, Principal};
 use domain::{EventKind, FailureReason, JobId, Position, Refusal, StageName, TokenScope, VoteDecision};
 use protocol::{
-    Action, ActionRequest, AlertCode, CreateTokenRequest, ErrandOutcome, ErrandReport, JobView, NeedAction, NeedKind,
-    PullRequestReport, PullRequestState, QuestionReport, ReviewRequest, VoteRequest,
+    Action, ActionRequest, AlertCode, CreateTokenRequest, ErrandOutcome, ErrandReport, ForgeApproval, JobView,
+    NeedAction, NeedKind, PullRequestReport, PullRequestState, QuestionReport, ReviewRequest, VoteRequest,
 };
 
 use super::{lasting, quick, share_of};
@@ -259,8 +259,8 @@ async fn changes_resume_the_same_branch_and_session_with_the_comment() {
     let accepted = mac.accept(&fleet, &claim).await.unwrap();
 
     assert!(matches!(refused, Error::Invalid { what: "comment", .. }), "{refused}");
-    assert_eq!(accepted.changes.as_deref(), Some("so be it"));
-    assert_eq!(accepted.checkpoint, checkpoint);
+    assert_eq!(accepted.assignment.changes.as_deref(), Some("so be it"));
+    assert_eq!(accepted.assignment.checkpoint, checkpoint);
 }
 
 // [T5]
@@ -450,15 +450,12 @@ async fn an_unanswered_question_reminds_and_then_expires() {
     assert_eq!((requeued.stage, expired.attempts), (StageName::Queued, 0));
 }
 
-// [T5] [I9]
-#[tokio::test]
-async fn a_merge_on_the_forge_is_recorded_and_is_no_approval() {
-    let fleet = Fleet::warm(lasting()).await;
-    let mac = Machine::join(&fleet, "mac").await;
-    let mut inbox = mac.open_inbox(&fleet, 4).await;
-    let job = fleet.submit(BY_TWO).await;
-    let grip = mac.build(&fleet, job).await;
-    let completed = mac.complete(&fleet, grip, Some(sha(1))).await.unwrap();
+/// A job in review with an open pull request, which a factory was asked to poll.
+async fn with_pull_request(fleet: &Fleet, mac: &Machine, manifest: &str) -> JobId {
+    let mut inbox = mac.open_inbox(fleet, 4).await;
+    let job = fleet.submit(manifest).await;
+    let grip = mac.build(fleet, job).await;
+    let completed = mac.complete(fleet, grip, Some(sha(1))).await.unwrap();
     let report = ErrandReport {
         lease_epoch: completed.promote.unwrap().lease_epoch,
         outcome: ErrandOutcome::Done,
@@ -469,11 +466,21 @@ async fn a_merge_on_the_forge_is_recorded_and_is_no_approval() {
     fleet.builder.clock.advance(fleet.coordinator.settings().look_every);
     fleet.coordinator.request_polls();
     drain(&mut inbox).await;
+    job
+}
+
+// [T5] [I9]
+#[tokio::test]
+async fn a_merge_on_the_forge_is_recorded_and_is_no_approval() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let job = with_pull_request(&fleet, &mac, BY_TWO).await;
     let merged = PullRequestReport {
         number: 7,
         head: sha(1),
         pull_request: PullRequestState::Merged { merge: Some(sha(9)), by: Some("ann".to_owned()) },
         comments: Vec::new(),
+        approvals: Vec::new(),
     };
 
     fleet.coordinator.report_pull_request(&mac.who, job, &merged).await.unwrap();
@@ -484,4 +491,46 @@ async fn a_merge_on_the_forge_is_recorded_and_is_no_approval() {
     assert_eq!(fleet.count(job, EventKind::Approved).await, 0);
     let events = fleet.coordinator.events(&fleet.admin, job, Position(0), 1_000).await.unwrap().items;
     assert!(events.last().unwrap().sentence().contains("merged"));
+}
+
+// [T5] [B5]
+#[tokio::test]
+async fn forge_reviews_count_for_mapped_logins_and_the_same_commit() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let operator = || TokenScope::Operator { products: Default::default() };
+    let ada = token(&fleet, "ada", None, Some("ada42"), operator()).await;
+    token(&fleet, "eve", Some("admin"), Some("the-author"), operator()).await;
+    let taken = CreateTokenRequest {
+        name: "bob".to_owned(),
+        grant: operator(),
+        ttl_seconds: None,
+        owner: None,
+        forge_login: Some("ADA42".to_owned()),
+    };
+    let taken = fleet.coordinator.create_token(&fleet.admin, taken).await.map(drop).unwrap_err();
+    let job = with_pull_request(&fleet, &mac, BY_TWO).await;
+    let approval = |login: &str, n| ForgeApproval { login: login.to_owned(), sha: sha(n) };
+    let report = |approvals| PullRequestReport {
+        number: 7,
+        head: sha(1),
+        pull_request: PullRequestState::Open,
+        comments: Vec::new(),
+        approvals,
+    };
+    let strangers = report(vec![approval("mallory", 1), approval("the-author", 1), approval("ada42", 2)]);
+
+    fleet.coordinator.report_pull_request(&mac.who, job, &strangers).await.unwrap();
+    let nothing = fleet.job(job).await;
+    for _ in 0..2 {
+        let counted = report(vec![approval("Ada42", 1)]);
+        fleet.coordinator.report_pull_request(&mac.who, job, &counted).await.unwrap();
+    }
+    let again = approve(&fleet, &ada, job, 1).await.unwrap();
+
+    assert!(matches!(taken, Error::Invalid { what: "forgeLogin", .. }), "{taken}");
+    assert_eq!((approvals(&nothing), fleet.count(job, EventKind::Voted).await), (0, 1));
+    let votes = again.review.unwrap().votes;
+    assert_eq!((votes.len(), votes[0].by.as_str(), votes[0].on_forge), (1, "ada", true));
+    assert_eq!(again.stage, StageName::Review, "one person is one vote, wherever it is cast");
 }

@@ -22,6 +22,7 @@ mod mount;
 mod needs;
 mod openapi;
 mod raw;
+mod review;
 mod schema;
 mod scopes;
 mod sessions;

@@ -270,7 +270,13 @@ fn check_others(description: &Description) {
         check(
             description,
             "PullRequestReport",
-            &PullRequestReport { number: 7, pull_request: standing, head: sha(), comments: vec![comment] },
+            &PullRequestReport {
+                number: 7,
+                pull_request: standing,
+                head: sha(),
+                comments: vec![comment],
+                approvals: Vec::new(),
+            },
         );
     }
     let evidence = EvidenceReport { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceReport::default() };
