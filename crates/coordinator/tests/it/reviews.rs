@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use coordinator::{Error, NeedsFilter, Principal};
+use coordinator::{Error, Inbox, NeedsFilter, Principal};
 use domain::{EventKind, FailureReason, JobId, Position, Refusal, StageName, TokenScope, VoteDecision};
 use protocol::{
     Action, ActionRequest, AlertCode, CreateTokenRequest, ErrandOutcome, ErrandReport, ForgeApproval, JobView,
@@ -451,7 +451,7 @@ async fn an_unanswered_question_reminds_and_then_expires() {
 }
 
 /// A job in review with an open pull request, which a factory was asked to poll.
-async fn with_pull_request(fleet: &Fleet, mac: &Machine, manifest: &str) -> JobId {
+async fn with_pull_request(fleet: &Fleet, mac: &Machine, manifest: &str) -> (JobId, Inbox) {
     let mut inbox = mac.open_inbox(fleet, 4).await;
     let job = fleet.submit(manifest).await;
     let grip = mac.build(fleet, job).await;
@@ -463,10 +463,11 @@ async fn with_pull_request(fleet: &Fleet, mac: &Machine, manifest: &str) -> JobI
         conflicts_with: None,
     };
     fleet.coordinator.promote(&mac.who, job, &report).await.unwrap();
+    fleet.coordinator.request_polls();
     fleet.builder.clock.advance(fleet.coordinator.settings().look_every);
     fleet.coordinator.request_polls();
     drain(&mut inbox).await;
-    job
+    (job, inbox)
 }
 
 // [T5] [I9]
@@ -474,7 +475,7 @@ async fn with_pull_request(fleet: &Fleet, mac: &Machine, manifest: &str) -> JobI
 async fn a_merge_on_the_forge_is_recorded_and_is_no_approval() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
-    let job = with_pull_request(&fleet, &mac, BY_TWO).await;
+    let (job, _inbox) = with_pull_request(&fleet, &mac, BY_TWO).await;
     let merged = PullRequestReport {
         number: 7,
         head: sha(1),
@@ -509,7 +510,7 @@ async fn forge_reviews_count_for_mapped_logins_and_the_same_commit() {
         forge_login: Some("ADA42".to_owned()),
     };
     let taken = fleet.coordinator.create_token(&fleet.admin, taken).await.map(drop).unwrap_err();
-    let job = with_pull_request(&fleet, &mac, BY_TWO).await;
+    let (job, _inbox) = with_pull_request(&fleet, &mac, BY_TWO).await;
     let approval = |login: &str, n| ForgeApproval { login: login.to_owned(), sha: sha(n) };
     let report = |approvals| PullRequestReport {
         number: 7,

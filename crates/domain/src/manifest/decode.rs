@@ -133,9 +133,8 @@ impl Decoder {
     fn require_enough_reviewers(&mut self, entries: &[Entry]) {
         let Some(review) = self.spec.review.as_ref().filter(|review| !review.is_reachable("")) else { return };
         let message = format!(
-            "{} required, but only {} named: name more people, or lower `quorum`",
+            "{} required, but fewer people are named: name more reviewers, or lower `quorum`",
             crate::counted(review.quorum, "approval"),
-            crate::counted(review.reviewers.len(), "reviewer"),
         );
         let line = find(entries, "review").map_or(1, |node| node.line);
         self.findings.push(Finding::error(line, Some("review".to_owned()), message));

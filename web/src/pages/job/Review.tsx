@@ -63,7 +63,9 @@ export function ReviewBox({ job, review, extra }: { job: JobDetail; review: JobR
 
 function Votes({ review }: { review: JobReview }) {
   const { votes = [], reviewers = [] } = review;
-  const missing = reviewers.filter((name) => !votes.some((vote) => isSame(vote.by, name)) && !isSame(name, review.author));
+  const missing = reviewers.filter(
+    (name) => !votes.some((vote) => isSame(vote.by, name)) && !isSame(name, review.author),
+  );
   return (
     <ul className="evidence panel" aria-label="Votes">
       {votes.map((vote) => (
