@@ -111,7 +111,7 @@ impl Coordinator {
         for placement in &plan.placements {
             let Some(job) = state.job(placement.job) else { continue };
             if let Some(since) = state.waiting_since(placement.job) {
-                self.note_dispatched(now.since(since));
+                self.note_dispatched(&placement.factory, now.since(since));
             }
             if let Some(unit) = self.stamp(&job, placement.factory.clone(), placement_score(placement)) {
                 state.expect_engine(placement.job, placement.engine.clone());
