@@ -26,6 +26,7 @@ mod mcp;
 mod mode;
 mod needs_me;
 mod product;
+mod profile;
 mod restore;
 mod review;
 mod runs;
@@ -117,6 +118,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Alerts => alerts::alerts(context).await,
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Product { command } => product::product(context, command).await,
+        Command::Profile { command } => profile::profile(context, command).await,
         Command::Credential { command } => credential::credential(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::factories::Presence;
 use crate::problem::Problem;
+use crate::profiles::JobProfile;
 use crate::progress::Progress;
 use crate::review::{JobReview, VoteRight};
 
@@ -106,6 +107,9 @@ pub struct JobView {
     /// The required review, and the votes on the last completed work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<JobReview>,
+    /// The profile that it was submitted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<JobProfile>,
     /// The current priority.
     pub priority: Priority,
     /// Task or composite.
@@ -241,6 +245,7 @@ impl JobView {
                 _ => None,
             },
             review: JobReview::of(job),
+            profile: job.submission().profile.as_ref().map(JobProfile::of),
             priority: job.priority(),
             kind: spec.kind,
             repo: spec.repo.clone(),
@@ -289,8 +294,11 @@ pub struct JobDetail {
     pub job: JobView,
     /// The manifest, byte for byte.
     pub body_md: String,
-    /// The parsed manifest.
+    /// The parsed manifest, with the defaults of its profile.
     pub manifest_snapshot: Spec,
+    /// The text of its profile as it was at the submit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
     /// Unmet dependencies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<JobId>,

@@ -14,6 +14,7 @@ mod metrics_history;
 mod needs;
 mod operations;
 mod problem;
+mod profiles;
 mod progress;
 mod quota;
 mod review;
@@ -47,6 +48,9 @@ pub use operations::{
     DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
 pub use problem::Problem;
+pub use profiles::{
+    CreateProfileRequest, CreateProfileResponse, JobProfile, ProfileDetail, ProfileList, ProfileVersion, ProfileView,
+};
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
 pub use review::{JobReview, ReviewRequest, VoteRequest, VoteRight};

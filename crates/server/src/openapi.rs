@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, review, root, sessions, tokens, webhooks, work,
+    operations, products, profiles, review, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -112,6 +112,9 @@ struct Description;
         products::list,
         products::product,
         products::put,
+        profiles::list,
+        profiles::profile,
+        profiles::create,
     )
 )]
 struct Fleet;

@@ -1,6 +1,7 @@
 import { client, idempotencyKey, unwrap } from "./client";
 import type {
   ActionRequest,
+  CreateProfileRequest,
   DispatchModes,
   JobAction,
   JobReview,
@@ -70,6 +71,10 @@ export function removeFactory(id: string) {
 
 export function resumeCredential(credential: string) {
   return unwrap(client.POST("/api/fleet/credentials/resume", { body: { credential } }));
+}
+
+export function createProfile(body: CreateProfileRequest) {
+  return unwrap(client.POST("/api/fleet/profiles", { body }));
 }
 
 export function saveProduct(id: string, settings: ProductSettings) {

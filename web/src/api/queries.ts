@@ -36,6 +36,21 @@ export const productsQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/products", { signal })),
 });
 
+export const profilesQuery = queryOptions({
+  queryKey: ["profiles"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/profiles", { signal })),
+});
+
+/** One version of a profile; it never changes. */
+export function profileQuery(name: string, productId: string, version: number) {
+  const params = { path: { name }, query: { productId, version } };
+  return queryOptions({
+    queryKey: ["profiles", productId, name, version],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/profiles/{name}", { params, signal })),
+    placeholderData: keepPreviousData,
+  });
+}
+
 export const flagsQuery = queryOptions({
   queryKey: ["flags"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/flags", { signal })),

@@ -4,6 +4,7 @@ type Schemas = components["schemas"];
 
 export type Alert = Schemas["Alert"];
 export type AlertCode = Schemas["AlertCode"];
+export type CreateProfileRequest = Schemas["CreateProfileRequest"];
 export type CredentialView = Schemas["CredentialView"];
 export type Dag = Schemas["Dag"];
 export type DagNode = Schemas["DagNode"];
@@ -32,6 +33,8 @@ export type NewTokenScope = Schemas["NewTokenScope"];
 export type Priority = Schemas["Priority"];
 export type Product = Schemas["Product"];
 export type ProductSettings = Schemas["ProductSettings"];
+export type ProfileDefaults = Schemas["ProfileDefaults"];
+export type ProfileView = Schemas["ProfileView"];
 export type Progress = Schemas["Progress"];
 export type ProgressEvent = Schemas["ProgressEvent"];
 export type Run = Schemas["Run"];

@@ -33,6 +33,7 @@ impl Coordinator {
             settings,
             state: Mutex::new(FleetState::default()),
             inboxes: Default::default(),
+            profiles: Default::default(),
             tokens: Default::default(),
             sessions: Default::default(),
             tail: Default::default(),
@@ -112,6 +113,7 @@ impl Coordinator {
                 written?;
             }
         }
+        self.load_profiles().await?;
         self.load_flags().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         self.sessions.load(self.documents::<Session>(Collection::Sessions).await?.into_iter());

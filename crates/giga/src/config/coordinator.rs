@@ -54,6 +54,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) conflict_rounds_max: Setting<u32>,
     /// A file with what GitHub signs its messages with.
     pub(crate) github_webhook_secret_file: Setting<Option<PathBuf>>,
+    /// The directory of the profiles that every product can use.
+    pub(crate) profiles: Setting<Option<PathBuf>>,
     /// How long a job waits before that is worth an alert.
     pub(crate) starving_after: Setting<HumanDuration>,
     /// How long a review or a question waits before its first reminder.
@@ -135,6 +137,8 @@ impl CoordinatorConfig {
         let webhook = SettingSource::new("coordinator.github_webhook_secret_file")
             .env(&["GIGA_GITHUB_WEBHOOK_SECRET_FILE"])
             .file(resolver.placed(file.github_webhook_secret_file));
+        let profiles =
+            SettingSource::new("coordinator.profiles").env(&["GIGA_PROFILES"]).file(resolver.placed(file.profiles));
         let starving =
             SettingSource::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
         let remind = SettingSource::new("coordinator.remind_after").env(&["GIGA_REMIND_AFTER"]).file(file.remind_after);
@@ -164,6 +168,7 @@ impl CoordinatorConfig {
             feedback_rounds_max: resolver.setting(rounds, || default.feedback_rounds_max)?,
             conflict_rounds_max: resolver.setting(conflicts, || default.conflict_rounds_max)?,
             github_webhook_secret_file: resolver.optional(webhook)?,
+            profiles: resolver.optional(profiles)?,
             starving_after: resolver.setting(starving, || HumanDuration(default.starving_after))?,
             remind_after: resolver.setting(remind, || HumanDuration(default.remind_after))?,
             question_expires_after: resolver.optional(question_expires)?,

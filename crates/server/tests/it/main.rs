@@ -21,6 +21,7 @@ mod modes;
 mod mount;
 mod needs;
 mod openapi;
+mod profiles;
 mod raw;
 mod review;
 mod schema;
