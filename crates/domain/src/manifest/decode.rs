@@ -113,6 +113,17 @@ impl Decoder {
         }
     }
 
+    /// Rejects a review that can never be complete.
+    fn require_enough_reviewers(&mut self, entries: &[Entry]) {
+        let Some(review) = self.spec.review.as_ref().filter(|review| !review.is_reachable("")) else { return };
+        let message = format!(
+            "{} required, but fewer people are named: name more reviewers, or lower `quorum`",
+            crate::counted(review.quorum, "approval"),
+        );
+        let line = find(entries, "review").map_or(1, |node| node.line);
+        self.findings.push(Finding::error(line, Some("review".to_owned()), message));
+    }
+
     fn require_one_engine_key(&mut self, entries: &[Entry]) {
         if let (Some(one), Some(several)) = (find(entries, "engine"), find(entries, "engines")) {
             let (key, line) = if one.line > several.line { ("engine", one.line) } else { ("engines", several.line) };
@@ -163,17 +174,6 @@ impl ModelKeys<'_> {
             );
         }
         findings
-    }
-
-    /// Rejects a review that can never be complete.
-    fn require_enough_reviewers(&mut self, entries: &[Entry]) {
-        let Some(review) = self.spec.review.as_ref().filter(|review| !review.is_reachable("")) else { return };
-        let message = format!(
-            "{} required, but fewer people are named: name more reviewers, or lower `quorum`",
-            crate::counted(review.quorum, "approval"),
-        );
-        let line = find(entries, "review").map_or(1, |node| node.line);
-        self.findings.push(Finding::error(line, Some("review".to_owned()), message));
     }
 }
 
