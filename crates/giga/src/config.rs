@@ -70,7 +70,7 @@ pub(crate) struct Config {
 }
 
 /// Names of the contract for what this program does not do yet.
-const WITHOUT_EFFECT: [&str; 3] = ["AQ_FLEET_SHADOW", "FLEET_PREEMPTION", "FLEET_BUDGETS"];
+const WITHOUT_EFFECT: [&str; 2] = ["AQ_FLEET_SHADOW", "FLEET_BUDGETS"];
 
 /// A variable that looks like one of ours and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]

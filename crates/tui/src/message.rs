@@ -205,6 +205,7 @@ pub(crate) enum Act {
     Prune,
     ResumeCredential,
     Mode(Mode),
+    Preemption(bool),
 }
 
 /// What an action is about.

@@ -159,7 +159,13 @@ pub(super) static FIELDS: &[Field] = &[
         shape: FieldShape::Group { fields: REVIEW, begin: |form| _ = review(form) },
     },
     group("retry", "How failures are retried. The fleet's policy when absent.", RETRY),
-    unsupported("preemptible", "Whether a critical job may take this one's seat."),
+    value(
+        "preemptible",
+        "Whether a critical job without a seat may take this one's: the work is saved, and the job continues later; `false` when absent.",
+        "true",
+        |form, node| form.spec.preemptible = form.boolean(node).unwrap_or_default(),
+        || json!({"type": "boolean"}),
+    ),
     unsupported(
         "touches",
         "Globs of the files that the job will change: jobs that touch the same files do not run at once.",

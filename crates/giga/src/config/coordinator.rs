@@ -68,6 +68,10 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) token_overlap: Setting<HumanDuration>,
     /// Free space below which a factory gets no new work, in MiB.
     pub(crate) disk_free_min_mib: Setting<u32>,
+    /// Whether critical jobs may preempt others, until the flag is set at run time.
+    pub(crate) preemption: Setting<bool>,
+    /// How long a preempted run has to save its work.
+    pub(crate) preemption_grace: Setting<HumanDuration>,
     /// Whether an engine's credential gets work again automatically when its usage window resets.
     pub(crate) quota_resume: Setting<bool>,
     /// What follows failures.
@@ -152,6 +156,12 @@ impl CoordinatorConfig {
             .env(&["GIGA_DISK_FREE_MIN_MIB"])
             .file(file.disk_free_min_mib);
         let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
+        let preemption = SettingSource::new("coordinator.preemption")
+            .env(&["GIGA_PREEMPTION", "FLEET_PREEMPTION"])
+            .file(file.preemption);
+        let grace = SettingSource::new("coordinator.preemption_grace")
+            .env(&["GIGA_PREEMPTION_GRACE"])
+            .file(file.preemption_grace);
         Ok(Self {
             store: resolver.setting(store, StoreChoice::default)?,
             listen: resolver.setting(listen, || LISTEN)?,
@@ -175,6 +185,8 @@ impl CoordinatorConfig {
             sweep_every: resolver.setting(sweep, || HumanDuration(default.sweep_every))?,
             token_overlap: resolver.setting(overlap, || HumanDuration(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
+            preemption: resolver.setting(preemption, || default.preemption)?,
+            preemption_grace: resolver.setting(grace, || HumanDuration(default.preemption_grace))?,
             quota_resume: resolver.setting(resume, || default.windows.auto_resume)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
@@ -203,6 +215,8 @@ impl CoordinatorConfig {
             question_expires_after: self.question_expires_after.value.map(|after| after.0),
             sweep_every: self.sweep_every.value.0,
             token_overlap: self.token_overlap.value.0,
+            preemption: self.preemption.value,
+            preemption_grace: self.preemption_grace.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             retry,
             windows: QuotaWindowPolicy { auto_resume: self.quota_resume.value, ..QuotaWindowPolicy::default() },

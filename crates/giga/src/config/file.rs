@@ -77,6 +77,8 @@ pub(super) struct Coordinator {
     pub(super) sweep_every: Option<Spanned<HumanDuration>>,
     pub(super) token_overlap: Option<Spanned<HumanDuration>>,
     pub(super) disk_free_min_mib: Option<Spanned<u32>>,
+    pub(super) preemption: Option<Spanned<bool>>,
+    pub(super) preemption_grace: Option<Spanned<HumanDuration>>,
     pub(super) quota_resume: Option<Spanned<bool>>,
     pub(super) retry: Retry,
 }
@@ -99,6 +101,7 @@ pub(super) struct Factory {
     pub(super) name: Option<Spanned<FactoryId>>,
     pub(super) seats: Option<Spanned<u32>>,
     pub(super) engine_seats: Option<BTreeMap<EngineName, u32>>,
+    pub(super) repo_seats: Option<BTreeMap<RepoName, u32>>,
     pub(super) cost: Option<Spanned<u8>>,
     pub(super) state: Option<Spanned<PathBuf>>,
     pub(super) repo_base: Option<Spanned<PathBuf>>,

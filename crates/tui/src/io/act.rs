@@ -33,6 +33,7 @@ async fn act_on(client: &Client, deed: &Deed, target: &Target) -> Result<(), Cli
         }
         Target::Fleet => match deed.act {
             Act::Mode(mode) => client.set_mode(None, Some(mode)).await.map(drop),
+            Act::Preemption(preemption) => client.set_preemption(preemption).await.map(drop),
             _ => Ok(()),
         },
     }
@@ -62,7 +63,9 @@ async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), Clien
         Act::Cancel => (Action::Cancel, request),
         Act::Priority(priority) => (Action::Priority, ActionRequest { priority: Some(*priority), ..request }),
         Act::Pin(factory) => (Action::Pin, ActionRequest { factory_id: factory.clone(), ..request }),
-        Act::Drain | Act::Resume | Act::Prune | Act::ResumeCredential | Act::Mode(_) => return Ok(()),
+        Act::Drain | Act::Resume | Act::Prune | Act::ResumeCredential | Act::Mode(_) | Act::Preemption(_) => {
+            return Ok(());
+        }
     };
     post(client, &format!("/jobs/{id}/actions/{}", action.name()), &request).await
 }
