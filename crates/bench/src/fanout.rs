@@ -107,6 +107,8 @@ async fn tokens(ground: &BenchTarget, clients: usize) -> Result<Vec<CreateTokenR
             name: format!("bench watcher {n}"),
             grant: TokenScope::Viewer { products: std::collections::BTreeSet::new() },
             ttl_seconds: Some(TOKEN_TTL_SECONDS),
+            owner: None,
+            forge_login: None,
         };
         tokens.push(ground.admin().post("/tokens", &request).await?);
     }

@@ -86,6 +86,7 @@ fn job(product: &ProductId, n: u64, body: &str, id: JobId, at: Timestamp, fate: 
         idempotency_key: None,
         body_sha256: String::new(),
         by: "giga bench".to_owned(),
+        owner: None,
         at,
     };
     let job = Job::submit(submission, DepsState::Met);

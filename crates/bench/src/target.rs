@@ -280,7 +280,13 @@ impl BenchTarget {
             products: std::iter::once(product.clone()).collect(),
             capabilities: std::collections::BTreeSet::new(),
         };
-        let token = CreateTokenRequest { name: format!("bench {factory}"), grant, ttl_seconds: None };
+        let token = CreateTokenRequest {
+            name: format!("bench {factory}"),
+            grant,
+            ttl_seconds: None,
+            owner: None,
+            forge_login: None,
+        };
         let made: CreateTokenResponse = self.admin().post("/tokens", &token).await?;
         let enroll = EnrolRequest { join_token: made.secret, factory_id: factory.clone(), nonce: None };
         let enrolled: EnrolResponse = self.admin().post("/factories/enroll", &enroll).await?;

@@ -3,5 +3,6 @@
 pub(crate) mod generation;
 pub(crate) mod health;
 pub(crate) mod lifecycle;
+pub(crate) mod reminders;
 mod search_index;
 pub(crate) mod sweep;

@@ -539,9 +539,9 @@ fn leave_group(groups: &mut HashMap<JobId, BTreeSet<JobId>>, key: JobId, member:
 /// Whether an open job may wait for a person: a question, a review, a merge, a failed dependency.
 fn may_need_people(job: &Job) -> bool {
     match job.stage() {
-        Stage::Blocked { on: BlockedOn::Question(_) }
-        | Stage::Review { errand: None, .. }
-        | Stage::Testing { errand: None, .. } => true,
+        Stage::Blocked { on: BlockedOn::Question(_) } | Stage::Review { .. } | Stage::Testing { errand: None, .. } => {
+            true
+        }
         Stage::Blocked { on: BlockedOn::Deps } => job.failed_dependency().is_some(),
         _ => job.is_escalated(),
     }
@@ -573,6 +573,7 @@ mod tests {
             idempotency_key: None,
             body_sha256: String::new(),
             by: "ada".to_owned(),
+            owner: None,
             at: Timestamp::default(),
         };
         Job::submit(submission, DepsState::Met)

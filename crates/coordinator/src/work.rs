@@ -8,3 +8,4 @@ pub(crate) mod quota;
 pub(crate) mod quota_windows;
 pub(crate) mod renewal;
 pub(crate) mod report;
+pub(crate) mod review;

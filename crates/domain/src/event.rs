@@ -128,6 +128,12 @@ pub enum EventKind {
     Requeued,
     /// A user cancelled the job.
     Cancelled,
+    /// A reviewer voted on the completed work.
+    Voted,
+    /// An operator requested a review.
+    ReviewRequested,
+    /// A review or a question has waited for long.
+    Reminded,
     /// The review quorum was reached.
     Approved,
     /// A reviewer requested changes.

@@ -127,7 +127,7 @@ impl Product {
 pub struct Token {
     /// Its public name.
     pub id: TokenId,
-    /// Name of the owner. Events record it as their actor.
+    /// Its name. Events record it as their actor.
     pub name: String,
     /// What the token allows.
     pub grant: TokenScope,
@@ -139,6 +139,19 @@ pub struct Token {
     /// The factory that enrolled with this join token. A used token is kept for a while to report that it was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by: Option<FactoryId>,
+    /// The person that the token belongs to, for reviews; the token's name when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The person's login on the forge: approvals of pull requests by it count as the person's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forge_login: Option<String>,
+}
+
+impl Token {
+    /// The person that the token belongs to.
+    pub fn person(&self) -> &str {
+        self.owner.as_deref().unwrap_or(&self.name)
+    }
 }
 
 /// A stored browser session. Its secrets are not stored: the document's key is the hash of its cookie.

@@ -8,7 +8,10 @@ use serde_json::json;
 mod accessors;
 mod effects;
 mod feedback;
+mod review;
 mod stuck;
+
+pub use review::VoteOutcome;
 
 use crate::event::{Actor, EventKind, JobEvent};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
@@ -24,6 +27,7 @@ use crate::previous_run::PreviousRun;
 use crate::profile::ProfileSnapshot;
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
+use crate::review::{PersonWait, Review, Vote};
 use crate::run::{Run, TotalSpend};
 use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
@@ -65,6 +69,9 @@ pub struct Submission {
     pub body_sha256: String,
     /// Name of the submitter.
     pub by: String,
+    /// The person that the submitter's token belongs to, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// Time of the submit.
     pub at: Timestamp,
 }
@@ -183,6 +190,15 @@ struct State {
     message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
+    /// The votes on the last completed work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    votes: Vec<Vote>,
+    /// The review that an operator requested, where it is stricter than the manifest's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    requested_review: Option<Review>,
+    /// The wait for a reviewer or for an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    person_wait: Option<PersonWait>,
     updated_at: Timestamp,
     /// Sequence number of the last change in the store: the queue loads in this order (row 36).
     #[serde(default, skip_serializing_if = "is_unordered")]
@@ -287,6 +303,9 @@ impl Job {
             ship_after_rework: false,
             message: None,
             answer: None,
+            votes: Vec::new(),
+            requested_review: None,
+            person_wait: None,
             updated_at: at,
             order: 0,
         };
@@ -328,7 +347,7 @@ impl Job {
         };
         let around = JobContext {
             at,
-            review: self.submission.spec.review.as_ref(),
+            review: self.state.requested_review.as_ref().or(self.submission.spec.review.as_ref()),
             completed: self.state.completed.as_ref(),
             next_epoch: self.state.lease_epoch.next(),
             kind: self.submission.spec.kind,
@@ -337,6 +356,7 @@ impl Job {
         self.raise_epoch(before.lease.as_ref());
         let repository = self.repository().cloned();
         self.follow(&event, &before, at);
+        self.note_person_wait(at);
         if self.repository() != repository.as_ref() {
             self.shape = self.shape().key();
         }

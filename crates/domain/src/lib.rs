@@ -31,6 +31,7 @@ mod recent_events;
 mod refusal;
 mod repo_identity;
 mod retry;
+mod review;
 mod run;
 mod run_key;
 mod shape;
@@ -53,7 +54,7 @@ pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, SessionId,
     TokenId,
 };
-pub use job::{DepsState, DocumentError, Job, Submission, Versioned};
+pub use job::{DepsState, DocumentError, Job, Submission, Versioned, VoteOutcome};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use job_search::{JobSearch, SearchTerm, search_terms};
@@ -80,13 +81,14 @@ pub use reason::{FailureReason, Retryability};
 pub use recent_events::RecentEvents;
 pub use refusal::Refusal;
 pub use retry::{RetryDecision, RetryPolicy, doubled};
+pub use review::{PERSON_CHARS_MAX, PersonWait, QUORUM_MAX, REVIEWERS_MAX, Review, Vote, VoteDecision, is_same_person};
 pub use run::{
     COST_USD_MAX, CommandStep, ENGINE_MS_MAX, Evidence, Run, RunInsights, RunOutcome, TOKENS_MAX, TURNS_MAX,
     TotalSpend, ValueOutOfRange, last_lines,
 };
 pub use run_key::{RunKey, RunKeyError};
 pub use shape::{Shape, ShapeKey};
-pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Review, Spec};
+pub use spec::{Budget, Dep, DepsMode, Kind, OnDepFailure, Priority, Retry, Spec};
 pub use stage::{
     BlockedOn, Completion, FailureDetails, Holder, KeepCheckpoint, OfferEnd, Stage, StageEvent, StageName, UnknownStage,
 };

@@ -1,7 +1,7 @@
 //! Refusals: changes that the rules reject.
 
 use crate::ids::{DispatchSeq, Epoch};
-use crate::names::FactoryId;
+use crate::names::{CommitSha, FactoryId};
 use crate::reason::FailureReason;
 use crate::stage::StageName;
 
@@ -61,6 +61,38 @@ pub enum Refusal {
     /// The job waits for no answer.
     #[error("the job has no open question: there is nothing to answer")]
     NoQuestion,
+    /// The voter is the author of the work.
+    #[error("`{person}` submitted this job, and the author of a job cannot review it: another person has to")]
+    OwnWork {
+        /// The voter.
+        person: String,
+    },
+    /// The voter is not among the named reviewers.
+    #[error("`{person}` is not a reviewer of this job: its reviewers are {}", reviewers.join(", "))]
+    NotAReviewer {
+        /// The voter.
+        person: String,
+        /// The reviewers.
+        reviewers: Vec<String>,
+    },
+    /// The vote is for work that is not the job's.
+    #[error("the vote is for {shown}, but the work to review is {current}: look at that one, then vote again")]
+    OtherCommit {
+        /// What the vote names.
+        shown: String,
+        /// What is to be reviewed.
+        current: String,
+        /// Its commit, if it has one.
+        sha: Option<CommitSha>,
+    },
+    /// The requested review is weaker than the required one.
+    #[error("a review can only be made stricter: {} required", required_review(*.quorum, reviewers))]
+    WeakerReview {
+        /// The required quorum.
+        quorum: u32,
+        /// The named reviewers; any when empty.
+        reviewers: Vec<String>,
+    },
     /// A reason that only the coordinator may set.
     #[error("`{0}` is not a reason that a factory can report")]
     NotAWorkersReason(FailureReason),
@@ -75,4 +107,14 @@ fn allowed_list(allowed: &[StageName]) -> String {
 
 fn current_dispatch(current: Option<&DispatchSeq>) -> String {
     current.map_or_else(|| "the job has no live dispatch".to_owned(), |seq| format!("the current one is {seq}"))
+}
+
+fn required_review(quorum: u32, reviewers: &[String]) -> String {
+    let approvals = crate::counted(quorum, "approval");
+    let verb = if quorum == 1 { "is" } else { "are" };
+    if reviewers.is_empty() {
+        format!("{approvals} {verb}")
+    } else {
+        format!("{approvals} by {} {verb}", reviewers.join(", "))
+    }
 }

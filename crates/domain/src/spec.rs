@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::ids::JobId;
 use crate::names::{BranchName, Capability, EngineName, ProductId, RepoName, Tag};
 use crate::profile::ProfileRef;
+use crate::review::Review;
 
 /// A parsed manifest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -220,17 +221,6 @@ pub enum Kind {
     Task,
     /// Consists of child jobs and follows their progress.
     Composite,
-}
-
-/// Required review before testing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Review {
-    /// Number of required approvals.
-    pub quorum: u32,
-    /// Allowed reviewers; every principal except the author when empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reviewers: Vec<String>,
 }
 
 /// Retry policy of a job.

@@ -15,6 +15,7 @@ use crate::names::CommitSha;
 use crate::reason::FailureReason;
 use crate::refusal::Refusal;
 use crate::spec::{Kind, Review};
+use crate::review::Review;
 use crate::time::Timestamp;
 use errand::is_errand;
 
@@ -138,6 +139,9 @@ impl Stage {
             (Self::Blocked { on: BlockedOn::Deps }, E::DepFailed { .. }) => {
                 Ok(Self::Failed { reason: FailureReason::DepFailed })
             }
+            (Self::Blocked { on: BlockedOn::Question(_) }, E::QuestionExpired { .. }) => {
+                Ok(Self::Failed { reason: FailureReason::Timeout })
+            }
 
             (Self::Queued { dispatch: None, not_before }, E::Dispatched { dispatch }) => {
                 Ok(Self::Queued { dispatch: Some(dispatch.clone()), not_before })
@@ -187,6 +191,14 @@ impl Stage {
                 E::AttemptFailed { verdict, .. } | E::Reaped { verdict, .. },
             ) => Ok(verdict.stage()),
 
+            (Self::Review { errand, .. }, E::ReviewRequested { ballot, .. }) => {
+                Ok(Self::Review { ballot: ballot.clone(), errand })
+            }
+            (Self::Testing { errand, .. }, E::ReviewRequested { ballot, .. })
+                if errand.as_ref().is_none_or(|errand| errand.kind == ErrandKind::Promote) =>
+            {
+                Ok(Self::Review { ballot: ballot.clone(), errand })
+            }
             (Self::Review { errand, .. }, E::Approved) => Ok(Self::Testing { errand, ship_wanted: false }),
             (Self::Review { ballot, errand: Some(errand) }, event) if is_errand(event) => {
                 Ok(Self::Review { ballot, errand: errand.apply(event)? })
@@ -205,7 +217,8 @@ impl Stage {
             (Self::Testing { errand: Some(errand), .. }, E::ShipRequested) if errand.kind == ErrandKind::Promote => {
                 Ok(Self::Testing { errand: Some(errand), ship_wanted: true })
             }
-            (Self::Testing { .. }, E::Merged { .. }) => Ok(Self::Shipped),
+            // A merge on the forge happened, whether or not the review was complete. It is no approval.
+            (Self::Review { .. } | Self::Testing { .. }, E::Merged { .. }) => Ok(Self::Shipped),
             (Self::Review { .. } | Self::Testing { .. }, E::ChangesRequested { .. }) => Ok(Self::waiting(None)),
             (Self::Review { .. } | Self::Testing { .. }, E::Rejected { .. }) => {
                 Ok(Self::Failed { reason: FailureReason::Rejected })

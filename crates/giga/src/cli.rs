@@ -20,7 +20,9 @@ use clap::{ArgAction, Args, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Overrides;
 
-pub(crate) use actions::{DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, Tail, VerdictArgs};
+pub(crate) use actions::{
+    DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, ReviewCommand, ReviewRequestArgs, Tail, VerdictArgs, VoteArgs,
+};
 pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
@@ -171,6 +173,12 @@ Columns:
     Answer(AnswerArgs),
     /// Merge the work of verified jobs
     Ship(ShipArgs),
+    /// List, approve and reject work that waits for review
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Review {
+        #[command(subcommand)]
+        command: ReviewCommand,
+    },
     /// Send completed work back for changes
     RequestChanges(VerdictArgs),
     /// Reject completed work: the job fails

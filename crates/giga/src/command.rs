@@ -29,6 +29,7 @@ mod plan;
 mod product;
 mod profile;
 mod restore;
+mod review;
 mod runs;
 mod sign_in;
 mod status;
@@ -109,6 +110,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Answer(args) => actions::answer(context, args).await,
         Command::Requeue(args) => actions::requeue(context, args).await,
         Command::Ship(args) => actions::ship(context, args).await,
+        Command::Review { command } => review::review(context, command).await,
         Command::RequestChanges(args) => actions::request_changes(context, args).await,
         Command::Reject(args) => actions::reject(context, args).await,
         Command::Priority(args) => actions::priority(context, args).await,

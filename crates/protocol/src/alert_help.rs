@@ -4,7 +4,7 @@ use crate::AlertCode;
 
 impl AlertCode {
     /// Every code, in the order of a list of alerts.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::QueueStarvation,
         Self::NoLiveFactory,
         Self::Unplaceable,
@@ -15,7 +15,8 @@ impl AlertCode {
         Self::DispatchLag,
         Self::DuplicateDispatch,
         Self::ChangesExhausted,
-        Self::Question,
+        Self::QuestionWaiting,
+        Self::ReviewWaiting,
         Self::RemoteUnavailable,
         Self::MergeFailed,
         Self::DependencyFailed,
@@ -71,7 +72,11 @@ impl AlertCode {
                 "A pull request used up its feedback rounds (`feedback_rounds_max`).",
                 "Review it; `giga requeue ID` or a maintainer's request for changes resets the rounds.",
             ),
-            Self::Question => ("An agent asks a question, and its job is blocked.", "`giga answer ID -m \"…\"`"),
+            Self::QuestionWaiting => ("An agent asks a question, and its job is blocked.", "`giga answer ID -m \"…\"`"),
+            Self::ReviewWaiting => (
+                "The work of a job waits for the approvals of its review.",
+                "`giga review list` shows whose; a reviewer decides with `giga review approve|changes|reject ID`.",
+            ),
             Self::RemoteUnavailable => (
                 "A factory cannot use the remote of a repository.",
                 "Check the remote and git's credentials on that factory. It probes the remote every minute at most.",

@@ -33,6 +33,19 @@ pub struct PullRequestReport {
     /// Failed checks and comments, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<ReviewComment>,
+    /// Approving reviews: the last decision of each reviewer, while the pull request is open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<ForgeApproval>,
+}
+
+/// An approving review of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForgeApproval {
+    /// The reviewer's login on the forge.
+    pub login: String,
+    /// The commit that was reviewed.
+    pub sha: CommitSha,
 }
 
 /// The state of a pull request.

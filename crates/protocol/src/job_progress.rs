@@ -16,10 +16,19 @@ impl JobView {
         self.stage.is_terminal() || self.asks() || (may_settle && self.errand.is_none())
     }
 
-    /// Whether the job failed, or needs an operator to continue. Finished work that can be shipped is neither.
+    /// Whether the work is done and waits for its reviewers.
+    pub fn waits_for_review(&self) -> bool {
+        self.stage == StageName::Review && self.errand.is_none()
+    }
+
+    /// Whether the job failed, or needs a person to continue. Finished work that can be shipped is neither.
     pub fn needs_person(&self) -> bool {
         let has_failed = matches!(self.stage, StageName::Failed | StageName::DeadLetter);
-        has_failed || self.asks() || self.failed_dependency.is_some() || self.is_merge_given_up()
+        has_failed
+            || self.waits_for_review()
+            || self.asks()
+            || self.failed_dependency.is_some()
+            || self.is_merge_given_up()
     }
 
     /// Whether the coordinator stopped trying to push or merge the work.

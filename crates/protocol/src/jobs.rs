@@ -15,6 +15,7 @@ use crate::factories::Presence;
 use crate::problem::Problem;
 use crate::profiles::JobProfile;
 use crate::progress::Progress;
+use crate::review::{JobReview, VoteRight};
 
 /// One job to submit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -107,6 +108,9 @@ pub struct JobView {
     /// The question of the agent that the job is blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// The required review, and the votes on the last completed work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<JobReview>,
     /// The profile that it was submitted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<JobProfile>,
@@ -253,6 +257,7 @@ impl JobView {
                 Stage::Blocked { on: BlockedOn::Question(question) } => Some(question.clone()),
                 _ => None,
             },
+            review: JobReview::of(job),
             profile: job.submission().profile.as_ref().map(JobProfile::of),
             priority: job.priority(),
             kind: spec.kind,
@@ -363,6 +368,9 @@ pub struct ChildView {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
+    /// Whether the caller may vote, while the job is in review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vote: Option<VoteRight>,
 }
 
 /// A page of jobs.

@@ -17,6 +17,7 @@ mod problem;
 mod profiles;
 mod progress;
 mod quota;
+mod review;
 mod run_tools;
 mod session;
 mod sse;
@@ -30,7 +31,8 @@ pub use factories::{
     PruneResponse, RotateTokenResponse, SeatsInUse,
 };
 pub use feedback::{
-    PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
+    ForgeApproval, PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment,
+    ReviewCommentKind,
 };
 pub use identity::{IdentityChallenge, IdentityProof, TokenDigest, fingerprint};
 pub use jobs::{
@@ -51,6 +53,7 @@ pub use profiles::{
 };
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
+pub use review::{JobReview, ReviewRequest, VoteRequest, VoteRight};
 pub use run_tools::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
 pub use session::{
     CoordinatorView, CreateCodeRequest, PrincipalView, Role, SESSION_HEADER, SessionView, SignInCode, SignInRequest,

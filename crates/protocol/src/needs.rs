@@ -4,6 +4,8 @@ use domain::{FactoryId, JobId, ProductId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::review::JobReview;
+
 /// One thing that needs a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -35,6 +37,9 @@ pub struct Need {
     /// What the job has cost so far, in US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// The review, with the commit to name in a vote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<JobReview>,
     /// What the caller may do about it.
     pub actions: Vec<NeedAction>,
 }
@@ -128,6 +133,8 @@ impl std::error::Error for UnknownNeedKind {}
 pub enum NeedAction {
     /// `POST /jobs/{id}/answer`.
     Answer,
+    /// `POST /jobs/{id}/review`.
+    Review,
     /// The action `requeue` of the job.
     Requeue,
     /// The action `ship` of the job.

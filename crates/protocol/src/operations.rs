@@ -62,7 +62,9 @@ pub enum AlertCode {
     /// A pull request used up its feedback rounds.
     ChangesExhausted,
     /// A job waits for an answer to its question.
-    Question,
+    QuestionWaiting,
+    /// The work of a job waits for review.
+    ReviewWaiting,
     /// A factory cannot reach the remote of a repository.
     RemoteUnavailable,
     /// The coordinator stopped retrying a promotion or merge.
@@ -161,13 +163,20 @@ pub struct QueueState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateTokenRequest {
-    /// Name of the owner.
+    /// Its name. Events record it as their actor.
     pub name: String,
     /// What it allows.
     pub grant: TokenScope,
     /// Lifetime in seconds. Absent: never expires, or one hour for a join token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
+    /// The person that the token belongs to. All tokens of one owner are one reviewer, and one author. The token's name
+    /// when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The person's login on the forge: approvals of pull requests by it count as the person's votes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forge_login: Option<String>,
 }
 
 /// A new token: the secret is shown once.
@@ -200,7 +209,7 @@ pub struct CoordinatorAddress {
 pub struct TokenView {
     /// Its public id.
     pub id: TokenId,
-    /// Name of the owner.
+    /// Its name. Events record it as their actor.
     pub name: String,
     /// What it allows.
     pub grant: TokenScope,
@@ -209,6 +218,12 @@ pub struct TokenView {
     /// When the token expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// The person that the token belongs to; the token's name when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The person's login on the forge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forge_login: Option<String>,
 }
 
 /// All tokens.

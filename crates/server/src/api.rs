@@ -16,6 +16,7 @@ pub(crate) mod needs;
 pub(crate) mod operations;
 pub(crate) mod products;
 pub(crate) mod profiles;
+pub(crate) mod review;
 pub(crate) mod root;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

@@ -147,7 +147,13 @@ impl FromRequestParts<App> for MetricsReader {
 /// A principal with read access to everything.
 pub(crate) fn reader() -> Principal {
     let grant = TokenScope::Viewer { products: std::collections::BTreeSet::new() };
-    Principal { token: TokenId::from_bytes([0; 16]), name: "this machine".to_owned(), grant, session: None }
+    Principal {
+        token: TokenId::from_bytes([0; 16]),
+        name: "this machine".to_owned(),
+        owner: None,
+        grant,
+        session: None,
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

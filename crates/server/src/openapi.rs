@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, profiles, root, sessions, tokens, webhooks, work,
+    operations, products, profiles, review, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -51,6 +51,8 @@ struct Description;
         jobs::add_children,
         needs::answer,
         needs::dismiss,
+        review::vote,
+        review::request,
         history::runs,
         history::evidence,
         history::events,

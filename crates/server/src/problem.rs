@@ -306,6 +306,14 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         }
         Refusal::NothingToShip => Problem::new(code::NOTHING_TO_SHIP, detail),
         Refusal::NoQuestion => Problem::new(code::NO_QUESTION, detail),
+        Refusal::OwnWork { .. } => Problem::new(code::OWN_WORK, detail),
+        Refusal::NotAReviewer { reviewers, .. } => {
+            Problem::new(code::NOT_A_REVIEWER, detail).with(json!({ "reviewers": reviewers }))
+        }
+        Refusal::OtherCommit { sha, .. } => Problem::new(code::OTHER_COMMIT, detail).with(json!({ "sha": sha })),
+        Refusal::WeakerReview { quorum, reviewers } => {
+            Problem::new(code::WEAKER_REVIEW, detail).with(json!({ "quorum": quorum, "reviewers": reviewers }))
+        }
         Refusal::NotAWorkersReason(_) => Problem::new(code::NOT_A_WORKERS_REASON, detail),
     }
 }

@@ -34,6 +34,8 @@ problem_codes! {
     FORBIDDEN "forbidden" FORBIDDEN "The role or the products of the token do not allow this.";
     FOREIGN_HOST "foreign_host" FORBIDDEN "The `Host` header is not a name of this server. Use its address, or add the name with `--host`.";
     FOREIGN_ORIGIN "foreign_origin" FORBIDDEN "A web page of another origin requested a change.";
+    NOT_A_REVIEWER "not_a_reviewer" FORBIDDEN "The job names its reviewers, and the caller is not one of them. `reviewers` lists them.";
+    OWN_WORK "own_work" FORBIDDEN "The caller submitted the job: another person has to review it.";
     NO_SUCH_FACTORY "no_such_factory" NOT_FOUND "No factory has this name.";
     NO_SUCH_JOB "no_such_job" NOT_FOUND "No job has this id, or the token does not cover its product.";
     NO_SUCH_PROFILE "no_such_profile" NOT_FOUND "No profile has this name or version, or the token does not cover its product.";
@@ -52,9 +54,11 @@ problem_codes! {
     LAST_ADMIN_TOKEN "last_admin_token" CONFLICT "Without this token no administrator could sign in. Create another admin token first.";
     NO_QUESTION "no_question" CONFLICT "The job's agent asks nothing: it was answered before, or never asked.";
     NOT_READY "not_ready" CONFLICT "The job or the fleet is not in a state that allows this yet. The detail has the reason.";
+    OTHER_COMMIT "other_commit" CONFLICT "The vote names another commit than the one to review. `sha` is the current one.";
     NOT_TARGET "not_target" CONFLICT "The job was offered to another factory.";
     NOTHING_TO_SHIP "nothing_to_ship" CONFLICT "The job has no commit to merge.";
     PARENT_CANCELLED "parent_cancelled" CONFLICT "A job above this one was cancelled. `jobId` names it: requeue it first.";
+    WEAKER_REVIEW "weaker_review" CONFLICT "A review can only be made stricter. `quorum` and `reviewers` are what is required.";
     SUPERSEDED_DISPATCH "superseded_dispatch" CONFLICT "A newer dispatch of the job exists. `dispatchSeq` is its number.";
     LENGTH_REQUIRED "length_required" LENGTH_REQUIRED "The route needs `Content-Length`.";
     PRECONDITION_FAILED "precondition_failed" PRECONDITION_FAILED "The resource has changed since the version in `If-Match`. Read it again.";

@@ -9,7 +9,7 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, profiles, root, sessions, tokens, webhooks, work,
+    operations, products, profiles, review, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -59,6 +59,8 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/actions/{action}", jobs::act)
         .post("/jobs/{id}/children", jobs::add_children)
         .post("/jobs/{id}/answer", needs::answer)
+        .post("/jobs/{id}/review", review::vote)
+        .post("/jobs/{id}/review/request", review::request)
         .post("/jobs/{id}/dismiss", needs::dismiss)
         .get("/jobs/{id}/runs", history::runs)
         .get("/jobs/{id}/runs/{n}/evidence", history::evidence)

@@ -3,7 +3,7 @@
 use domain::{DispatchModes, FactoryId, JobEvent, JobId, Mode, Priority, Timestamp};
 use protocol::{
     CredentialList, Dag, DeadLetterList, EventList, FactoryList, HelloEvent, JobDetail, JobExplanation, JobList,
-    Metrics, NeedList, ProgressEvent,
+    Metrics, NeedList, ProgressEvent, VoteRequest,
 };
 use ratatui::crossterm::event::KeyEvent;
 
@@ -193,6 +193,8 @@ pub(crate) enum Act {
     RequeueFresh,
     RequestChanges,
     Reject,
+    /// A vote on the work that was shown.
+    Vote(VoteRequest),
     Cancel,
     Priority(Priority),
     Pin(Option<FactoryId>),

@@ -4,9 +4,11 @@ import type {
   CreateProfileRequest,
   DispatchModes,
   JobAction,
+  JobReview,
   JobView,
   NewTokenScope,
   ProductSettings,
+  VoteDecision,
 } from "./types";
 
 /** `rev` fences the write: the coordinator rejects it when the job has changed since. */
@@ -48,6 +50,13 @@ export function answerJob(job: Pick<JobView, "id" | "rev">, text: string) {
   return unwrap(client.POST("/api/fleet/jobs/{id}/answer", { params, body: { text } }));
 }
 
+/** A vote names the commit that was shown; work without a commit is named by its run. */
+export function voteOnJob(id: string, review: JobReview, decision: VoteDecision, comment: string) {
+  const work = review.sha == null ? { run: review.run } : { sha: review.sha };
+  const body = { decision, ...work, comment: comment === "" ? undefined : comment };
+  return unwrap(client.POST("/api/fleet/jobs/{id}/review", { params: { path: { id } }, body }));
+}
+
 export function setModes(modes: DispatchModes) {
   return unwrap(client.PUT("/api/fleet/flags", { body: modes }));
 }
@@ -72,8 +81,8 @@ export function saveProduct(id: string, settings: ProductSettings) {
   return unwrap(client.PUT("/api/fleet/products/{id}", { params: { path: { id } }, body: settings }));
 }
 
-export function createToken(name: string, grant: NewTokenScope, ttlSeconds: number | null) {
-  return unwrap(client.POST("/api/fleet/tokens", { body: { name, grant, ttlSeconds } }));
+export function createToken(name: string, grant: NewTokenScope, ttlSeconds: number | null, owner?: string) {
+  return unwrap(client.POST("/api/fleet/tokens", { body: { name, grant, ttlSeconds, owner } }));
 }
 
 export function revokeToken(id: string) {

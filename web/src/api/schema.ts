@@ -825,6 +825,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/jobs/{id}/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Votes on the completed work of a job in review, as the person that the token belongs to.
+         * @description A vote names the commit that was reviewed; on another one it is rejected with `other_commit`. One vote counts per
+         *     person and commit: the same vote again changes nothing, and another decision replaces it. A new commit voids all
+         *     votes. The approval that completes the quorum moves the job to `testing`; `changes` sends it back to the same branch
+         *     and session with the comment; `reject` ends it. The author of a job and factories cannot vote.
+         */
+        post: operations["postJobsIdReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/jobs/{id}/review/request": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Requests a review of finished work, or a stricter one than the job's.
+         * @description A job in `testing` goes back to `review`, and earlier votes are void. The review then stays required for later
+         *     commits of the job. It can only become stricter: a higher quorum, or fewer reviewers.
+         */
+        post: operations["postJobsIdReviewRequest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/jobs/{id}/runs": {
         parameters: {
             query?: never;
@@ -1357,7 +1401,7 @@ export interface components {
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
-        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
         /** @description The event `alert`: an alert was raised, or ended. */
         AlertEvent: {
             /** @description Whether it was raised or ended. */
@@ -1689,13 +1733,24 @@ export interface components {
         };
         /** @description A token to create. */
         CreateTokenRequest: {
+            /**
+             * @description The person's login on the forge: approvals of pull requests by it count as the person's votes.
+             * @example ann42
+             */
+            forgeLogin?: string | null;
             /** @description What it allows. */
             grant: components["schemas"]["NewTokenScope"];
             /**
-             * @description Name of the owner.
+             * @description Its name. Events record it as their actor.
              * @example ann's laptop
              */
             name: string;
+            /**
+             * @description The person that the token belongs to. All tokens of one owner are one reviewer, and one author. The token's name
+             *     when absent.
+             * @example ann
+             */
+            owner?: string | null;
             /**
              * Format: int64
              * @description Lifetime in seconds. Absent: never expires, or one hour for a join token.
@@ -2298,6 +2353,13 @@ export interface components {
             /** @description Error or warning. */
             severity: components["schemas"]["Severity"];
         };
+        /** @description An approving review of a pull request. */
+        ForgeApproval: {
+            /** @description The reviewer's login on the forge. */
+            login: string;
+            /** @description The commit that was reviewed. */
+            sha: components["schemas"]["CommitSha"];
+        };
         /**
          * Format: int64
          * @description How often the store was restored from a backup: the high bits of every epoch (row 28).
@@ -2884,6 +2946,32 @@ export interface components {
             /** @description Name and version. */
             ref: components["schemas"]["ProfileRef"];
         };
+        /** @description The review of a job. */
+        JobReview: {
+            /**
+             * Format: int32
+             * @description Approvals of the last completed work.
+             */
+            approvals: number;
+            /** @description The author: the person that submitted the job. */
+            author: string;
+            /**
+             * Format: int32
+             * @description Required approvals.
+             */
+            quorum: number;
+            /** @description The people whose approvals count; anyone but the author when empty. */
+            reviewers?: string[];
+            /**
+             * Format: int32
+             * @description The run that completed the work.
+             */
+            run: number;
+            sha?: components["schemas"]["CommitSha"] | null;
+            /** @description The votes on the last completed work. */
+            votes?: components["schemas"]["Vote"][];
+            waitingSince?: components["schemas"]["Timestamp"] | null;
+        };
         /** @description How many jobs match a filter. */
         JobTotal: {
             /**
@@ -3188,6 +3276,7 @@ export interface components {
             productId?: components["schemas"]["ProductId"] | null;
             /** @description What to do. */
             remedy: string;
+            review?: components["schemas"]["JobReview"] | null;
             /** @description What is asked, in one sentence. */
             text: string;
             /** @description The title of the job, or the name of the factory or the credential. */
@@ -3197,7 +3286,7 @@ export interface components {
          * @description What a person can do about an item.
          * @enum {string}
          */
-        NeedAction: "answer" | "requeue" | "ship" | "cancel" | "dismiss" | "redrive" | "reject" | "request_changes" | "drain" | "prune" | "resume_credential";
+        NeedAction: "answer" | "review" | "requeue" | "ship" | "cancel" | "dismiss" | "redrive" | "reject" | "request_changes" | "drain" | "prune" | "resume_credential";
         /**
          * @description The kinds of things that need a person.
          * @enum {string}
@@ -3560,6 +3649,8 @@ export interface components {
         };
         /** @description A factory's report about a pull request. */
         PullRequestReport: {
+            /** @description Approving reviews: the last decision of each reviewer, while the pull request is open. */
+            approvals?: components["schemas"]["ForgeApproval"][];
             /** @description Failed checks and comments, oldest first. */
             comments?: components["schemas"]["ReviewComment"][];
             /** @description The commit at the head of its branch. */
@@ -3769,7 +3860,7 @@ export interface components {
              * @description Number of required approvals.
              */
             quorum: number;
-            /** @description Allowed reviewers; every principal except the author when empty. */
+            /** @description Allowed reviewers; every person except the author when empty. */
             reviewers?: string[];
         };
         /** @description One failed check, or one comment. */
@@ -3790,6 +3881,21 @@ export interface components {
          * @enum {string}
          */
         ReviewCommentKind: "check" | "comment";
+        /** @description Requests a review of finished work, or a stricter one. What is absent stays as it is. */
+        ReviewRequest: {
+            /** @description A message for the reviewers, recorded in the event. */
+            message?: string | null;
+            /**
+             * Format: int32
+             * @description Required approvals; 1 for a job without a review.
+             */
+            quorum?: number | null;
+            /**
+             * @description The people whose approvals count; anyone but the author when empty.
+             * @default []
+             */
+            reviewers: string[];
+        };
         /**
          * Format: int64
          * @description Revision of a stored document, compared by every write.
@@ -4518,12 +4624,16 @@ export interface components {
             /** @description When the token was created. */
             createdAt: components["schemas"]["Timestamp"];
             expiresAt?: components["schemas"]["Timestamp"] | null;
+            /** @description The person's login on the forge. */
+            forgeLogin?: string | null;
             /** @description What it allows. */
             grant: components["schemas"]["TokenScope"];
             /** @description Its public id. */
             id: components["schemas"]["TokenId"];
-            /** @description Name of the owner. */
+            /** @description Its name. Events record it as their actor. */
             name: string;
+            /** @description The person that the token belongs to; the token's name when absent. */
+            owner?: string | null;
         };
         /** @description Total cost of all ended runs of a job. An unknown value is absent, never 0. */
         TotalSpend: {
@@ -4839,6 +4949,51 @@ export interface components {
             until?: components["schemas"]["Timestamp"] | null;
             /** @description The engine's name for the window. */
             window?: string | null;
+        };
+        /** @description The vote of one person on one commit. */
+        Vote: {
+            /** @description Time of the vote. */
+            at: components["schemas"]["Timestamp"];
+            /** @description The person: the owner of the token that it was cast with. */
+            by: string;
+            /** @description The reviewer's comment. */
+            comment?: string | null;
+            /** @description The decision. */
+            decision: components["schemas"]["VoteDecision"];
+            /** @description Whether it was cast on the forge's pull request. */
+            onForge?: boolean;
+            /**
+             * Format: int32
+             * @description The run whose work was reviewed.
+             */
+            run: number;
+            sha?: components["schemas"]["CommitSha"] | null;
+        };
+        /**
+         * @description The decision of a reviewer.
+         * @enum {string}
+         */
+        VoteDecision: "approve" | "changes" | "reject";
+        /** @description A vote on completed work. */
+        VoteRequest: {
+            /** @description A comment; required with `changes`, because the agent works by it. */
+            comment?: string | null;
+            /** @description The decision. */
+            decision: components["schemas"]["VoteDecision"];
+            /**
+             * Format: int32
+             * @description For work without a commit, the run that was reviewed: `review.run` of the job.
+             */
+            run?: number | null;
+            sha?: components["schemas"]["CommitSha"] | null;
+        };
+        /** @description Whether the caller may vote on a job in review. */
+        VoteRight: {
+            /** @description Whether the caller may vote. */
+            allowed: boolean;
+            cast?: components["schemas"]["VoteDecision"] | null;
+            /** @description Why not. */
+            whyNot?: string | null;
         };
         /** @description Why queued jobs wait. */
         WaitingCounts: {
@@ -7086,6 +7241,90 @@ export interface operations {
             404: components["responses"]["Problem404"];
             408: components["responses"]["Problem408"];
             409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdReview: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Only if the job is still at this `ETag` */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["VoteRequest"];
+            };
+        };
+        responses: {
+            /** @description The job after the vote */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdReviewRequest: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Only if the job is still at this `ETag` */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ReviewRequest"];
+            };
+        };
+        responses: {
+            /** @description The job after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];

@@ -22,6 +22,7 @@ export type Ineligible = Schemas["Ineligible"];
 export type JobDetail = Schemas["JobDetail"];
 export type JobEvent = Schemas["JobEvent"];
 export type JobExplanation = Schemas["JobExplanation"];
+export type JobReview = Schemas["JobReview"];
 export type JobView = Schemas["JobView"];
 export type Metrics = Schemas["Metrics"];
 export type MetricsHistory = Schemas["MetricsHistory"];
@@ -45,6 +46,9 @@ export type StageName = Schemas["StageName"];
 export type SubmitResponse = Schemas["SubmitResponse"];
 export type TokenScope = Schemas["TokenScope"];
 export type TokenView = Schemas["TokenView"];
+
+export type Vote = Schemas["Vote"];
+export type VoteDecision = Schemas["VoteDecision"];
 
 export type JobAction = Schemas["Action"];
 export type ActionRequest = Schemas["ActionRequest"];

@@ -17,7 +17,13 @@ export function isBad(code: AlertCode): boolean {
 }
 
 /** Alerts about single jobs that wait for a person: Needs me lists the jobs themselves. */
-const IN_NEEDS_ME: ReadonlySet<AlertCode> = new Set(["question", "dead_letter", "jobs_failed", "merge_failed"]);
+const IN_NEEDS_ME: ReadonlySet<AlertCode> = new Set([
+  "question_waiting",
+  "review_waiting",
+  "dead_letter",
+  "jobs_failed",
+  "merge_failed",
+]);
 
 export function isFleetAlert(alert: Alert): boolean {
   return !IN_NEEDS_ME.has(alert.code);

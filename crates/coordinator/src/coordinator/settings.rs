@@ -33,6 +33,10 @@ pub struct Settings {
     pub conflict_rounds_max: u32,
     /// How long a job waits for a seat before it raises an alert.
     pub starving_after: Duration,
+    /// How long a review or a question waits before the first reminder; each further one takes twice as long.
+    pub remind_after: Duration,
+    /// How long a question waits before its job fails; absent: until it is answered.
+    pub question_expires_after: Option<Duration>,
     /// How long a rotated token keeps working.
     pub token_overlap: Duration,
     /// How long a factory's token lives before it has to be rotated; absent: it never expires.
@@ -64,6 +68,8 @@ impl Default for Settings {
             feedback_rounds_max: 3,
             conflict_rounds_max: 1,
             starving_after: Duration::from_mins(10),
+            remind_after: Duration::from_hours(4),
+            question_expires_after: None,
             token_overlap: Duration::from_mins(10),
             factory_token_ttl: None,
             retry: RetryPolicy::default(),

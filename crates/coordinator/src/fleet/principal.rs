@@ -11,8 +11,10 @@ use crate::error::Error;
 pub struct Principal {
     /// The token.
     pub token: TokenId,
-    /// Its name: the author in events.
+    /// Its name: the actor in events.
     pub name: String,
+    /// The person that the token belongs to; the token's name when absent.
+    pub owner: Option<String>,
     /// The token's scope.
     pub grant: TokenScope,
     /// The browser session that stands for the token.
@@ -21,7 +23,27 @@ pub struct Principal {
 
 impl Principal {
     pub(crate) fn of(token: &Token) -> Self {
-        Self { token: token.id, name: token.name.clone(), grant: token.grant.clone(), session: None }
+        Self {
+            token: token.id,
+            name: token.name.clone(),
+            owner: token.owner.clone(),
+            grant: token.grant.clone(),
+            session: None,
+        }
+    }
+
+    /// The person behind the token: the author of jobs, and the reviewer in votes. All tokens and browser sessions of one
+    /// owner are one person.
+    pub fn person(&self) -> &str {
+        self.owner.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Requires permission to vote on work of a product. A factory never votes, whatever its scope.
+    pub fn require_voter(&self, product: &ProductId) -> Result<(), Error> {
+        match &self.grant {
+            TokenScope::Factory { .. } => Err(forbidden("a factory cannot vote on work: a person has to")),
+            _ => self.require_operator(product),
+        }
     }
 
     /// The actor in events.

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::{ClaimNonce, Collection, Expected, FactoryId, Revision, Timestamp, Token, TokenId, TokenScope, Versioned};
+use domain::{
+    ClaimNonce, Collection, Expected, FactoryId, ProductId, Revision, Timestamp, Token, TokenId, TokenScope, Versioned,
+    is_same_person,
+};
 use foldhash::HashMap;
 use parking_lot::RwLock;
 use protocol::{
@@ -21,6 +24,7 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
+use crate::work::review::check_person;
 
 /// The default lifetime of a join token: long enough to set up the other machine.
 const JOIN_TTL: Duration = Duration::from_hours(1);
@@ -134,13 +138,15 @@ impl Coordinator {
         if !self.tokens.by_hash.read().is_empty() {
             return Ok(None);
         }
-        let (_, secret) = self.make_token("admin".to_owned(), TokenScope::Admin, None).await?;
+        let (_, secret) = self.make_token("admin".to_owned(), TokenScope::Admin, None, TokenOwner::default()).await?;
         Ok(Some(secret))
     }
 
     /// A new admin token for the owner of the data directory, who could write one into the store anyway.
     pub async fn local_admin_token(&self) -> Result<Secret, Error> {
-        let (_, secret) = self.make_token("local admin".to_owned(), TokenScope::Admin, None).await?;
+        // Whoever owns the data directory has its first token too.
+        let owner = TokenOwner { person: Some("admin".to_owned()), forge_login: None };
+        let (_, secret) = self.make_token("local admin".to_owned(), TokenScope::Admin, None, owner).await?;
         Ok(secret)
     }
 
@@ -159,8 +165,15 @@ impl Coordinator {
         }
         let is_join = matches!(request.grant, TokenScope::Join { .. });
         check_ttl(request.ttl_seconds)?;
+        if is_join && (request.owner.is_some() || request.forge_login.is_some()) {
+            return Err(invalid("owner", "a factory belongs to no person: it cannot vote".to_owned()));
+        }
+        request.owner.as_deref().map_or(Ok(()), |owner| check_person("owner", owner))?;
+        let person = request.owner.as_deref().unwrap_or(&request.name);
+        request.forge_login.as_deref().map_or(Ok(()), |login| self.check_forge_login(login, person))?;
+        let owner = TokenOwner { person: request.owner, forge_login: request.forge_login };
         let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
-        let (token, secret) = self.make_token(request.name, request.grant, ttl).await?;
+        let (token, secret) = self.make_token(request.name, request.grant, ttl, owner).await?;
         info!(token.id = %token.id, by = %who.name, "`{}` created token `{}`", who.name, token.name);
         Ok(CreateTokenResponse { token: view(&token), secret: secret.0, coordinator: None })
     }
@@ -169,7 +182,8 @@ impl Coordinator {
     pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
         let grant =
             TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
-        let (_, secret) = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL)).await?;
+        let (_, secret) =
+            self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL), TokenOwner::default()).await?;
         Ok(secret)
     }
 
@@ -189,7 +203,7 @@ impl Coordinator {
         // The factory's token first: after a crash in between, either the request can be repeated or the join token is
         // still valid.
         let name = format!("factory {}", request.factory_id);
-        self.keep_token(name, grant, self.settings.factory_token_ttl, &secret).await?;
+        self.keep_token(name, grant, self.settings.factory_token_ttl, TokenOwner::default(), &secret).await?;
         if let JoinUse::Before(user) = self.use_join(&join, &request.factory_id).await? {
             self.remove_token(&hash(secret.reveal())).await?;
             return Err(user.map_or(Error::Unauthenticated, |by| Error::JoinTokenUsed { by }));
@@ -272,7 +286,8 @@ impl Coordinator {
         }
         let old_until = self.now().after(self.settings.token_overlap);
         // The new one first: a factory is never left with only tokens that are about to expire.
-        let (_, secret) = self.make_token(newest.name, newest.grant, self.settings.factory_token_ttl).await?;
+        let ttl = self.settings.factory_token_ttl;
+        let (_, secret) = self.make_token(newest.name, newest.grant, ttl, TokenOwner::default()).await?;
         for (hash, revision, token) in old {
             let ends = token.expires_at.map_or(old_until, |at| at.min(old_until));
             self.write_token(&hash, Expected::At(revision), Token { expires_at: Some(ends), ..token }).await?;
@@ -312,6 +327,37 @@ impl Coordinator {
         Ok(())
     }
 
+    /// Checks that a login of the forge belongs to no other person.
+    fn check_forge_login(&self, login: &str, person: &str) -> Result<(), Error> {
+        check_person("forgeLogin", login)?;
+        let is_taken = |token: &Token| {
+            token.forge_login.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(login))
+                && !is_same_person(token.person(), person)
+        };
+        match self.tokens.matching(is_taken).first() {
+            Some((_, _, token)) => {
+                Err(invalid("forgeLogin", format!("`{login}` is the login of `{}`", token.person())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The principal of a login of the forge that may vote on work of a product. A login of several people is nobody's.
+    pub(crate) fn forge_voter(&self, login: &str, product: &ProductId) -> Option<Principal> {
+        let now = self.now();
+        let is_its = |token: &Token| {
+            token.forge_login.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(login))
+                && token.expires_at.is_none_or(|at| at > now)
+        };
+        let tokens = self.tokens.matching(is_its);
+        let (_, _, first) = tokens.first()?;
+        if tokens.iter().any(|(_, _, token)| !is_same_person(token.person(), first.person())) {
+            return None;
+        }
+        let voters = tokens.iter().map(|(_, _, token)| Principal::of(token));
+        voters.into_iter().find(|voter| voter.require_voter(product).is_ok())
+    }
+
     fn valid_admins(&self) -> Vec<TokenId> {
         let now = self.now();
         let is_valid = |token: &Token| token.expires_at.is_none_or(|at| at > now);
@@ -334,9 +380,10 @@ impl Coordinator {
         name: String,
         grant: TokenScope,
         ttl: Option<Duration>,
+        owner: TokenOwner,
     ) -> Result<(Token, Secret), Error> {
         let secret = self.random_secret(&grant);
-        let token = self.keep_token(name, grant, ttl, &secret).await?;
+        let token = self.keep_token(name, grant, ttl, owner, &secret).await?;
         Ok((token, secret))
     }
 
@@ -350,13 +397,15 @@ impl Coordinator {
         name: String,
         grant: TokenScope,
         ttl: Option<Duration>,
+        owner: TokenOwner,
         secret: &Secret,
     ) -> Result<Token, Error> {
         self.purge_tokens().await;
         let now = self.now();
         let id = TokenId::new(now, self.ports.entropy.bytes());
-        let token =
-            Token { id, name, grant, created_at: now, expires_at: ttl.map(|ttl| now.after(ttl)), used_by: None };
+        let TokenOwner { person: owner, forge_login } = owner;
+        let expires_at = ttl.map(|ttl| now.after(ttl));
+        let token = Token { id, name, grant, created_at: now, expires_at, used_by: None, owner, forge_login };
         self.write_token(&hash(secret.reveal()), Expected::Absent, token.clone()).await?;
         Ok(token)
     }
@@ -408,6 +457,13 @@ impl Coordinator {
             }
         }
     }
+}
+
+/// The person that a token belongs to.
+#[derive(Debug, Default)]
+struct TokenOwner {
+    person: Option<String>,
+    forge_login: Option<String>,
 }
 
 /// The use of a join token.
@@ -472,6 +528,8 @@ fn view(token: &Token) -> TokenView {
         grant: token.grant.clone(),
         created_at: token.created_at,
         expires_at: token.expires_at,
+        owner: token.owner.clone(),
+        forge_login: token.forge_login.clone(),
     }
 }
 

@@ -92,6 +92,7 @@ impl Coordinator {
         self.settle_blocked().await;
         self.follow_trees().await;
         self.ship_ready().await;
+        self.remind_people().await;
         self.purge_windows().await;
         self.wake_engines();
         let is_waiting = self.state.lock().waiting_count(&BTreeSet::new()) > 0;

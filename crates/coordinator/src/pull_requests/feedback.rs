@@ -1,7 +1,11 @@
 //! Pull-request reports of factories, and their effects [B5].
 
-use domain::{FactoryId, Job, JobId, Refusal, Stage, StageEvent, StageName, Timestamp};
-use protocol::{PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind};
+use domain::{
+    FactoryId, Job, JobId, Refusal, Stage, StageEvent, StageName, Timestamp, Vote, VoteDecision, VoteOutcome,
+};
+use protocol::{
+    ForgeApproval, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment, ReviewCommentKind,
+};
 use tracing::info;
 
 use crate::commit::{AmendOutcome, Decision};
@@ -18,6 +22,9 @@ const COMMENT_CHARS_MAX: usize = 4_000;
 
 /// Comments of one report, the last of them: as many as a job remembers as handled, so that none counts twice.
 const COMMENTS_MAX: usize = 256;
+
+/// Approvals of one report.
+const APPROVALS_MAX: usize = 100;
 
 /// Comments per rework round. Further ones wait for the next poll.
 const FRESH_MAX: usize = 50;
@@ -75,9 +82,11 @@ impl Coordinator {
                         format!("merged on the forge by {by}, as {} instead of the completed commit", report.head)
                     }
                 };
-                let job = match job.stage() {
-                    Stage::Review { .. } => job.apply(StageEvent::Approved, now, who.actor())?,
-                    _ => job,
+                let message = match job.stage() {
+                    Stage::Review { .. } => {
+                        format!("{message}, before its review was complete ({} of {})", job.approvals(), quorum(&job))
+                    }
+                    _ => message,
                 };
                 let merged = StageEvent::Merged { merge: merge.clone(), message: Some(message) };
                 job.apply(merged, now, who.actor()).map(Decision::Write)
@@ -86,8 +95,54 @@ impl Coordinator {
                 let message = Some("its pull request was closed on the forge".to_owned());
                 job.apply(StageEvent::Cancelled { message }, now, who.actor()).map(Decision::Write)
             }
-            PullRequestState::Open => self.decide_by_comments(job, who, report, comments, now),
+            PullRequestState::Open => match job.stage() {
+                Stage::Review { .. } if !report.approvals.is_empty() => {
+                    let asked = self.decide_by_comments(job.clone(), who, report, comments, now)?;
+                    // Requested changes come first: an approval beside them does not ship the work.
+                    match asked {
+                        Decision::Write(job) => Ok(Decision::Write(job)),
+                        Decision::Keep => self.decide_by_approvals(job, &report.approvals, now),
+                    }
+                }
+                _ => self.decide_by_comments(job, who, report, comments, now),
+            },
         }
+    }
+
+    /// Counts approving reviews as votes of the people whose logins they have. A review of a stranger, of the author or of
+    /// another commit counts nothing, and is no error.
+    fn decide_by_approvals(
+        &self,
+        mut job: Job,
+        approvals: &[ForgeApproval],
+        now: Timestamp,
+    ) -> Result<Decision, Refusal> {
+        let before = job.seq();
+        for approval in approvals.iter().take(APPROVALS_MAX) {
+            let Some(voter) = self.forge_voter(&approval.login, job.product()) else { continue };
+            let person = voter.person();
+            let counts = job.completed() == Some(&approval.sha)
+                && job.check_voter(person).is_ok()
+                && job.vote_of(person).is_none();
+            if !counts {
+                continue;
+            }
+            let vote = Vote {
+                by: person.to_owned(),
+                decision: VoteDecision::Approve,
+                comment: None,
+                sha: Some(approval.sha.clone()),
+                run: job.runs(),
+                at: now,
+                on_forge: true,
+            };
+            let VoteOutcome::Recorded(voted) = job.clone().vote(vote, now, voter.actor())? else { continue };
+            job = voted;
+        }
+        if job.seq() == before {
+            return Ok(Decision::Keep);
+        }
+        self.ship_if_wanted(job, now).map(Decision::Write)
     }
 
     fn decide_by_comments(
@@ -129,6 +184,10 @@ impl Coordinator {
             _ => None,
         }
     }
+}
+
+fn quorum(job: &Job) -> u32 {
+    job.required_review().map_or(0, |review| review.quorum)
 }
 
 fn log_feedback(job: &Job, factory: &FactoryId) {

@@ -10,6 +10,7 @@ use tracing::warn;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
+use crate::read::needs::approvals;
 use crate::state::FleetState;
 use crate::submit::sanitize::short;
 
@@ -51,6 +52,7 @@ impl Coordinator {
         items.extend(self.dependency_alerts(who).await);
         items.extend(self.request_alerts(who));
         items.extend(self.question_alerts(who));
+        items.extend(self.review_alerts(who));
         let census = self.ports.history.census().await?;
         items.extend(self.dead_letter_alert(who, &census).await?);
         items.extend(self.failed_job_alerts(who, &census).await);
@@ -190,7 +192,23 @@ impl Coordinator {
             let asked = short(&question.split_whitespace().collect::<Vec<_>>().join(" "), QUESTION_CHARS_MAX);
             let (label, short) = (job.label(), id.short());
             let message = format!("job {label} asks: {asked} (answer with `giga answer {short} -m \"…\"`)");
-            alert(AlertCode::Question, message, job.updated_at(), Some(id))
+            let since = job.person_wait().map_or(job.updated_at(), |wait| wait.since);
+            alert(AlertCode::QuestionWaiting, message, since, Some(id))
+        });
+        told.collect()
+    }
+
+    /// Jobs that wait for the approvals of their review.
+    fn review_alerts(&self, who: &Principal) -> Vec<Alert> {
+        let state = self.state.lock();
+        let in_review = state
+            .jobs_needing_people()
+            .map(|job| &job.value)
+            .filter(|job| job.stage().name() == StageName::Review && !job.is_merge_failed() && who.sees(job.product()));
+        let told = in_review.take(LOOKED_AT_MAX).map(|job| {
+            let message = format!("job {} waits for review: {}", job.label(), review_text(job));
+            let since = job.person_wait().map_or(job.updated_at(), |wait| wait.since);
+            alert(AlertCode::ReviewWaiting, message, since, Some(job.id()))
         });
         told.collect()
     }
@@ -378,6 +396,16 @@ impl Coordinator {
         alert.jobs = Some(count);
         Ok(Some(alert))
     }
+}
+
+/// `1 of 2 approvals, of ada or grace (review it with `giga review approve 4f1c689`)`
+pub(crate) fn review_text(job: &Job) -> String {
+    let whose = match job.required_review().map(|review| review.reviewers.as_slice()) {
+        None | Some([]) => format!("of anyone but `{}`, who submitted it", job.author()),
+        Some(reviewers) => format!("of {}", reviewers.join(" or ")),
+    };
+    let id = job.id().short();
+    format!("{}, {whose} (review it with `giga review approve {id}`)", approvals(job))
 }
 
 /// Whether the stored fleet lacks something, whichever factories have connected.

@@ -10,6 +10,7 @@ use scheduler::{Demand, ExplainedOutcome, Explanation, FleetView, Presence, Unpl
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
+use crate::read::alerts::review_text;
 use crate::read::queries::shown;
 use crate::state::FleetState;
 use crate::submit::deps::DepsVerdict;
@@ -239,7 +240,11 @@ impl Coordinator {
                 let asked = asked_for_seat(job);
                 format!("running on factory `{}` since {started_at}{connection}{asked}", lease.factory)
             }
-            Stage::Review { .. } => "waiting for its reviewers".to_owned(),
+            Stage::Review { .. } => match (job.merge_failure(), self.lacks_factory(job)) {
+                (_, Some(why)) => format!("waiting for review: {}; {why}", review_text(job)),
+                (Some(failure), None) => format!("waiting for review: {}; {failure}", review_text(job)),
+                (None, None) => format!("waiting for review: {}", review_text(job)),
+            },
             Stage::Testing { errand: Some(errand), .. } => {
                 match (job.merge_failure(), self.lacks_factory(job), errand.kind) {
                     (_, Some(why), kind) => format!("its commit is waiting for a factory to {}: {why}", kind.name()),

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use domain::{
     BlockedOn, FailureReason, Job, JobFilter, JobSearch, Page, ProductId, Stage, StageName, Summary, Timestamp, dollars,
 };
-use protocol::{Alert, AlertCode, Need, NeedAction, NeedKind, NeedList};
+use protocol::{Alert, AlertCode, JobReview, Need, NeedAction, NeedKind, NeedList};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -13,6 +13,7 @@ use crate::fleet::principal::Principal;
 use crate::state::FleetState;
 use crate::submit::sanitize::short;
 use crate::work::report::{is_ready, ships_by_itself};
+use crate::work::review::waits_for_vote_of;
 
 /// The largest page.
 const PAGE_MAX: u16 = 200;
@@ -81,7 +82,7 @@ impl Coordinator {
         let (jobs, credentials) = {
             let state = self.state.lock();
             let jobs = state.jobs_needing_people().map(|job| &*job.value).filter(|job| who.sees(job.product()));
-            let jobs = jobs.filter(|job| kind_of(&state, job).is_some()).count();
+            let jobs = jobs.filter(|job| kind_for(who, &state, job).is_some()).count();
             (jobs, self.exhausted_credentials(who, &state).len())
         };
         Ok((failures + alerts + jobs + credentials) as u64)
@@ -124,7 +125,7 @@ impl Coordinator {
     fn needs_of_open_jobs(&self, who: &Principal) -> Vec<Need> {
         let state = self.state.lock();
         let jobs = state.jobs_needing_people().map(|job| &*job.value).filter(|job| who.sees(job.product()));
-        jobs.filter_map(|job| Some(need_of_job(who, job, kind_of(&state, job)?))).collect()
+        jobs.filter_map(|job| Some(need_of_job(who, job, kind_for(who, &state, job)?))).collect()
     }
 
     fn needs_of_credentials(&self, who: &Principal) -> Vec<Need> {
@@ -154,10 +155,15 @@ fn kind_of(state: &FleetState, job: &Job) -> Option<NeedKind> {
         Stage::Blocked { on: BlockedOn::Question(_) } => Some(NeedKind::Question),
         _ if job.is_escalated() => Some(NeedKind::PullRequestAbandoned),
         _ if job.is_merge_failed() => Some(NeedKind::MergeFailed),
-        Stage::Review { errand: None, .. } => Some(NeedKind::Review),
+        Stage::Review { .. } => Some(NeedKind::Review),
         Stage::Testing { .. } if is_ready(job) && !ships_by_itself(state, job) => Some(NeedKind::ReadyToShip),
         _ => None,
     }
+}
+
+/// What an open job waits for the caller for. A review waits for those who may vote and have not.
+fn kind_for(who: &Principal, state: &FleetState, job: &Job) -> Option<NeedKind> {
+    kind_of(state, job).filter(|kind| *kind != NeedKind::Review || waits_for_vote_of(who, job))
 }
 
 /// Whether an alert is an item of its own. The others are about jobs and credentials that are listed one by one.
@@ -166,7 +172,8 @@ fn is_own_item(code: AlertCode) -> bool {
         code,
         AlertCode::DeadLetter
             | AlertCode::JobsFailed
-            | AlertCode::Question
+            | AlertCode::QuestionWaiting
+            | AlertCode::ReviewWaiting
             | AlertCode::MergeFailed
             | AlertCode::ChangesExhausted
             | AlertCode::CredentialExhausted
@@ -184,11 +191,9 @@ fn need_of_job(who: &Principal, job: &Job, kind: NeedKind) -> Need {
             vec![A::Answer, A::Cancel],
         ),
         (NeedKind::Review, _) => (
-            format!("the work waits for review{}", place(job)),
-            format!(
-                "`giga request-changes {id} -m TEXT`, or `giga reject {id} -m TEXT`; approve it on the pull request"
-            ),
-            vec![A::RequestChanges, A::Reject, A::Requeue, A::Cancel],
+            format!("the work of {} waits for your review, {}{}", job.author(), approvals(job), place(job)),
+            format!("`giga review approve {id}`, `giga review changes {id} -m TEXT`, or `giga review reject {id}`"),
+            vec![A::Review, A::Cancel],
         ),
         (NeedKind::MergeFailed, _) => (
             job.merge_failure().map_or_else(message, |failure| short(&one_line(&failure.to_string()), TEXT_CHARS_MAX)),
@@ -213,6 +218,12 @@ fn need_of_job(who: &Principal, job: &Job, kind: NeedKind) -> Need {
         ),
     };
     Need { text, remedy, actions: allowed(who, job.product(), actions), ..of_job(kind, job) }
+}
+
+/// `1 of 2 approvals`
+pub(crate) fn approvals(job: &Job) -> String {
+    let quorum = job.required_review().map_or(1, |review| review.quorum);
+    format!("{} of {}", job.approvals(), domain::counted(quorum, "approval"))
 }
 
 fn need_of_failure(who: &Principal, job: &Job) -> Need {
@@ -278,7 +289,8 @@ fn of_job(kind: NeedKind, job: &Job) -> Need {
         job_id: Some(job.id()),
         product_id: Some(job.product().clone()),
         cost_usd: job.spent().cost_usd,
-        ..blank(kind, &job.id().to_string(), job.updated_at())
+        review: JobReview::of(job).filter(|_| kind == NeedKind::Review),
+        ..blank(kind, &job.id().to_string(), job.person_wait().map_or(job.updated_at(), |wait| wait.since))
     }
 }
 
@@ -295,6 +307,7 @@ fn blank(kind: NeedKind, subject: &str, at: Timestamp) -> Need {
         product_id: None,
         credential: None,
         cost_usd: None,
+        review: None,
         actions: Vec::new(),
     }
 }

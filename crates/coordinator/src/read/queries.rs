@@ -17,6 +17,7 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::deps::DepsVerdict;
+use crate::work::review::vote_right;
 
 /// The largest page of a list.
 const PAGE_MAX: u16 = 1_000;
@@ -62,6 +63,7 @@ impl Coordinator {
             expires_at: self.expires_at(id),
             progress: self.progress.of(id),
             tree: self.tree_summary(&job.value).await?,
+            vote: vote_right(who, &job.value),
         })
     }
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Severity, Spec,
+    Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Review, Severity,
+    Spec,
     StageName, Strictness, Submission,
 };
 use foldhash::{HashMap, HashMapExt as _};
@@ -17,6 +18,7 @@ use crate::submit::deps::{DepsVerdict, verdict};
 use crate::submit::invalid;
 use crate::submit::toposort::toposort;
 use crate::trees::grow::{NewJob, Placements};
+use crate::work::review::unreachable_review;
 
 /// Longer keys could not be named as dependencies.
 const KEY_LEN_MAX: usize = 190;
@@ -157,9 +159,13 @@ impl Coordinator {
             idempotency_key: request.idempotency_key,
             body_sha256: digest(&request.body_md),
             by: who.name.clone(),
+            owner: who.owner.clone(),
             at: self.now(),
         };
         ground.accepted.insert(id);
+        if let Some(review) = submission.spec.review.as_ref().filter(|review| !review.is_reachable(who.person())) {
+            return Err(Error::Manifest(vec![unreachable(review, who.person())]));
+        }
         let job = Job::submit(submission, state).begun_in(self.generation);
         let mut warnings = manifest.warnings;
         warnings.extend(without_repo(&job));
@@ -354,6 +360,16 @@ fn check_key(key: &str) -> Result<&str, Error> {
 
 pub(crate) fn digest(body: &str) -> String {
     Sha256::digest(body.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A review that can never be complete, because of the author.
+fn unreachable(review: &Review, author: &str) -> Finding {
+    Finding {
+        line: 1,
+        key: Some("review".to_owned()),
+        message: unreachable_review(review, author),
+        severity: Severity::Error,
+    }
 }
 
 /// A job without a repository is valid, and rarely intended.

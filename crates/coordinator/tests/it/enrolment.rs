@@ -18,7 +18,7 @@ const LEASE_TTL: Duration = Duration::from_secs(90);
 
 async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
     let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
-    let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds };
+    let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds, owner: None, forge_login: None };
     fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret
 }
 
@@ -242,7 +242,8 @@ async fn a_factorys_capabilities_are_limited_by_its_token() {
         products: BTreeSet::new(),
         capabilities: ["has:docker", "os:macos", "repo:notes"].map(|token| token.parse().unwrap()).into(),
     };
-    let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None };
+    let request =
+        CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None, owner: None, forge_login: None };
     let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
     let other = EnrolRequest { join_token: join_token.clone(), factory_id: "linux".parse().unwrap(), nonce: None };
     assert!(matches!(fleet.coordinator.enroll(&other).await, Err(Error::Forbidden(_))));

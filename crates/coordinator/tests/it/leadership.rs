@@ -97,6 +97,7 @@ async fn concurrent_coordinators_all_start_on_an_empty_store() {
     let admin = Principal {
         token: TokenId::from_bytes([1; 16]),
         name: "admin".to_owned(),
+        owner: None,
         grant: TokenScope::Admin,
         session: None,
     };

@@ -65,7 +65,8 @@ impl Machine {
 
     pub(crate) async fn join_with(fleet: &Fleet, name: &str, offers: Offers) -> Self {
         let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
-        let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None };
+        let request =
+            CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None, owner: None, forge_login: None };
         let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
         let enroll = EnrolRequest { join_token, factory_id: name.parse().unwrap(), nonce: None };
         let token = fleet.coordinator.enroll(&enroll).await.unwrap().token;

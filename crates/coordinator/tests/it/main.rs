@@ -44,6 +44,7 @@ mod pull_requests;
 mod races;
 mod restore;
 mod retry_policy;
+mod reviews;
 mod scheduling_turns;
 mod seats;
 mod store_operations;
@@ -66,11 +67,11 @@ tests_on!(
     simulated: accept, job_trees, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
     enrolment, clock_jumps,
     retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
-    usage_limits, needs, profiles
+    usage_limits, needs, profiles, reviews
 );
 
 // The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 tests_on!(
-    postgres: accept, claim, needs, job_trees, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, profiles
+    postgres: accept, claim, needs, job_trees, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, profiles, reviews
 );

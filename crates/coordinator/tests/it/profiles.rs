@@ -36,7 +36,8 @@ async fn submitted(fleet: &Fleet, front: &str) -> JobDetail {
 
 async fn operator(fleet: &Fleet, product: &str) -> Principal {
     let grant = TokenScope::Operator { products: BTreeSet::from([product.parse().unwrap()]) };
-    let request = CreateTokenRequest { name: product.to_owned(), grant, ttl_seconds: None };
+    let request =
+        CreateTokenRequest { name: product.to_owned(), grant, ttl_seconds: None, owner: None, forge_login: None };
     let secret = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
     fleet.coordinator.authenticate(&secret).unwrap()
 }

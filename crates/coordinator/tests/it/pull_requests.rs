@@ -81,7 +81,7 @@ fn pull_request() -> PullRequest {
 }
 
 fn report(state: PullRequestState, head: u32, comments: Vec<ReviewComment>) -> PullRequestReport {
-    PullRequestReport { number: 7, pull_request: state, head: sha(head), comments }
+    PullRequestReport { number: 7, pull_request: state, head: sha(head), comments, approvals: Vec::new() }
 }
 
 fn check(id: u32) -> ReviewComment {

@@ -156,7 +156,7 @@ async fn a_question_is_an_alert_until_it_is_answered() {
     let short = job.short();
     let message = format!("job {short} \"Mend the gate\" asks: {asked} (answer with `giga answer {short} -m \"…\"`)");
     let alert = Alert {
-        code: AlertCode::Question,
+        code: AlertCode::QuestionWaiting,
         message,
         since,
         job_id: Some(job),

@@ -66,6 +66,17 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         }
         EventKind::Requeued => data.with_message(format!("requeued by {actor}")),
         EventKind::Cancelled => data.with_message(format!("cancelled by {actor}")),
+        EventKind::Voted => data.with_message(voted(&data)),
+        EventKind::ReviewRequested => {
+            data.with_message(format!("{actor} requested a review: {}", approvals_wanted(&data)))
+        }
+        EventKind::Reminded if data.has("question") => {
+            format!("reminder: the question is unanswered since {}", data.text("since"))
+        }
+        EventKind::Reminded => {
+            let (approvals, quorum) = (data.text("approvals"), data.text("quorum"));
+            format!("reminder: waits for review since {}, {approvals} of {quorum} approvals", data.text("since"))
+        }
         EventKind::Approved => "approved by its reviewers".to_owned(),
         EventKind::ChangesRequested => data.with_message("changes requested, requeued".to_owned()),
         EventKind::Escalated => {
@@ -82,6 +93,28 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Dismissed => data.with_message(format!("dismissed by {actor}")),
         EventKind::Restored => "store restored from a backup, earlier leases and offers revoked".to_owned(),
     }
+}
+
+fn voted(data: &Data<'_>) -> String {
+    let person = data.text("person");
+    let place = if data.is("onForge") { " on the forge" } else { "" };
+    match data.text("decision").as_str() {
+        "approve" => {
+            format!("approved by {person}{place} ({} of {})", data.text("approvals"), data.text("quorum"))
+        }
+        "changes" => format!("changes requested by {person}{place}"),
+        _ => format!("rejected by {person}{place}"),
+    }
+}
+
+fn approvals_wanted(data: &Data<'_>) -> String {
+    let wanted = match data.text("quorum").as_str() {
+        "1" => "1 approval".to_owned(),
+        quorum => format!("{quorum} approvals"),
+    };
+    let names = data.0.get("reviewers").and_then(Value::as_array);
+    let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+    if names.is_empty() { wanted } else { format!("{wanted} by {}", names.join(", ")) }
 }
 
 fn submitted(stage: StageName, data: &Data<'_>) -> String {

@@ -118,7 +118,12 @@ impl Job {
                 self.state.conflict = None;
                 self.state.failed_errand = None;
             }
-            E::DepFailed { .. } | E::ErrandGranted { .. } | E::Approved | E::Restored { .. } => {}
+            E::QuestionExpired { message } => self.state.message = Some(message.clone()),
+            E::DepFailed { .. }
+            | E::ErrandGranted { .. }
+            | E::Approved
+            | E::ReviewRequested { .. }
+            | E::Restored { .. } => {}
         }
         if self.errand().is_none() {
             self.state.request_text = None;
@@ -229,6 +234,7 @@ impl Job {
         self.state.completed_epoch = self.state.run.as_ref().map(|run| run.epoch);
         self.state.completed_by = self.state.run.as_ref().map(|run| run.factory.clone());
         self.state.request_text.clone_from(&completion.request_text);
+        self.state.votes.clear();
         self.state.changes = None;
         self.state.answer = None;
         self.state.operator_message = None;
@@ -457,6 +463,13 @@ impl Job {
             E::ShipRequested => (EventKind::ShipRequested, json!({ "sha": self.state.completed })),
             E::Merged { merge, message } => {
                 (EventKind::Shipped, json!({ "sha": self.state.completed, "merge": merge, "message": message }))
+            }
+            E::ReviewRequested { ballot, message } => (
+                EventKind::ReviewRequested,
+                json!({ "quorum": ballot.quorum, "reviewers": ballot.reviewers, "message": message }),
+            ),
+            E::QuestionExpired { message } => {
+                (EventKind::Failed, json!({ "reason": FailureReason::Timeout, "message": message }))
             }
             E::Approved => (EventKind::Approved, none),
             E::ChangesRequested { message } => (EventKind::ChangesRequested, json!({ "message": message })),

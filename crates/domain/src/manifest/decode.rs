@@ -42,6 +42,7 @@ impl Decoder {
         form.read_fields(entries, PROFILE_FIELDS);
         form.require_one_engine_key(entries);
         form.require_engines_of_models(entries);
+        form.require_enough_reviewers(entries);
         form
     }
 
@@ -65,8 +66,11 @@ impl Decoder {
     fn read_field(&mut self, field: &Field, node: &Node) {
         match (&field.shape, &node.value) {
             (FieldShape::Value { read, .. }, _) => read(self, node),
-            (FieldShape::Group { fields }, Value::Map(entries)) => self.read_fields(entries, fields),
-            (FieldShape::Group { fields }, _) => {
+            (FieldShape::Group { fields, begin }, Value::Map(entries)) => {
+                begin(self);
+                self.read_fields(entries, fields);
+            }
+            (FieldShape::Group { fields, .. }, _) => {
                 let keys: Vec<String> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
                 self.expected(&format!("a mapping with {}", keys.join(", ")), node);
             }
@@ -107,6 +111,17 @@ impl Decoder {
                 "the manifest has no title and no text: add `title:`",
             )),
         }
+    }
+
+    /// Rejects a review that can never be complete.
+    fn require_enough_reviewers(&mut self, entries: &[Entry]) {
+        let Some(review) = self.spec.review.as_ref().filter(|review| !review.is_reachable("")) else { return };
+        let message = format!(
+            "{} required, but fewer people are named: name more reviewers, or lower `quorum`",
+            crate::counted(review.quorum, "approval"),
+        );
+        let line = find(entries, "review").map_or(1, |node| node.line);
+        self.findings.push(Finding::error(line, Some("review".to_owned()), message));
     }
 
     fn require_one_engine_key(&mut self, entries: &[Entry]) {

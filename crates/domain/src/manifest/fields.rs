@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::names::{Capability, EngineName};
+use crate::review::{PERSON_CHARS_MAX, QUORUM_MAX, REVIEWERS_MAX, Review};
 use crate::spec::{DepsMode, Kind, OnDepFailure, Priority};
 
 use super::decode::Decoder;
@@ -51,6 +52,8 @@ pub(super) enum FieldShape {
     },
     Group {
         fields: &'static [Field],
+        /// Sets the defaults of a mapping that is present.
+        begin: fn(&mut Decoder),
     },
     /// A specified key without effect yet. It is rejected, because the job would run without it.
     Unsupported,
@@ -149,7 +152,12 @@ pub(super) static FIELDS: &[Field] = &[
         |form, node| form.spec.allow_empty = form.boolean(node).unwrap_or_default(),
         || json!({"type": "boolean"}),
     ),
-    unsupported("review", "Who must approve before the work is shipped."),
+    Field {
+        name: "review",
+        about: "Who must approve the completed work before it can ship. The author of the job never counts.",
+        example: "",
+        shape: FieldShape::Group { fields: REVIEW, begin: |form| _ = review(form) },
+    },
     group("retry", "How failures are retried. The fleet's policy when absent.", RETRY),
     value(
         "preemptible",
@@ -259,6 +267,30 @@ static BUDGET: &[Field] = &[
     ),
 ];
 
+static REVIEW: &[Field] = &[
+    value(
+        "quorum",
+        "The number of people that must approve; 1 when absent.",
+        "2",
+        |form, node| {
+            if let Some(quorum) = form.whole(node, 1, QUORUM_MAX.into()) {
+                review(form).quorum = quorum.try_into().unwrap_or(QUORUM_MAX);
+            }
+        },
+        || json!({"type": "integer", "minimum": 1, "maximum": QUORUM_MAX}),
+    ),
+    value(
+        "reviewers",
+        "The people whose approvals count, by the owners of their tokens; anyone but the author when absent.",
+        "[ada, grace]",
+        |form, node| {
+            let names = form.set(node, REVIEWERS_MAX, |form, item| form.line(item, PERSON_CHARS_MAX));
+            review(form).reviewers = names;
+        },
+        || list_schema(REVIEWERS_MAX, &line_schema(PERSON_CHARS_MAX)),
+    ),
+];
+
 static RETRY: &[Field] = &[
     value(
         "max",
@@ -287,11 +319,16 @@ const fn value(
 }
 
 const fn group(name: &'static str, about: &'static str, fields: &'static [Field]) -> Field {
-    Field { name, about, example: "", shape: FieldShape::Group { fields } }
+    Field { name, about, example: "", shape: FieldShape::Group { fields, begin: |_| {} } }
 }
 
 const fn unsupported(name: &'static str, about: &'static str) -> Field {
     Field { name, about, example: "", shape: FieldShape::Unsupported }
+}
+
+/// The job's review; one approval of anyone as soon as the key is present.
+fn review(form: &mut Decoder) -> &mut Review {
+    form.spec.review.get_or_insert_with(|| Review { quorum: 1, reviewers: Vec::new() })
 }
 
 fn models(form: &mut Decoder, node: &Node) {

@@ -27,7 +27,7 @@ fn object_schema(fields: &[Field]) -> Json {
 fn field_schema(field: &Field) -> Json {
     let mut schema = match field.shape {
         FieldShape::Value { schema, .. } => schema(),
-        FieldShape::Group { fields } => object_schema(fields),
+        FieldShape::Group { fields, .. } => object_schema(fields),
         FieldShape::Unsupported => json!({"not": {}}),
     };
     schema["description"] = match field.shape {

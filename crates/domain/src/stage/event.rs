@@ -6,6 +6,7 @@ use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
 use crate::retry::RetryDecision;
+use crate::review::Review;
 use crate::run::{Evidence, RunInsights};
 use crate::time::Timestamp;
 use crate::usage_window::UsageWindow;
@@ -113,6 +114,10 @@ pub enum StageEvent {
     ShipRequested,
     /// The pull request was merged on the forge.
     Merged { merge: Option<CommitSha>, message: Option<String> },
+    /// An operator requests a review of the completed work, or a stricter one.
+    ReviewRequested { ballot: Review, message: Option<String> },
+    /// No answer came before the question expired.
+    QuestionExpired { message: String },
     /// The review quorum is reached.
     Approved,
     /// A reviewer requests changes.
@@ -164,6 +169,8 @@ impl StageEvent {
             | Self::ErrandExpired { .. }
             | Self::ShipRequested
             | Self::Merged { .. }
+            | Self::ReviewRequested { .. }
+            | Self::QuestionExpired { .. }
             | Self::Approved
             | Self::ChangesRequested { .. }
             | Self::Rejected { .. }
@@ -209,6 +216,8 @@ impl StageEvent {
             Self::ErrandExpired { .. } => "timed out in promotion or shipping",
             Self::ShipRequested => "shipped",
             Self::Merged { .. } => "merged on the forge",
+            Self::ReviewRequested { .. } => "sent to review",
+            Self::QuestionExpired { .. } => "failed by an unanswered question",
             Self::Approved => "approved",
             Self::ChangesRequested { .. } => "returned for changes",
             Self::Rejected { .. } => "rejected",

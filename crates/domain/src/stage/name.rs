@@ -98,8 +98,8 @@ impl StageName {
             Self::Building => {
                 &[Self::Queued, Self::Blocked, Self::Review, Self::Testing, Self::Failed, Self::DeadLetter]
             }
-            Self::Review => &[Self::Queued, Self::Testing, Self::Failed],
-            Self::Testing => &[Self::Queued, Self::Shipped, Self::Failed],
+            Self::Review => &[Self::Queued, Self::Testing, Self::Shipped, Self::Failed],
+            Self::Testing => &[Self::Queued, Self::Review, Self::Shipped, Self::Failed],
             Self::Shipped => &[],
             // A composite goes back to `blocked`: it has no run.
             Self::Failed => &[Self::Queued, Self::Blocked],

@@ -1,7 +1,9 @@
 //! Reads the state of a pull request.
 
+use std::collections::BTreeMap;
+
 use domain::CommitSha;
-use protocol::{PullRequestReport, PullRequestState, ReviewComment, ReviewCommentKind};
+use protocol::{ForgeApproval, PullRequestReport, PullRequestState, ReviewComment, ReviewCommentKind};
 use tracing::warn;
 
 use super::GitHub;
@@ -13,6 +15,9 @@ use crate::text::is_ours;
 /// Comments that are reported, the newest of them: fewer than the coordinator remembers as handled, so that none is
 /// handled twice.
 const REMARKS_MAX: usize = 200;
+
+/// Approvals that are reported: more than any quorum.
+const APPROVALS_MAX: usize = 100;
 
 /// Annotations of a check that are reported.
 const ANNOTATIONS_MAX: usize = 20;
@@ -28,18 +33,20 @@ impl GitHub {
     pub(super) async fn report_of(&self, number: u64) -> Result<PullRequestReport, ForgeError> {
         let request: GhPullRequest = self.api.get(&self.path(&format!("/pulls/{number}"))).await?;
         let standing = standing(&request);
-        let mut remarks = Vec::new();
+        let (mut remarks, mut approvals) = (Vec::new(), Vec::new());
         if standing == PullRequestState::Open {
             remarks.extend(self.failed_checks(&request.head.sha).await?);
             remarks.truncate(REMARKS_MAX);
-            let comments = self.comments(number).await?;
+            let reviews: Vec<Review> = self.all(&format!("/pulls/{number}/reviews")).await?;
+            approvals = approvals_of(&reviews);
+            let comments = self.comments(number, reviews).await?;
             let unheard = (remarks.len() + comments.len()).saturating_sub(REMARKS_MAX);
             if unheard > 0 {
                 warn!("{} has too many comments: the {unheard} oldest are not passed on", request.html_url);
             }
             remarks.extend(comments.into_iter().skip(unheard));
         }
-        Ok(PullRequestReport { number, pull_request: standing, head: request.head.sha, comments: remarks })
+        Ok(PullRequestReport { number, pull_request: standing, head: request.head.sha, comments: remarks, approvals })
     }
 
     /// Failed checks of a commit, once none of them runs any more, so that one run fixes them together.
@@ -115,8 +122,7 @@ impl GitHub {
 
     /// Requested changes, oldest first: reviews that do not approve, comments on lines, and comments that mention the
     /// agent.
-    async fn comments(&self, number: u64) -> Result<Vec<ReviewComment>, ForgeError> {
-        let reviews: Vec<Review> = self.all(&format!("/pulls/{number}/reviews")).await?;
+    async fn comments(&self, number: u64, reviews: Vec<Review>) -> Result<Vec<ReviewComment>, ForgeError> {
         let on_lines: Vec<Comment> = self.all(&format!("/pulls/{number}/comments")).await?;
         let in_general: Vec<Comment> = self.all(&format!("/issues/{number}/comments")).await?;
         let reviews = reviews.into_iter().filter_map(|review| self.asked_in_review(review));
@@ -172,6 +178,25 @@ impl GitHub {
         let text = text.chars().take(COMMENT_CHARS_MAX).collect();
         counts.then_some(ReviewComment { id, kind: ReviewCommentKind::Comment, from, place, text })
     }
+}
+
+/// The approvals among reviews, oldest first: the last decision of each reviewer counts. A comment is no decision.
+fn approvals_of(reviews: &[Review]) -> Vec<ForgeApproval> {
+    let mut last: BTreeMap<&str, &Review> = BTreeMap::new();
+    for review in reviews {
+        let Some(user) = &review.user else { continue };
+        let is_later = |known: &&Review| (&known.submitted_at, known.id) <= (&review.submitted_at, review.id);
+        let is_decision = matches!(review.state.as_str(), "APPROVED" | "CHANGES_REQUESTED" | "DISMISSED");
+        if is_decision && last.get(user.login.as_str()).is_none_or(is_later) {
+            last.insert(&user.login, review);
+        }
+    }
+    let approving = last.into_iter().filter(|(_, review)| review.state == "APPROVED");
+    let approvals = approving.filter_map(|(login, review)| {
+        let sha = review.commit_id.as_deref()?.parse().ok()?;
+        Some(ForgeApproval { login: login.to_owned(), sha })
+    });
+    approvals.take(APPROVALS_MAX).collect()
 }
 
 /// A check of either kind.

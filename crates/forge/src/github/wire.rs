@@ -90,6 +90,8 @@ pub(super) struct Review {
     pub(super) state: String,
     #[serde(default)]
     pub(super) submitted_at: String,
+    #[serde(default)]
+    pub(super) commit_id: Option<String>,
 }
 
 /// A page of check runs.

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use clap::Args;
-use domain::{FactoryId, Priority};
+use clap::{Args, Subcommand};
+use domain::{CommitSha, FactoryId, Priority};
 use protocol::NeedKind;
 
 /// Arguments of `reject` and `request-changes`.
@@ -13,6 +13,50 @@ pub(crate) struct VerdictArgs {
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
     /// What is wrong: recorded in the job's events, and sent to the next run
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+}
+
+/// The verbs of `review`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReviewCommand {
+    /// List jobs that wait for review, with their votes
+    List,
+    /// Approve the completed commit of a job
+    Approve(VoteArgs),
+    /// Send the work back to its branch and session, with a comment
+    Changes(VoteArgs),
+    /// Reject the work: the job fails
+    Reject(VoteArgs),
+    /// Request a review of finished work, or a stricter one
+    Request(ReviewRequestArgs),
+}
+
+/// Arguments of `review approve`, `changes` and `reject`.
+#[derive(Debug, Args)]
+pub(crate) struct VoteArgs {
+    /// Job id, or its last characters (at least 4)
+    pub(crate) id: String,
+    /// Comment; required with `changes`, because the agent works by it
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+    /// The reviewed commit (default: the job's current one, which is printed)
+    #[arg(long, value_name = "SHA")]
+    pub(crate) sha: Option<CommitSha>,
+}
+
+/// Arguments of `review request`.
+#[derive(Debug, Args)]
+pub(crate) struct ReviewRequestArgs {
+    /// Job id, or its last characters (at least 4)
+    pub(crate) id: String,
+    /// Required approvals (default: the job's, or 1)
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) quorum: Option<u32>,
+    /// People whose approvals count, comma-separated (default: anyone but the author)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) reviewers: Vec<String>,
+    /// Message for the reviewers
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
 }

@@ -205,6 +205,12 @@ pub(crate) struct TokenCreateArgs {
     /// Label to recognise the token by
     #[arg(long, value_name = "TEXT")]
     pub(crate) name: Option<String>,
+    /// Person that the token belongs to: all tokens of one person are one reviewer and one author (default: the label)
+    #[arg(long, value_name = "PERSON", conflicts_with = "join")]
+    pub(crate) owner: Option<String>,
+    /// The person's login on the forge: its approvals of pull requests count as votes
+    #[arg(long, value_name = "LOGIN", conflicts_with = "join")]
+    pub(crate) forge_login: Option<String>,
     /// Lifetime, such as 12h or 30d (default: never expires; with --join: 1h)
     #[arg(long, value_name = "TIME")]
     pub(crate) ttl: Option<HumanDuration>,

@@ -19,6 +19,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "runs",
             "explain",
             "answer",
+            "review",
             "request-changes",
             "reject",
             "requeue",

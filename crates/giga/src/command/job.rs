@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Table, Tint, age, clean, clock_time, span};
 
-use super::{Context, activity, events, job_id, status, wait};
+use super::{Context, activity, events, job_id, review, status, wait};
 
 /// The latest events, as many as fit below the facts.
 const EVENTS_SHOWN: usize = 10;
@@ -75,6 +75,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("failed", job.merge_failure.as_ref().map(ToString::to_string)),
         ("blocked by", job.failed_dependency.map(|dependency| format!("{}, which failed", dependency.short()))),
         ("message", job.message.clone()),
+        ("review", job.review.as_ref().map(review::summary)),
         ("kind", (job.kind == Kind::Composite).then(|| "composite: follows its children".to_owned())),
         ("parent", job.parent_id.map(|parent| parent.short().to_string())),
         ("tree", detail.tree.as_ref().map(tree_line)),
@@ -210,7 +211,11 @@ fn next_steps(context: &Context<'_>, job: &JobView) -> Result<(), Failure> {
             vec![format!("giga explain {id}"), format!("giga cancel {id}")]
         }
         StageName::Assigned | StageName::Building => vec![format!("giga logs -f {id}"), format!("giga cancel {id}")],
-        StageName::Review => vec![format!("giga logs {id}")],
+        StageName::Review => vec![
+            format!("giga runs {id} --diff   # what was changed"),
+            format!("giga review approve {id}"),
+            format!("giga review changes {id} -m \"…\""),
+        ],
         StageName::Testing => {
             let again = format!("giga requeue {id}   # back to its agent");
             let steps = vec![format!("giga ship {id}"), format!("giga logs {id}")];

@@ -20,6 +20,9 @@ pub(crate) fn reason(job: &JobView) -> String {
     if let Some(failure) = &job.merge_failure {
         return clean(&failure.to_string());
     }
+    if let Some(review) = job.review.as_ref().filter(|_| job.stage == StageName::Review) {
+        return format!("waits for review, {}", review.progress());
+    }
     if let Some(dependency) = job.failed_dependency {
         return format!("dependency {} failed", dependency.short());
     }

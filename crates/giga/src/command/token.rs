@@ -30,7 +30,13 @@ async fn create(context: &Context<'_>, args: TokenCreateArgs) -> Result<(), Fail
     }
     let ttl_seconds = args.ttl.map(|ttl| ttl.0.as_secs());
     let (grant, default_name) = grant(&args);
-    let new = CreateTokenRequest { name: args.name.unwrap_or(default_name), grant, ttl_seconds };
+    let new = CreateTokenRequest {
+        name: args.name.or_else(|| args.owner.clone()).unwrap_or(default_name),
+        grant,
+        ttl_seconds,
+        owner: args.owner,
+        forge_login: args.forge_login,
+    };
     let client = context.client()?;
     let made: CreateTokenResponse = client.post("/tokens", &new).await?;
     let out = context.out;
@@ -111,16 +117,26 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
     if context.out.is_json() {
         return context.out.document(&tokens);
     }
-    let mut table = Table::new(&["ID", "NAME", "ALLOWS", "UNTIL"], "ALLOWS");
+    let mut table = Table::new(&["ID", "NAME", "PERSON", "ALLOWS", "UNTIL"], "ALLOWS");
     for token in &tokens.items {
         table.row(vec![
             token.id.to_string().into(),
             token.name.as_str().into(),
+            person(token).into(),
             allows(token).into(),
             token.expires_at.map_or_else(|| "never expires".to_owned(), |at| at.to_string()).into(),
         ]);
     }
     context.out.table(&table)
+}
+
+/// The person that the token acts for in reviews, with the login on the forge; a factory is none.
+fn person(token: &TokenView) -> String {
+    if matches!(token.grant, TokenScope::Factory { .. } | TokenScope::Join { .. }) {
+        return String::new();
+    }
+    let person = token.owner.as_deref().unwrap_or(&token.name);
+    token.forge_login.as_ref().map_or_else(|| person.to_owned(), |login| format!("{person} (@{login})"))
 }
 
 fn allows(token: &TokenView) -> String {

@@ -172,6 +172,9 @@ fn remedy(job: &JobView) -> String {
             )
         }
         None if asks(job) => answering(id),
+        None if job.waits_for_review() && !status::is_merge_given_up(job) => {
+            format!("`giga review list` shows whose approvals are missing, `giga review approve {id}` approves it")
+        }
         None if status::is_merge_given_up(job) => {
             format!(
                 "`giga ship {id}` tries the merge again, `giga requeue {id}` sends the job back to its agent with the reason"

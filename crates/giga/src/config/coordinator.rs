@@ -58,6 +58,10 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) profiles: Setting<Option<PathBuf>>,
     /// How long a job waits before that is worth an alert.
     pub(crate) starving_after: Setting<HumanDuration>,
+    /// How long a review or a question waits before its first reminder.
+    pub(crate) remind_after: Setting<HumanDuration>,
+    /// How long a question waits before its job fails.
+    pub(crate) question_expires_after: Setting<Option<HumanDuration>>,
     /// How often memory is compared with the store while there is open work.
     pub(crate) sweep_every: Setting<HumanDuration>,
     /// How long a rotated token keeps working.
@@ -141,6 +145,10 @@ impl CoordinatorConfig {
             SettingSource::new("coordinator.profiles").env(&["GIGA_PROFILES"]).file(resolver.placed(file.profiles));
         let starving =
             SettingSource::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
+        let remind = SettingSource::new("coordinator.remind_after").env(&["GIGA_REMIND_AFTER"]).file(file.remind_after);
+        let question_expires = SettingSource::new("coordinator.question_expires_after")
+            .env(&["GIGA_QUESTION_EXPIRES_AFTER"])
+            .file(file.question_expires_after);
         let sweep = SettingSource::new("coordinator.sweep_every").env(&["GIGA_SWEEP_EVERY"]).file(file.sweep_every);
         let overlap =
             SettingSource::new("coordinator.token_overlap").env(&["GIGA_TOKEN_OVERLAP"]).file(file.token_overlap);
@@ -172,6 +180,8 @@ impl CoordinatorConfig {
             github_webhook_secret_file: resolver.optional(webhook)?,
             profiles: resolver.optional(profiles)?,
             starving_after: resolver.setting(starving, || HumanDuration(default.starving_after))?,
+            remind_after: resolver.setting(remind, || HumanDuration(default.remind_after))?,
+            question_expires_after: resolver.optional(question_expires)?,
             sweep_every: resolver.setting(sweep, || HumanDuration(default.sweep_every))?,
             token_overlap: resolver.setting(overlap, || HumanDuration(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
@@ -201,6 +211,8 @@ impl CoordinatorConfig {
             feedback_rounds_max: self.feedback_rounds_max.value,
             conflict_rounds_max: self.conflict_rounds_max.value,
             starving_after: self.starving_after.value.0,
+            remind_after: self.remind_after.value.0,
+            question_expires_after: self.question_expires_after.value.map(|after| after.0),
             sweep_every: self.sweep_every.value.0,
             token_overlap: self.token_overlap.value.0,
             preemption: self.preemption.value,

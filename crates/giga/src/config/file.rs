@@ -72,6 +72,8 @@ pub(super) struct Coordinator {
     pub(super) github_webhook_secret_file: Option<Spanned<PathBuf>>,
     pub(super) profiles: Option<Spanned<PathBuf>>,
     pub(super) starving_after: Option<Spanned<HumanDuration>>,
+    pub(super) remind_after: Option<Spanned<HumanDuration>>,
+    pub(super) question_expires_after: Option<Spanned<HumanDuration>>,
     pub(super) sweep_every: Option<Spanned<HumanDuration>>,
     pub(super) token_overlap: Option<Spanned<HumanDuration>>,
     pub(super) disk_free_min_mib: Option<Spanned<u32>>,

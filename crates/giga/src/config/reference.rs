@@ -52,6 +52,14 @@ const MEANINGS: &[(&str, &str)] = &[
          See [profiles](../how-to/profiles.md).",
     ),
     ("coordinator.starving_after", "How long a job waits before the alert `queue_starvation`."),
+    (
+        "coordinator.remind_after",
+        "How long a review or a question waits before its first reminder; the pauses between further ones double.",
+    ),
+    (
+        "coordinator.question_expires_after",
+        "How long a question waits before its job fails; until it is answered when absent.",
+    ),
     ("coordinator.sweep_every", "How often memory is compared with the store while there is open work."),
     ("coordinator.token_overlap", "How long a rotated token keeps working."),
     ("coordinator.disk_free_min_mib", "Free space below which a factory gets no new work, in MiB."),

@@ -98,9 +98,17 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("ActionRequest.message", text()),
         ("AnswerRequest.text", json!({ "maxLength": TEXT_CHARS_MAX, "example": "Use the red brick." })),
         ("DismissRequest.message", text()),
+        ("VoteRequest.comment", text()),
+        ("ReviewRequest.message", text()),
+        ("ReviewRequest.reviewers[]", json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ada" })),
         (
             "CreateTokenRequest.name",
             json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ann's laptop" }),
+        ),
+        ("CreateTokenRequest.owner", json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ann" })),
+        (
+            "CreateTokenRequest.forgeLogin",
+            json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ann42" }),
         ),
         ("CreateTokenRequest.ttlSeconds", json!({ "minimum": 1, "maximum": TOKEN_TTL_SECONDS_MAX, "example": 86_400 })),
         ("SignInRequest.token", json!({ "minLength": 1, "maxLength": 200 })),

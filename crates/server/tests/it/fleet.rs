@@ -139,7 +139,8 @@ impl Fleet {
 
     /// The secret of a new token.
     pub(crate) async fn token(&self, grant: TokenScope) -> CreateTokenResponse {
-        let request = CreateTokenRequest { name: "story".to_owned(), grant, ttl_seconds: None };
+        let request =
+            CreateTokenRequest { name: "story".to_owned(), grant, ttl_seconds: None, owner: None, forge_login: None };
         self.admin.post("/tokens", &request).await.unwrap()
     }
 

@@ -24,6 +24,7 @@ mod needs;
 mod openapi;
 mod profiles;
 mod raw;
+mod review;
 mod schema;
 mod scopes;
 mod sessions;

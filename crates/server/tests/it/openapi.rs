@@ -249,7 +249,13 @@ fn check_others(description: &Description) {
             check(
                 description,
                 "CreateTokenRequest",
-                &CreateTokenRequest { name: "n".to_owned(), grant, ttl_seconds: Some(60) },
+                &CreateTokenRequest {
+                    name: "n".to_owned(),
+                    grant,
+                    ttl_seconds: Some(60),
+                    owner: None,
+                    forge_login: None,
+                },
             );
         }
     }
@@ -265,7 +271,13 @@ fn check_others(description: &Description) {
         check(
             description,
             "PullRequestReport",
-            &PullRequestReport { number: 7, pull_request: standing, head: sha(), comments: vec![comment] },
+            &PullRequestReport {
+                number: 7,
+                pull_request: standing,
+                head: sha(),
+                comments: vec![comment],
+                approvals: Vec::new(),
+            },
         );
     }
     let evidence = EvidenceReport { diff: Some("+".to_owned()), diff_cut: true, ..EvidenceReport::default() };

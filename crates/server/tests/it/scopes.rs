@@ -66,6 +66,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("POST", "/api/fleet/jobs/{id}/children", json!({ "jobs": [{ "bodyMd": "# x\n" }] }), STEERERS),
         with("POST", "/api/fleet/jobs/{id}/answer", json!({ "text": "red" }), STEERERS),
         with("POST", "/api/fleet/jobs/{id}/dismiss", json!({}), STEERERS),
+        with("POST", "/api/fleet/jobs/{id}/review", json!({ "decision": "approve", "run": 1 }), STEERERS),
+        with("POST", "/api/fleet/jobs/{id}/review/request", json!({}), STEERERS),
         row("GET", "/api/fleet/needs-me", ONLOOKERS),
         row("GET", "/api/fleet/jobs/counts", ONLOOKERS),
         row("GET", "/api/fleet/metrics/history", ONLOOKERS),

@@ -77,7 +77,13 @@ async fn a_signed_webhook_triggers_a_poll_whose_report_counts() {
     let heard = say(&fleet, SECRET, &message).await;
     let order = next_look(&mut inbox).await;
     let merged = PullRequestState::Merged { merge: None, by: Some("ann".to_owned()) };
-    let report = PullRequestReport { number: 7, pull_request: merged, head: order.sha.clone(), comments: Vec::new() };
+    let report = PullRequestReport {
+        number: 7,
+        pull_request: merged,
+        head: order.sha.clone(),
+        comments: Vec::new(),
+        approvals: Vec::new(),
+    };
     let answer: PullRequestReportResponse =
         factory.client.post(&format!("/jobs/{job}/pull-request"), &report).await.unwrap();
 

@@ -35,6 +35,7 @@ pub fn submission(n: u32) -> Submission {
         idempotency_key: None,
         body_sha256: "0".repeat(64),
         by: "ada".to_owned(),
+        owner: None,
         at: START.after(Duration::from_millis(n.into())),
     }
 }

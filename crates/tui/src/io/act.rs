@@ -3,7 +3,7 @@
 use client::{Client, ClientError};
 use domain::JobId;
 use http::Method;
-use protocol::{Action, ActionRequest, AnswerRequest, DismissRequest, DrainRequest, ResumeCredential};
+use protocol::{Action, ActionRequest, AnswerRequest, DismissRequest, DrainRequest, ResumeCredential, VoteRequest};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
@@ -45,6 +45,10 @@ async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), Clien
         Act::Answer => {
             let text = deed.text.clone().unwrap_or_default();
             return post(client, &format!("/jobs/{id}/answer"), &AnswerRequest { text }).await;
+        }
+        Act::Vote(vote) => {
+            let vote = VoteRequest { comment: deed.text.clone(), ..vote.clone() };
+            return post(client, &format!("/jobs/{id}/review"), &vote).await;
         }
         Act::Dismiss => {
             let request = DismissRequest { message: deed.text.clone() };

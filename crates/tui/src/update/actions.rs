@@ -1,7 +1,7 @@
 //! Actions of an operator: the menu, the question before each, and how it ended.
 
-use domain::{JobId, Mode, Priority, StageName, counted};
-use protocol::{JobView, NeedAction};
+use domain::{JobId, Mode, Priority, StageName, VoteDecision, counted};
+use protocol::{JobReview, JobView, NeedAction};
 
 use super::{jobs_request, open_job};
 use crate::message::{Act, Acted, Deed, Effect, Request, Target};
@@ -78,6 +78,12 @@ fn job_items(jobs: &[&JobView]) -> Vec<MenuItem> {
     if all(&|job| job.question.is_some()) {
         items.push(item('a', "Answer its question", Act::Answer));
     }
+    if let [only] = jobs
+        && only.stage == StageName::Review
+        && let Some(review) = &only.review
+    {
+        items.extend(vote_items(review));
+    }
     if all(&|job| job.stage == StageName::Testing && job.repo.is_some()) {
         items.push(item('s', "Ship: merge the verified commit", Act::Ship));
     }
@@ -85,7 +91,7 @@ fn job_items(jobs: &[&JobView]) -> Vec<MenuItem> {
         items.push(item('r', "Requeue, keep the saved work", Act::Requeue));
         items.push(item('f', "Requeue fresh, discard the saved work", Act::RequeueFresh));
     }
-    if all(&is_done) {
+    if all(&|job| is_done(job) && (jobs.len() > 1 || job.review.is_none() || job.stage != StageName::Review)) {
         items.push(item('c', "Request changes", Act::RequestChanges));
         items.push(item('j', "Reject", Act::Reject));
     }
@@ -116,14 +122,30 @@ fn needs_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
         (None, None, None) => None,
     });
     let shared = first.actions.iter().filter(|action| chosen.iter().all(|row| row.actions.contains(action)));
-    let items = shared.flat_map(|action| named_items(*action)).collect();
+    let items = shared.flat_map(|action| match (action, chosen.as_slice()) {
+        (NeedAction::Review, [only]) => only.review.iter().flat_map(vote_items).collect(),
+        (action, _) => named_items(*action),
+    });
+    let items = items.collect();
     (targets.collect(), items)
+}
+
+/// The votes on the work that is shown. One job at a time: a reviewer looks at each.
+fn vote_items(review: &JobReview) -> Vec<MenuItem> {
+    let vote = |decision| Act::Vote(review.vote(decision, None));
+    vec![
+        item('v', "Approve the reviewed commit", vote(VoteDecision::Approve)),
+        item('c', "Request changes", vote(VoteDecision::Changes)),
+        item('j', "Reject", vote(VoteDecision::Reject)),
+    ]
 }
 
 fn named_items(action: NeedAction) -> Vec<MenuItem> {
     match action {
         NeedAction::Answer => vec![item('a', "Answer its question", Act::Answer)],
         NeedAction::Ship => vec![item('s', "Ship: merge the verified commit", Act::Ship)],
+        // Votes are bound to one commit: several jobs have no common one.
+        NeedAction::Review => Vec::new(),
         NeedAction::Requeue => vec![
             item('r', "Requeue, keep the saved work", Act::Requeue),
             item('f', "Requeue fresh, discard the saved work", Act::RequeueFresh),
@@ -249,6 +271,10 @@ pub(super) fn ask(model: &mut Model, act: Act, targets: Vec<Target>) {
     }
     let question = match targets.first() {
         Some(Target::Job { id, .. }) if act == Act::Answer => question_of(model, *id),
+        Some(Target::Job { .. }) => match &act {
+            Act::Vote(vote) => vote.sha.as_ref().map(|sha| format!("commit {sha}")),
+            _ => None,
+        },
         _ => None,
     };
     let (consequence, field) = consequence(&act, targets.len());
@@ -290,6 +316,18 @@ fn consequence(act: &Act, count: usize) -> (&'static str, Field) {
             ("The work goes back to the agent with your message.", Field::Required("what to change"))
         }
         Act::Reject => ("The work is rejected: the job fails and is not retried.", Field::Required("reason")),
+        Act::Vote(vote) => match vote.decision {
+            VoteDecision::Approve => (
+                "Your approval counts for the shown commit only. The last one lets it ship.",
+                Field::Optional("comment"),
+            ),
+            VoteDecision::Changes => {
+                ("The work goes back to the same branch and session with your comment.", Field::Required("comment"))
+            }
+            VoteDecision::Reject => {
+                ("The work is rejected: the job fails and is not retried.", Field::Required("reason"))
+            }
+        },
         Act::Cancel if one => ("The job fails as cancelled. A running agent is stopped.", Field::Optional("reason")),
         Act::Cancel => ("The jobs fail as cancelled. Running agents are stopped.", Field::Optional("reason")),
         Act::Priority(_) => ("The order of the queue changes. A running job continues.", Field::Optional("reason")),
@@ -324,6 +362,11 @@ pub(crate) fn verb(act: &Act) -> String {
         Act::RequeueFresh => "Requeue fresh".to_owned(),
         Act::RequestChanges => "Request changes of".to_owned(),
         Act::Reject => "Reject".to_owned(),
+        Act::Vote(vote) => match vote.decision {
+            VoteDecision::Approve => "Approve".to_owned(),
+            VoteDecision::Changes => "Request changes of".to_owned(),
+            VoteDecision::Reject => "Reject".to_owned(),
+        },
         Act::Cancel => "Cancel".to_owned(),
         Act::Priority(priority) => format!("Set priority {} of", priority.name()),
         Act::Pin(Some(factory)) => format!("Pin to {factory}:"),

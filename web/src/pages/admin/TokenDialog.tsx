@@ -26,9 +26,10 @@ type Role = keyof typeof ROLES;
 type Life = keyof typeof LIVES;
 
 export function TokenDialog({ onClose }: { onClose: () => void }) {
-  const ids = { name: useId(), life: useId() };
+  const ids = { name: useId(), owner: useId(), life: useId() };
   const { data } = useQuery(productsQuery);
   const [name, setName] = useState("");
+  const [owner, setOwner] = useState("");
   const [role, setRole] = useState<Role>("viewer");
   const [life, setLife] = useState<Life>("30 days");
   const [products, setProducts] = useState<string[]>([]);
@@ -37,7 +38,8 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
   async function create() {
     if (name.trim() === "") throw new Error("the token needs a name");
     const grant: NewTokenScope = role === "admin" ? { role } : { role, products };
-    const made = await createToken(name.trim(), grant, LIVES[life]);
+    const person = role === "join" || owner.trim() === "" ? undefined : owner.trim();
+    const made = await createToken(name.trim(), grant, LIVES[life], person);
     await queries.invalidateQueries({ queryKey: ["tokens"] });
     setSecret(made.secret);
   }
@@ -55,6 +57,19 @@ export function TokenDialog({ onClose }: { onClose: () => void }) {
           placeholder="who or what uses it"
         />
       </div>
+      {role !== "join" && (
+        <div className="field">
+          <label htmlFor={ids.owner}>Person</label>
+          <input
+            id={ids.owner}
+            className="input"
+            value={owner}
+            onChange={(event) => setOwner(event.target.value)}
+            placeholder="its name, when empty"
+          />
+          <span className="hint">All tokens of one person are one reviewer, and one author.</span>
+        </div>
+      )}
       <fieldset className="choices">
         <legend className="strong">Role</legend>
         {(Object.keys(ROLES) as Role[]).map((one) => (

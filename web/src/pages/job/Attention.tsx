@@ -8,10 +8,12 @@ import { firstLine } from "../../lib/why";
 import { Glyph, type GlyphName } from "../../ui/Glyph";
 import { Words } from "../../ui/Words";
 import { Answer } from "./Answer";
+import { Review } from "./Review";
 
 /** The one thing about this job that a person should know now, if there is one. */
 export function Attention({ job }: { job: JobDetail }) {
   if (job.question != null && job.stage === "blocked") return <Answer job={job} />;
+  if (job.stage === "review" && job.review != null) return <Review job={job} review={job.review} />;
   if (job.stage === "failed" || job.stage === "dead_letter") return <Failure job={job} />;
   if (job.mergeFailure != null && job.stage === "testing") {
     const { message, givenUp, triesLeft, files = [], conflictsWith } = job.mergeFailure;

@@ -1,20 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { factoriesQuery, jobExplainQuery, jobQuery, runEvidenceQuery } from "../../api/queries";
-import type { JobDetail, NeedItem } from "../../api/types";
+import { factoriesQuery, jobExplainQuery, jobQuery } from "../../api/queries";
+import type { NeedItem } from "../../api/types";
 import { factoryState } from "../../lib/factories";
-import { capital, money, plural, shortSha } from "../../lib/format";
+import { capital, money, shortSha } from "../../lib/format";
 import { Age } from "../../ui/Age";
-import { Glyph } from "../../ui/Glyph";
 import { Skeleton } from "../../ui/Panel";
 import { PanelError } from "../../ui/PanelError";
 import { Words } from "../../ui/Words";
 import { Heartbeat } from "../fleet/FactoryCard";
 import { AnswerBox } from "../job/Answer";
-import { CheckRow } from "../job/Evidence";
+import { Finished } from "../job/Finished";
 import { FitTable } from "../job/FitTable";
 import { Fact } from "../job/Properties";
-import { parseDiff } from "../job/parseDiff";
+import { ReviewBox } from "../job/Review";
 import { NeedButton, NeedLink } from "./NeedActions";
 
 /** An item opened in place: what a person needs to decide it, and the actions. */
@@ -23,7 +22,7 @@ export function NeedBody({ item }: { item: NeedItem }) {
     <div className="ask-body">
       <div className="stack">
         {item.jobId == null ? <Plain item={item} /> : <OfJob item={item} id={item.jobId} />}
-        {item.kind !== "question" && (
+        {item.kind !== "question" && item.kind !== "review" && (
           <div className="btns">
             {item.actions.map((action, index) => (
               <NeedButton
@@ -74,8 +73,14 @@ function OfJob({ item, id }: { item: NeedItem; id: string }) {
     case "unplaceable":
       return <Unplaceable item={item} id={id} />;
     case "ready_to_ship":
-    case "review":
       return <Finished job={job} />;
+    case "review":
+      return (
+        <>
+          <Finished job={job} />
+          {job.review != null && <ReviewBox job={job} review={job.review} extra={<NeedLink item={item} />} />}
+        </>
+      );
     default:
       return (
         <>
@@ -109,55 +114,6 @@ function Unplaceable({ item, id }: { item: NeedItem; id: string }) {
         </div>
       )}
     </>
-  );
-}
-
-function Finished({ job }: { job: JobDetail }) {
-  const { data } = useQuery({ ...runEvidenceQuery(job.id, job.runs), enabled: job.runs > 0 });
-  if (job.runs === 0) return <p className="measure">It changed no file.</p>;
-  if (data === undefined) return <Skeleton />;
-  const files = parseDiff(data.diff ?? "");
-  const added = files.reduce((sum, file) => sum + file.added, 0);
-  const removed = files.reduce((sum, file) => sum + file.removed, 0);
-  return (
-    <div className="panel">
-      <ul className="evidence">
-        {data.verify.length === 0 && (
-          <li>
-            <span className="st-warn">
-              <Glyph name="warn" />
-            </span>
-            <span>No verify command ran on this commit</span>
-          </li>
-        )}
-        {data.verify.map((check, index) => (
-          <CheckRow key={index} check={check} />
-        ))}
-        <li>
-          <span className="dim">
-            <Glyph name="checkpoint" />
-          </span>
-          <span className="wrap-any">
-            {plural(files.length, "file")} changed:{" "}
-            <span className="mono">
-              {files
-                .slice(0, 6)
-                .map((file) => file.name)
-                .join(", ")}
-            </span>
-            {files.length > 6 && ` and ${files.length - 6} more`}
-          </span>
-          <span className="num">
-            <span className="add">+{added}</span> <span className="del">−{removed}</span>
-          </span>
-        </li>
-      </ul>
-      <div className="panel-f">
-        <Link className="link" to="/jobs/$id" params={{ id: job.id }} search={{ tab: "runs" }}>
-          Full diff
-        </Link>
-      </div>
-    </div>
   );
 }
 

@@ -40,6 +40,10 @@ export function NeedRow({ item, isCursor, isOpen, toggle }: Props) {
             <Button small look="primary" onClick={toggle}>
               Answer
             </Button>
+          ) : first === "review" ? (
+            <Button small look="primary" onClick={toggle}>
+              Review
+            </Button>
           ) : first === undefined ? (
             <NeedLink item={item} look="plain" />
           ) : (

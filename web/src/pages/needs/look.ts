@@ -36,6 +36,7 @@ export function groupOf(kind: string): NeedGroup {
 /** The verb on a row's button. `…` when something is asked first. */
 export const VERBS: Record<NeedAction, string> = {
   answer: "Answer",
+  review: "Review",
   requeue: "Requeue…",
   redrive: "Requeue…",
   ship: "Ship…",

@@ -7,7 +7,7 @@ use crate::golden;
 use crate::manifest::texts;
 
 /// Every specified key, nested ones by path.
-const KEYS: [&str; 29] = [
+const KEYS: [&str; 31] = [
     "title",
     "product",
     "repo",
@@ -31,6 +31,8 @@ const KEYS: [&str; 29] = [
     "prepare",
     "allowEmpty",
     "review",
+    "review.quorum",
+    "review.reviewers",
     "retry",
     "retry.max",
     "retry.backoff",
@@ -83,12 +85,32 @@ fn every_example_of_the_schema_is_accepted() {
 // [J1]
 #[test]
 fn a_key_without_effect_is_rejected_by_schema_and_reader() {
-    for key in ["review", "touches"] {
+    for key in ["touches"] {
         let findings = Manifest::parse(&format!("---\n{key}: {{}}\n---\nprose"), Strictness::Lenient).unwrap_err();
 
         assert_eq!(texts(&findings), [format!("error: line 2, {key}: not supported yet: remove this key")]);
         assert_eq!(manifest_schema()["properties"][key]["not"], serde_json::json!({}), "{key}");
     }
+}
+
+// [J1] [T5]
+#[test]
+fn a_review_asks_for_one_approval_unless_it_says_more() {
+    let parse = |review: &str| Manifest::parse(&format!("---\nreview: {review}\n---\nprose"), Strictness::Strict);
+    let accepted = |review: &str| {
+        let review = parse(review).unwrap().spec.review.unwrap();
+        (review.quorum, review.reviewers.len())
+    };
+    let refused = |review: &str| texts(&parse(review).unwrap_err()).remove(0);
+
+    assert_eq!(
+        [accepted("{}"), accepted("{quorum: 2}"), accepted("{reviewers: [ada, grace, ada]}")],
+        [(1, 0), (2, 0), (1, 2)]
+    );
+    assert_eq!(refused("{quorum: 0}"), "error: line 2, review.quorum: must be between 1 and 10, found 0");
+    assert!(refused("{quorum: 2, reviewers: [Ada, ada]}").contains("2 approvals required, but fewer people are named"));
+    assert!(refused("2").contains("expected a mapping with `quorum`, `reviewers`"));
+    assert!(refused("{approvers: [ada]}").contains("review.approvers: unknown key"));
 }
 
 #[test]

@@ -160,14 +160,14 @@ fn a_refusal_names_the_allowed_moves() {
 
     assert_eq!(
         refusal.to_string(),
-        "a job in `testing` cannot be approved; from `testing` it can go to: `queued`, `shipped`, `failed`"
+        "a job in `testing` cannot be approved; from `testing` it can go to: `queued`, `review`, `shipped`, `failed`"
     );
     assert_eq!(
         refusal,
         Refusal::IllegalTransition {
             stage: StageName::Testing,
             event: "approved",
-            allowed: vec![StageName::Queued, StageName::Shipped, StageName::Failed]
+            allowed: vec![StageName::Queued, StageName::Review, StageName::Shipped, StageName::Failed]
         }
     );
 }

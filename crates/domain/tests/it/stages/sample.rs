@@ -53,6 +53,7 @@ fn submission(spec: Spec) -> Submission {
         idempotency_key: None,
         body_sha256: "00".repeat(32),
         by: "ada".to_owned(),
+        owner: None,
         at: NOW,
     }
 }
@@ -243,6 +244,8 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("errand expired", E::ErrandExpired { epoch, seq, message: LATE.to_owned() }),
         ("ship requested", E::ShipRequested),
         ("merged on the forge", E::Merged { merge: Some(sha(9)), message: None }),
+        ("review requested", E::ReviewRequested { ballot: ballot(), message: None }),
+        ("question expired", E::QuestionExpired { message: "no answer".to_owned() }),
         ("approved", E::Approved),
         ("changes requested", E::ChangesRequested { message: None }),
         ("rejected", E::Rejected { message: None }),

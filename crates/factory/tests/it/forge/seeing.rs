@@ -42,6 +42,7 @@ async fn failed_checks_are_seen_with_what_they_say_once_none_runs_any_more() {
         pull_request: PullRequestState::Open,
         head: sha.clone(),
         comments: remarks,
+        approvals: Vec::new(),
     };
     assert_eq!(early, seen(Vec::new()));
     let text = "Results\n\nassertion `left == right` failed\nsrc/lib.rs:3: unused variable";
@@ -91,6 +92,25 @@ async fn only_those_who_belong_to_the_repository_are_heard_and_only_when_they_as
     let heard: Vec<_> = seen.comments.iter().map(|remark| (remark.from.as_str(), remark.text.as_str())).collect();
     assert_eq!(heard, vec![("bob", "Not like this"), ("ann", "Why?"), ("ann", "use fewer words")]);
     assert_eq!(seen.comments[1].place.as_deref(), Some("done.md:1"));
+}
+
+// [T5]
+#[tokio::test]
+async fn the_last_decision_of_each_reviewer_is_reported() {
+    let (scene, sha) = opened().await;
+    scene.github.book(|book| {
+        book.review("ann", "CHANGES_REQUESTED", "");
+        book.review("ann", "APPROVED", "");
+        book.review("bob", "APPROVED", "");
+        book.review("bob", "DISMISSED", "");
+        book.review("eve", "APPROVED", "");
+        book.review("eve", "COMMENTED", "");
+    });
+
+    let seen = scene.forge.read_pull_request(1).await.unwrap();
+
+    let approvals: Vec<_> = seen.approvals.iter().map(|one| (one.login.as_str(), &one.sha)).collect();
+    assert_eq!(approvals, [("ann", &sha), ("eve", &sha)]);
 }
 
 // [F5] [B5]
@@ -198,7 +218,8 @@ async fn a_merge_and_a_closing_by_hand_are_seen() {
     closed.github.book(|book| book.close());
 
     let merged = PullRequestState::Merged { merge: Some(scene.main()), by: Some("ann".to_owned()) };
-    let expected = PullRequestReport { number: 1, pull_request: merged, head: sha, comments: Vec::new() };
+    let expected =
+        PullRequestReport { number: 1, pull_request: merged, head: sha, comments: Vec::new(), approvals: Vec::new() };
     assert_eq!(scene.forge.read_pull_request(1).await, Ok(expected));
     assert_eq!(closed.forge.read_pull_request(1).await.unwrap().pull_request, PullRequestState::Closed);
 }

@@ -53,7 +53,7 @@ impl Book {
                 (200, json!({ "id": id }))
             }
             ("GET", ["pulls", _, "comments"], Some(_)) => (200, listed(&self.on_lines, number)),
-            ("GET", ["pulls", _, "reviews"], Some(_)) => (200, listed(&self.reviews, number)),
+            ("GET", ["pulls", _, "reviews"], Some(_)) => (200, self.listed_reviews(number)),
             ("GET", ["commits", sha, "check-runs"], _) => (200, self.check_runs(sha)),
             ("GET", ["commits", _, "status"], _) => (200, json!({ "state": "pending", "statuses": [] })),
             ("GET", ["check-runs", _, "annotations"], _) => {
@@ -153,6 +153,17 @@ impl Book {
             })
         });
         json!({ "check_runs": runs.collect::<Vec<_>>() })
+    }
+}
+
+impl Book {
+    /// Reviews are of the head that the pull request has now.
+    fn listed_reviews(&self, number: Option<u64>) -> Value {
+        let mut reviews = listed(&self.reviews, number);
+        for review in reviews.as_array_mut().into_iter().flatten() {
+            review["commit_id"] = json!(self.head(0));
+        }
+        reviews
     }
 }
 
