@@ -9,6 +9,10 @@ mod accessors;
 mod effects;
 mod feedback;
 mod stuck;
+mod usage;
+
+pub use usage::UsageReport;
+use usage::{Meter, RunningRun};
 
 use crate::event::{Actor, EventKind, JobEvent};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
@@ -160,6 +164,9 @@ struct State {
     message: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
+    /// Costs that were reported apart from the results of runs, by usage id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    meters: Vec<Meter>,
     updated_at: Timestamp,
     /// Sequence number of the last change in the store: the queue loads in this order (row 36).
     #[serde(default, skip_serializing_if = "is_unordered")]
@@ -171,6 +178,8 @@ struct PriorHolder {
     lease: Option<Lease>,
     dispatch: Option<Dispatch>,
     errand: Option<ErrandKind>,
+    /// The run that uses a seat.
+    running: Option<RunningRun>,
 }
 
 impl PriorHolder {
@@ -255,6 +264,7 @@ impl Job {
             ship_after_rework: false,
             message: None,
             answer: None,
+            meters: Vec::new(),
             updated_at: at,
             order: 0,
         };
@@ -283,6 +293,7 @@ impl Job {
             lease: self.lease().cloned(),
             dispatch: self.dispatch().cloned(),
             errand: self.errand().map(|errand| errand.kind),
+            running: self.running(),
         };
         let around = JobContext {
             at,
@@ -297,7 +308,8 @@ impl Job {
         if self.repository() != repository.as_ref() {
             self.shape = self.shape().key();
         }
-        let (kind, data) = self.describe(&event, &before);
+        let (kind, mut data) = self.describe(&event, &before);
+        self.add_usage(&before, &mut data);
         self.record(kind, at, by, data);
         Ok(self)
     }

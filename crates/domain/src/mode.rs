@@ -78,6 +78,9 @@ pub struct DispatchModes {
     /// Overrides by product.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<ProductId, Mode>,
+    /// Whether the ceilings of budgets are enforced; the coordinator's setting when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<bool>,
 }
 
 impl DispatchModes {
@@ -96,7 +99,8 @@ impl DispatchModes {
     pub fn limited_to(&self, products: &BTreeSet<ProductId>) -> Self {
         let is_seen = |product: &ProductId| products.is_empty() || products.contains(product);
         let own = self.products.iter().filter(|(product, _)| is_seen(product));
-        Self { mode: self.mode, products: own.map(|(product, mode)| (product.clone(), *mode)).collect() }
+        let products = own.map(|(product, mode)| (product.clone(), *mode)).collect();
+        Self { mode: self.mode, products, budgets: self.budgets }
     }
 }
 
@@ -110,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_product_mode_overrides_the_default() {
-        let flags = DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() };
+        let products = [(product("notes"), Mode::Push)].into();
+        let flags = DispatchModes { mode: Mode::Gate, products, ..DispatchModes::default() };
 
         assert_eq!(flags.mode_of(&product("notes")), Mode::Push);
         assert_eq!(flags.mode_of(&product("tracker")), Mode::Gate);
@@ -119,11 +124,12 @@ mod tests {
     #[test]
     fn a_principal_sees_only_modes_of_its_products() {
         let both = [(product("notes"), Mode::Push), (product("tracker"), Mode::Poll)];
-        let flags = DispatchModes { mode: Mode::Gate, products: both.into() };
+        let flags = DispatchModes { mode: Mode::Gate, products: both.into(), ..DispatchModes::default() };
 
         let seen = flags.limited_to(&[product("notes")].into());
 
-        assert_eq!(seen, DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into() });
+        let products = [(product("notes"), Mode::Push)].into();
+        assert_eq!(seen, DispatchModes { mode: Mode::Gate, products, ..DispatchModes::default() });
         assert_eq!(flags.limited_to(&BTreeSet::new()), flags);
     }
 

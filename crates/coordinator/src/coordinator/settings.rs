@@ -45,6 +45,8 @@ pub struct Settings {
     pub weights: Weights,
     /// A factory with less free disk space gets no new work.
     pub disk_free_min_bytes: u64,
+    /// Whether the ceilings of budgets are enforced, unless the flags say otherwise.
+    pub budgets: bool,
 }
 
 impl Default for Settings {
@@ -66,6 +68,7 @@ impl Default for Settings {
             windows: QuotaWindowPolicy::default(),
             weights: Weights::default(),
             disk_free_min_bytes: 1024 * 1024 * 1024,
+            budgets: false,
         }
     }
 }

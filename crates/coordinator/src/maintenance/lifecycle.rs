@@ -47,6 +47,8 @@ impl Coordinator {
             pull_request_poller: Default::default(),
             modes: Default::default(),
             claim_locks: Default::default(),
+            budgets: Default::default(),
+            release_asked: Default::default(),
             seat_allocation: Default::default(),
             dispatching: AtomicBool::new(false),
             arriving: AtomicUsize::new(0),
@@ -81,6 +83,7 @@ impl Coordinator {
             self.run_timer(),
             self.run_sweep(),
             self.run_pull_request_poller(),
+            self.run_budgets(),
             self.run_disk_watch()
         );
     }
@@ -112,6 +115,7 @@ impl Coordinator {
             }
         }
         self.load_flags().await?;
+        self.load_budgets().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         self.sessions.load(self.documents::<Session>(Collection::Sessions).await?.into_iter());
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {

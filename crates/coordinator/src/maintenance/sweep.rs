@@ -61,6 +61,7 @@ impl Coordinator {
         self.wake_engines();
         self.resume_offers();
         self.reap_expired().await;
+        self.check_budgets().await;
         let now = self.steady();
         let overdue = self.state.lock().overdue(now, OVERDUE_MAX);
         let acts = stream::iter(overdue.into_iter().map(|id| self.try_deadline(id, now)));
@@ -90,6 +91,8 @@ impl Coordinator {
         self.migrate_remaining().await;
         self.settle_blocked().await;
         self.ship_ready().await;
+        self.compare_reservations().await;
+        self.enforce_pauses().await;
         self.purge_windows().await;
         self.wake_engines();
         let is_waiting = self.state.lock().waiting_count(&BTreeSet::new()) > 0;
@@ -283,6 +286,9 @@ impl Coordinator {
         }
         if let Some(resume) = self.until_offers_resume(&state) {
             pause = pause.min(resume + Duration::from_millis(1));
+        }
+        if let Some(period) = state.next_budget_period() {
+            pause = pause.min(period.since(self.now()) + Duration::from_millis(1));
         }
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Actor, EventKind};
+use crate::names::dollars;
 use crate::stage::StageName;
 
 /// A message within a sentence: more is in the event's data.
@@ -18,6 +19,9 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
         EventKind::Dispatched => format!("offered to {}", data.text("targetFactoryId")),
+        EventKind::DispatchExpired if data.has("message") => {
+            data.with_message(format!("offer to {} withdrawn", data.text("targetFactoryId")))
+        }
         EventKind::DispatchExpired => format!("offer to {} expired without an answer", data.text("targetFactoryId")),
         EventKind::DispatchDeclined => {
             data.with_message(format!("{} declined the offer", data.text("targetFactoryId")))
@@ -67,7 +71,20 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::DependencyFailed => data.with_message("a dependency failed".to_owned()),
         EventKind::DependencyRecovered => "the failed dependency was requeued, waiting for it again".to_owned(),
         EventKind::Dismissed => data.with_message(format!("dismissed by {actor}")),
+        EventKind::UsageReported => usage_reported(&data),
         EventKind::Restored => "store restored from a backup, earlier leases and offers revoked".to_owned(),
+    }
+}
+
+fn usage_reported(data: &Data<'_>) -> String {
+    // A report during the run has its sums so far; a later one what it adds to the ledger.
+    let (during, later) = (data.0.get("insights"), data.0.get("usage"));
+    let cost = during.or(later).and_then(|usage| usage.get("costUsd")).and_then(Value::as_f64);
+    let cost = cost.map_or_else(|| "an unknown amount".to_owned(), dollars);
+    let run = data.0.get("run").or_else(|| later?.get("run")).map_or_else(|| "unknown".to_owned(), Value::to_string);
+    match later.and_then(|usage| usage.get("id")).and_then(Value::as_str) {
+        Some(id) => format!("run {run} has cost {cost} for {}", shortened(id)),
+        None => format!("run {run} has cost {cost}"),
     }
 }
 

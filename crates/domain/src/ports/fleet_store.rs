@@ -41,12 +41,22 @@ pub enum Collection {
     Flags,
     /// Credentials with an exhausted usage window.
     Credentials,
+    /// Budgets of products, with what they have spent.
+    Budgets,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Factories, Self::Products, Self::Tokens, Self::Sessions, Self::Flags, Self::Credentials, Self::Meta];
+    pub const ALL: [Self; 8] = [
+        Self::Factories,
+        Self::Products,
+        Self::Tokens,
+        Self::Sessions,
+        Self::Flags,
+        Self::Credentials,
+        Self::Budgets,
+        Self::Meta,
+    ];
 
     /// The name of the table or container.
     pub fn name(self) -> &'static str {
@@ -58,6 +68,7 @@ impl Collection {
             Self::Meta => "fleet_meta",
             Self::Flags => "fleet_flags",
             Self::Credentials => "fleet_credentials",
+            Self::Budgets => "fleet_budgets",
         }
     }
 }

@@ -284,7 +284,7 @@ mod tests {
     fn exactly_the_products_that_are_not_pushed_are_asked_for() {
         let product = |name: &str| name.parse::<ProductId>().unwrap();
         let own = [(product("notes"), Mode::Push), (product("tracker"), Mode::Gate)];
-        let flags = |mode| DispatchModes { mode, products: own.clone().into() };
+        let flags = |mode| DispatchModes { mode, products: own.clone().into(), ..DispatchModes::default() };
 
         let (pushed, polled) = (PolledProducts::by(&flags(Mode::Push)), PolledProducts::by(&flags(Mode::Poll)));
 

@@ -169,6 +169,7 @@ fn check_streams(description: &Description) {
     let flags = DispatchModes {
         mode: Mode::Gate,
         products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into(),
+        budgets: Some(true),
     };
     let look = PollPullRequest {
         job_id: id(),
