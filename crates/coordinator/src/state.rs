@@ -294,7 +294,7 @@ impl FleetState {
     fn likely_engine(&self, factory: &FactoryId, wanted: &[EngineName]) -> Option<EngineName> {
         let is_unavailable =
             |engine: &EngineName| self.fleet.get(factory).is_some_and(|state| state.resting.contains_key(engine));
-        let offered = self.factories.get(factory)?.value.engines().filter(|engine| !is_settled(engine));
+        let offered = self.factories.get(factory)?.value.engines().filter(|engine| !is_unavailable(engine));
         let offered: BTreeSet<EngineName> = offered.collect();
         match wanted {
             [] => offered.into_iter().next(),

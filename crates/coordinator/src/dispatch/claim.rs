@@ -80,7 +80,7 @@ impl Coordinator {
         request: &ClaimRequest,
     ) -> Result<Option<Vec<Versioned<Arc<Job>>>>, Error> {
         // The dispatcher counts seats when it plans, and takes them after it has written.
-        let allocation = self.seat_allocation.read().await;
+        let _allocation = self.seat_allocation.read().await;
         let ClaimSelection { mut picks, held } = self.pick(who, process, request).await?;
         let reserved = self.reserve_picks(&mut picks).await?;
         if picks.is_empty() {

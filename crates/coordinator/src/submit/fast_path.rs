@@ -57,7 +57,7 @@ impl Coordinator {
         fail_point!("arrival::queued", |_| HashMap::new());
         let is_dispatching = self.dispatching.load(Ordering::Relaxed) && !self.stopping.is_cancelled();
         // The dispatcher counts seats when it plans, and takes them after it has written.
-        let (true, Ok(allocation)) = (is_dispatching, self.seat_allocation.try_read()) else { return HashMap::new() };
+        let (true, Ok(_allocation)) = (is_dispatching, self.seat_allocation.try_read()) else { return HashMap::new() };
         let now = self.steady();
         // The dispatcher counts what is left of a ceiling.
         let mut state = self.state.lock();
