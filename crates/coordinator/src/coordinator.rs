@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use domain::{Actor, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp};
+use domain::{
+    Actor, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp,
+};
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};

@@ -25,8 +25,8 @@ pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
-    CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs, RoleName, TokenCommand,
-    TokenCreateArgs,
+    BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs,
+    RoleName, TokenCommand, TokenCreateArgs,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
@@ -180,6 +180,12 @@ Columns:
     Product {
         #[command(subcommand)]
         command: ProductCommand,
+    },
+    /// Show and change budgets: what products may spend, and what they have spent
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Budget {
+        #[command(subcommand)]
+        command: BudgetCommand,
     },
     /// List and resume credentials of engines
     #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]

@@ -1,8 +1,8 @@
 //! Budgets of products, what they have spent, and reports of costs [T2].
 
 use domain::{
-    BudgetPeriod, Epoch, LedgerEntry, MoneyWait, Pause, PausePeriod, ProductId, RunningWork, SpendProjection, StageName,
-    Timestamp,
+    BudgetPeriod, Epoch, LedgerEntry, MoneyWait, Pause, PausePeriod, ProductId, RunningWork, SpendProjection,
+    StageName, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

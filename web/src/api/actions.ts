@@ -1,5 +1,13 @@
 import { client, idempotencyKey, unwrap } from "./client";
-import type { ActionRequest, DispatchModes, JobAction, JobView, NewTokenScope, ProductSettings } from "./types";
+import type {
+  ActionRequest,
+  BudgetSettings,
+  DispatchModes,
+  JobAction,
+  JobView,
+  NewTokenScope,
+  ProductSettings,
+} from "./types";
 
 /** `rev` fences the write: the coordinator rejects it when the job has changed since. */
 export function actOnJob(job: Pick<JobView, "id" | "rev">, action: JobAction, body: ActionRequest, fenced = true) {
@@ -54,6 +62,18 @@ export function removeFactory(id: string) {
 
 export function resumeCredential(credential: string) {
   return unwrap(client.POST("/api/fleet/credentials/resume", { body: { credential } }));
+}
+
+export function saveBudget(id: string, settings: BudgetSettings) {
+  return unwrap(client.PUT("/api/fleet/budgets/{id}", { params: { path: { id } }, body: settings }));
+}
+
+export function pauseProduct(id: string, reason?: string) {
+  return unwrap(client.POST("/api/fleet/budgets/{id}/pause", { params: { path: { id } }, body: { reason } }));
+}
+
+export function resumeProduct(id: string) {
+  return unwrap(client.POST("/api/fleet/budgets/{id}/resume", { params: { path: { id } } }));
 }
 
 export function saveProduct(id: string, settings: ProductSettings) {

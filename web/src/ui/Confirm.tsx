@@ -10,6 +10,8 @@ export type ConfirmProps = {
   danger?: boolean;
   /** The label of the reason field; none when absent. */
   reason?: string;
+  /** Where the reason is shown. */
+  reasonHint?: string;
   /** What the user has to type first. */
   typed?: string;
   children: ReactNode;
@@ -25,6 +27,7 @@ export function Confirm({
   verb,
   danger = false,
   reason,
+  reasonHint = "Shown in the job's events",
   typed,
   children,
   act,
@@ -73,7 +76,7 @@ export function Confirm({
                   value={text}
                   onChange={(event) => setText(event.target.value)}
                 />
-                <span className="hint">Shown in the job's events</span>
+                <span className="hint">{reasonHint}</span>
               </div>
             )}
             {typed !== undefined && (

@@ -126,7 +126,8 @@ impl Coordinator {
         let mut known = self.state.lock().budget(product).cloned();
         let mut is_fresh = false;
         for _ in 0..ATTEMPTS_MAX {
-            let mut budget = known.as_ref().map_or_else(|| ProductBudget::new(product.clone()), |known| known.value.clone());
+            let mut budget =
+                known.as_ref().map_or_else(|| ProductBudget::new(product.clone()), |known| known.value.clone());
             let now = self.now();
             let answers: Vec<Answer> = batch.iter().map(|one| apply(&mut budget, &one.change, now)).collect();
             let is_refused = answers.iter().any(Result::is_err);
@@ -203,9 +204,9 @@ impl Coordinator {
 fn apply(budget: &mut ProductBudget, change: &BudgetChange, now: Timestamp) -> Answer {
     match change {
         BudgetChange::Reserve { key, amount } => budget.reserve(*key, *amount, now).map_err(Refused::Money),
-        BudgetChange::Restore(missing) => Ok(missing
-            .iter()
-            .fold(false, |changed, (key, amount)| budget.restore(*key, *amount, now) || changed)),
+        BudgetChange::Restore(missing) => {
+            Ok(missing.iter().fold(false, |changed, (key, amount)| budget.restore(*key, *amount, now) || changed))
+        }
         BudgetChange::Release(keys) => Ok(keys.iter().fold(false, |changed, key| budget.release(*key) || changed)),
         BudgetChange::Settings(settings) => {
             if budget.settings.period != settings.period {

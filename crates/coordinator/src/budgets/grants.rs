@@ -28,7 +28,9 @@ impl Coordinator {
         // What running jobs have spent beyond their reservations is known in memory only.
         let left = self.live_left(product);
         let reserved = match left {
-            Some(left) if left < amount || left == Usd::ZERO => Err(Error::OutOfMoney(domain::OutOfMoney { amount, left })),
+            Some(left) if left < amount || left == Usd::ZERO => {
+                Err(Error::OutOfMoney(domain::OutOfMoney { amount, left }))
+            }
             _ => self.change_budget(product, BudgetChange::Reserve { key, amount }).await,
         };
         match reserved {
@@ -126,7 +128,8 @@ impl Coordinator {
         match self.read(key.job).await {
             Ok(job) => {
                 let is_held = job.value.seat().is_some_and(|lease| lease.seq == key.seq);
-                let is_offered = matches!(job.value.stage(), Stage::Queued { dispatch: Some(offer), .. } if offer.seq == key.seq);
+                let is_offered =
+                    matches!(job.value.stage(), Stage::Queued { dispatch: Some(offer), .. } if offer.seq == key.seq);
                 Ok(is_held || is_offered)
             }
             Err(Error::NoSuchJob(_)) => Ok(false),
@@ -160,8 +163,12 @@ impl Coordinator {
     /// Running jobs without a reservation, with what they should have reserved.
     pub(super) fn unreserved(&self, product: &ProductId) -> Vec<(ReservationKey, Usd)> {
         let state = self.state.lock();
-        let known: std::collections::BTreeSet<_> =
-            state.budget(product).into_iter().flat_map(|budget| budget.value.reservations()).map(|(key, _)| key).collect();
+        let known: std::collections::BTreeSet<_> = state
+            .budget(product)
+            .into_iter()
+            .flat_map(|budget| budget.value.reservations())
+            .map(|(key, _)| key)
+            .collect();
         let running = state.running_of(product);
         let keyed = running.iter().filter_map(|job| {
             let key = ReservationKey { job: job.value.id(), seq: job.value.seat()?.seq };

@@ -84,10 +84,10 @@ impl Coordinator {
         let _turn = desk.counting.lock().await;
         let stored = self.stored_budget(product);
         let ahead = desk.ahead.lock().take().filter(|ahead| ahead.spending.position >= stored.spending.position);
-        let mut budget = match ahead {
-            Some(ahead) => ProductBudget { spending: ahead.spending, ..stored },
-            None => stored,
-        };
+        let mut budget = stored;
+        if let Some(ahead) = ahead {
+            budget.spending = ahead.spending;
+        }
         loop {
             let events = self.events_of(product, budget.spending.position).await?;
             let Some(last) = events.last() else { break };

@@ -128,14 +128,17 @@ impl Coordinator {
                 info!(job.id = %id, "Requeued job {}: {why}", job.value.label());
             }
             Ok(AmendOutcome::Kept(_)) => {}
-            Err(error) => warn!(job.id = %id, %error, "Could not revoke the run of job {}, the sweep retries", self.label(id)),
+            Err(error) => {
+                warn!(job.id = %id, %error, "Could not revoke the run of job {}, the sweep retries", self.label(id))
+            }
         }
     }
 
     /// The products of which nothing may start, and what happens to their running jobs.
     fn stopped_products(&self) -> Vec<StoppedProduct> {
         let state = self.state.lock();
-        let setting = |id: &ProductId| state.budget(id).map_or(RunningWork::Finish, |budget| budget.value.settings.running);
+        let setting =
+            |id: &ProductId| state.budget(id).map_or(RunningWork::Finish, |budget| budget.value.settings.running);
         let paused = state.products().filter(|product| product.paused).map(|product| StoppedProduct {
             product: product.id.clone(),
             since: product.pause.as_ref().map(|pause| pause.at),
@@ -152,7 +155,8 @@ impl Coordinator {
         let stopped: Vec<_> = paused.chain(exhausted).collect();
         let mut asked = self.release_asked.lock();
         if !asked.is_empty() {
-            let held: HashSet<_> = state.jobs().filter_map(|job| Some((job.value.id(), job.value.seat()?.epoch))).collect();
+            let held: HashSet<_> =
+                state.jobs().filter_map(|job| Some((job.value.id(), job.value.seat()?.epoch))).collect();
             asked.retain(|run, _| held.contains(run));
         }
         stopped
@@ -175,12 +179,7 @@ fn raced(job: &Job, lease: &Lease, paused_at: Timestamp) -> bool {
 }
 
 /// Sets or ends a pause. A repeated pause keeps its time.
-pub(crate) fn set_pause(
-    product: &mut Product,
-    pause: Option<Option<String>>,
-    by: &str,
-    now: Timestamp,
-) {
+pub(crate) fn set_pause(product: &mut Product, pause: Option<Option<String>>, by: &str, now: Timestamp) {
     let known = product.pause.take().filter(|_| product.paused);
     product.paused = pause.is_some();
     product.pause = match (pause, known) {

@@ -22,7 +22,12 @@ const ID_LEN_MAX: usize = 64;
 impl Coordinator {
     /// Records what a run has cost so far. It changes no stage, and a fenced run may report too: the money was spent.
     /// Repetitions change nothing, in any order.
-    pub async fn report_usage(&self, who: &Principal, id: JobId, request: &UsageRequest) -> Result<UsageResponse, Error> {
+    pub async fn report_usage(
+        &self,
+        who: &Principal,
+        id: JobId,
+        request: &UsageRequest,
+    ) -> Result<UsageResponse, Error> {
         let factory = who.factory()?;
         let report = checked(request)?;
         let job = self.workable(who, id).await?;

@@ -70,7 +70,8 @@ impl Coordinator {
         let spent = totals.usd.plus(running);
         let reserved = self.unspent_reservations(&budget);
         let ceiling = settings.ceiling();
-        let [by_engine, by_repo, by_profile] = budget.spending.breakdowns(settings.period, now).map(|sums| shares(&sums));
+        let [by_engine, by_repo, by_profile] =
+            budget.spending.breakdowns(settings.period, now).map(|sums| shares(&sums));
         let cost_per_merged = |merged: f64| spent.dollars() / merged;
         Ok(BudgetView {
             product_id: id.clone(),

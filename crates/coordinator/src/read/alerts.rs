@@ -445,5 +445,15 @@ pub(crate) fn alert(
     since: domain::Timestamp,
     job_id: Option<domain::JobId>,
 ) -> Alert {
-    Alert { code, message, since, job_id, job_title: None, factory_id: None, product_id: None, jobs: None, retry_at: None }
+    Alert {
+        code,
+        message,
+        since,
+        job_id,
+        job_title: None,
+        factory_id: None,
+        product_id: None,
+        jobs: None,
+        retry_at: None,
+    }
 }

@@ -61,7 +61,8 @@ impl Coordinator {
         let now = self.steady();
         // The dispatcher counts what is left of a ceiling.
         let mut state = self.state.lock();
-        let jobs: Vec<_> = arriving.iter().map(|arrival| &arrival.job).filter(|job| !state.has_ceiling(job.product())).collect();
+        let jobs: Vec<_> =
+            arriving.iter().map(|arrival| &arrival.job).filter(|job| !state.has_ceiling(job.product())).collect();
         let placements = state.seat_submitted(jobs.into_iter(), now, &self.settings.weights, ROUND_MAX);
         placements.into_iter().map(|placement| (placement.job, placement)).collect()
     }

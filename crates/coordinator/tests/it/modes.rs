@@ -24,7 +24,11 @@ async fn switching_back_to_push_wakes_the_dispatcher() {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join(&fleet, "mac").await;
     register(&fleet, "notes").await;
-    let flags = DispatchModes { mode: Mode::Push, products: [(product("notes"), Mode::Gate)].into(), ..DispatchModes::default() };
+    let flags = DispatchModes {
+        mode: Mode::Push,
+        products: [(product("notes"), Mode::Gate)].into(),
+        ..DispatchModes::default()
+    };
     fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap();
     let mut of_notes = submit(PLAIN, None);
     of_notes.product_id = Some(product("notes"));
@@ -100,7 +104,11 @@ async fn a_mode_switch_reaches_the_inbox_and_every_heartbeat() {
 async fn the_modes_survive_a_restart() {
     let fleet = Fleet::warm(lasting()).await;
     register(&fleet, "notes").await;
-    let flags = DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into(), ..DispatchModes::default() };
+    let flags = DispatchModes {
+        mode: Mode::Gate,
+        products: [(product("notes"), Mode::Push)].into(),
+        ..DispatchModes::default()
+    };
     let put = fleet.coordinator.put_flags(&fleet.admin, flags.clone(), None).await.unwrap();
 
     let fleet = fleet.restarted().await;
@@ -133,7 +141,12 @@ async fn unavailable_modes_and_unknown_products_are_rejected() {
     };
 
     let shadow = put(DispatchModes { mode: Mode::Shadow, ..DispatchModes::default() }).await;
-    let unknown = put(DispatchModes { mode: Mode::Push, products: [(product("unknown"), Mode::Poll)].into(), ..DispatchModes::default() }).await;
+    let unknown = put(DispatchModes {
+        mode: Mode::Push,
+        products: [(product("unknown"), Mode::Poll)].into(),
+        ..DispatchModes::default()
+    })
+    .await;
     let by_a_factory = fleet.coordinator.put_flags(&mac.who, DispatchModes::default(), None).await.unwrap_err();
 
     assert_eq!(shadow.to_string(), "mode `shadow` is not available yet: use `push`, `poll` or `gate`");

@@ -234,8 +234,7 @@ impl Spending {
         if start != self.broken_down_since {
             return;
         }
-        let parts =
-            [(&mut self.by_engine, "engine"), (&mut self.by_repo, "repo"), (&mut self.by_profile, "profile")];
+        let parts = [(&mut self.by_engine, "engine"), (&mut self.by_repo, "repo"), (&mut self.by_profile, "profile")];
         for (sums, key) in parts {
             let Some(name) = text(charge.usage, key) else { continue };
             let is_listed = sums.len() < NAMES_MAX || sums.contains_key(name);

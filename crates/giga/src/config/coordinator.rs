@@ -64,6 +64,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) disk_free_min_mib: Setting<u32>,
     /// Whether an engine's credential gets work again automatically when its usage window resets.
     pub(crate) quota_resume: Setting<bool>,
+    /// Whether the ceilings of budgets are enforced, until `PUT /flags` says otherwise.
+    pub(crate) budgets: Setting<bool>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
@@ -140,6 +142,8 @@ impl CoordinatorConfig {
             .env(&["GIGA_DISK_FREE_MIN_MIB"])
             .file(file.disk_free_min_mib);
         let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
+        let budgets =
+            SettingSource::new("coordinator.budgets").env(&["GIGA_BUDGETS", "FLEET_BUDGETS"]).file(file.budgets);
         Ok(Self {
             store: resolver.setting(store, StoreChoice::default)?,
             listen: resolver.setting(listen, || LISTEN)?,
@@ -161,6 +165,7 @@ impl CoordinatorConfig {
             token_overlap: resolver.setting(overlap, || HumanDuration(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
             quota_resume: resolver.setting(resume, || default.windows.auto_resume)?,
+            budgets: resolver.setting(budgets, || default.budgets)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
@@ -187,6 +192,7 @@ impl CoordinatorConfig {
             sweep_every: self.sweep_every.value.0,
             token_overlap: self.token_overlap.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
+            budgets: self.budgets.value,
             retry,
             windows: QuotaWindowPolicy { auto_resume: self.quota_resume.value, ..QuotaWindowPolicy::default() },
             ..Settings::default()

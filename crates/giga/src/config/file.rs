@@ -75,6 +75,7 @@ pub(super) struct Coordinator {
     pub(super) token_overlap: Option<Spanned<HumanDuration>>,
     pub(super) disk_free_min_mib: Option<Spanned<u32>>,
     pub(super) quota_resume: Option<Spanned<bool>>,
+    pub(super) budgets: Option<Spanned<bool>>,
     pub(super) retry: Retry,
 }
 

@@ -51,6 +51,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ("coordinator.token_overlap", "How long a rotated token keeps working."),
     ("coordinator.disk_free_min_mib", "Free space below which a factory gets no new work, in MiB."),
     ("coordinator.quota_resume", "Whether a credential gets work again automatically when its usage window resets."),
+    (
+        "coordinator.budgets",
+        "Whether the ceilings of budgets are enforced. `giga budget enforce` changes it at run time.",
+    ),
     ("coordinator.retry.attempts_max", "Attempts of a job in all. A manifest can set its own retry policy."),
     ("coordinator.retry.backoff", "First pause before a retry; it doubles."),
     ("coordinator.retry.backoff_max", "Longest pause before a retry."),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    DispatchModes, EngineName, Factory, FactoryId, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape,
-    Timestamp, UsageWindow,
+    DispatchModes, EngineName, Factory, FactoryId, InstanceId, JobId, MoneyWait, Priority, Product, ProductId,
+    RepoName, Shape, Timestamp, UsageWindow,
 };
 use proptest::prelude::*;
 use scheduler::{

@@ -100,7 +100,14 @@ async fn admins_switch_modes_operators_read_and_stale_writes_fail() {
     let unavailable = fleet.admin.set_mode(None, Some(Mode::SelfSelect)).await;
     let followed = fleet.admin.set_mode(Some(&product("notes")), None).await.unwrap();
 
-    assert_eq!(switched, DispatchModes { mode: Mode::Push, products: [(product("notes"), Mode::Poll)].into(), ..DispatchModes::default() });
+    assert_eq!(
+        switched,
+        DispatchModes {
+            mode: Mode::Push,
+            products: [(product("notes"), Mode::Poll)].into(),
+            ..DispatchModes::default()
+        }
+    );
     assert_eq!(followed, DispatchModes::default());
     assert_eq!(code(late), "precondition_failed");
     assert_eq!(code(unavailable), "mode_not_available");

@@ -217,6 +217,7 @@ fn check_streams(description: &Description) {
         StreamEvent::Alert(AlertEvent {
             code: AlertCode::StaleFactory,
             change: AlertChange::Raised,
+            product_id: None,
             factory_id: Some("east".parse().unwrap()),
             job_id: None,
         }),
