@@ -82,7 +82,7 @@ test-web: tools
 # Pictures of the web UI for the README, from a fleet with samples.
 screenshots: tools
 	$(CARGO) build --locked -p giga
-	scripts/with-chromium node web/e2e/screenshots.mjs docs/images
+	scripts/with-tmux scripts/with-chromium node web/e2e/screenshots.mjs docs/images
 
 # The real claude and codex through a whole fleet, against our stand-in of their APIs: the oldest supported and the last
 # tested version of each, both pinned in scripts/with-engines. `unit` runs the last tested versions, and of the oldest ones

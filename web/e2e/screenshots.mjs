@@ -1,10 +1,11 @@
-// Pictures of the web UI for the documentation: `node e2e/screenshots.mjs DIR`.
+// Pictures of the web UI and of `giga dash` for the documentation: `node e2e/screenshots.mjs DIR`.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Browser, open, signedIn, write } from "./browser.mjs";
-import { Fleet } from "./fleet.mjs";
+import { Fleet, program } from "./fleet.mjs";
 import { furnish, REPOS } from "./samples.mjs";
+import { Terminal, terminalPage } from "./terminal.mjs";
 
 const MANIFEST = `---
 title: Retry failed transcriptions with a smaller chunk size
@@ -64,6 +65,27 @@ try {
     await write(page, MANIFEST);
     await shoot("new-job");
     await context.close();
+  }
+  const dash = new Terminal(fleet.path("tmux"), {
+    columns: 132,
+    rows: 34,
+    cwd: fleet.root,
+    command: `'${program()}' --config giga.toml dash`,
+    env: { GIGA_TOKEN: fleet.token, GIGA_API: fleet.origin },
+  });
+  try {
+    await dash.screen("need me");
+    dash.press("2");
+    await dash.screen("Resume interrupted");
+    // The reads of the page end, and agents report what they do.
+    await new Promise((done) => setTimeout(done, 2_000));
+    const context = await browser.context({ deviceScaleFactor: 2 });
+    const page = await context.newPage();
+    await page.setContent(terminalPage(await dash.screen("Resume interrupted")));
+    await page.locator("pre").screenshot({ path: join(directory, "dash.png") });
+    await context.close();
+  } finally {
+    dash.close();
   }
 } finally {
   await browser?.close();

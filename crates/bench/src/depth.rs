@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Epoch, JobId, Message, Mode, ProductId};
+use domain::{Epoch, IndexProgress, JobId, Message, Mode, ProductId};
 use protocol::{JobList, SubmitResponse};
 use serde::Serialize;
 
 use crate::cleanup::PRODUCT;
 use crate::fake_worker::{FakeWorker, Inbox};
-use crate::seed::{SeedStage, seed, timed};
+use crate::seed::{SeedStage, seed, tag, timed};
 use crate::statistics::{Samples, millis, rounded};
 use crate::target::{BenchSite, BenchTarget};
 use crate::workload;
@@ -23,7 +23,7 @@ const ROUNDS: u64 = 30;
 const PER_ROUND: u64 = 10;
 
 /// The headings of the table.
-const HEADINGS: &[&str] = &["STORED", "SUBMIT ms", "DISPATCH ms", "CLAIM ms", "LIST ms"];
+const HEADINGS: &[&str] = &["STORED", "SUBMIT ms", "DISPATCH ms", "CLAIM ms", "LIST ms", "FILTER ms"];
 
 #[derive(Serialize)]
 struct Report {
@@ -33,6 +33,7 @@ struct Report {
     dispatch_ratio: f64,
     claim_ratio: f64,
     list_ratio: f64,
+    filter_ratio: f64,
     shallow_ms: Medians,
     deep_ms: Medians,
 }
@@ -43,6 +44,7 @@ struct Medians {
     dispatch: f64,
     claim: f64,
     list: f64,
+    filter: f64,
 }
 
 /// Compares two coordinators of our own: stores of a known depth.
@@ -70,18 +72,20 @@ pub(crate) async fn run(progress: Progress<'_>, site: &BenchSite, args: &DepthOp
         dispatch_ratio: ratio(|medians| medians.dispatch),
         claim_ratio: ratio(|medians| medians.claim),
         list_ratio: ratio(|medians| medians.list),
+        filter_ratio: ratio(|medians| medians.filter),
         shallow_ms,
         deep_ms,
     };
     let mut table: Vec<Vec<String>> = Vec::new();
-    let mut row = |name: String, medians: [f64; 4]| {
+    let mut row = |name: String, medians: [f64; 5]| {
         let figures = medians.iter().map(|figure| format!("{figure:.3}"));
         table.push(std::iter::once(name).chain(figures).collect());
     };
-    let figures = |medians: &Medians| [medians.submit, medians.dispatch, medians.claim, medians.list];
+    let figures = |medians: &Medians| [medians.submit, medians.dispatch, medians.claim, medians.list, medians.filter];
     row(SHALLOW.to_string(), figures(&shallow_ms));
     row(args.stored.to_string(), figures(&deep_ms));
-    let ratios = [report.submit_ratio, report.dispatch_ratio, report.claim_ratio, report.list_ratio];
+    let ratios =
+        [report.submit_ratio, report.dispatch_ratio, report.claim_ratio, report.list_ratio, report.filter_ratio];
     row("ratio".to_owned(), ratios);
     crate::Report::new(&report, HEADINGS, table)
 }
@@ -102,6 +106,7 @@ struct DepthSamples {
     dispatch: Samples,
     claim: Samples,
     list: Samples,
+    filter: Samples,
 }
 
 impl MeasuredCoordinator {
@@ -111,6 +116,10 @@ impl MeasuredCoordinator {
         progress.note(&format!("storing {stored} jobs"));
         let store = plot.open_store().await?;
         seed(progress, &store.jobs, &product, 0, stored, SeedStage::Over).await?;
+        progress.note(&format!("adding {stored} jobs to the search index"));
+        while store.history.index_jobs().await.map_err(|error| Error::failed(error.to_string()))?
+            == IndexProgress::Behind
+        {}
         store.lifecycle.close().await.map_err(|error| Error::failed(error.to_string()))?;
         let ground = BenchTarget::start(plot).await?;
         let product = ground.product().await?;
@@ -151,6 +160,9 @@ impl MeasuredCoordinator {
             let (listed, took) = timed(self.ground.clock.as_ref(), self.list()).await;
             listed?;
             self.taken.list.add(took);
+            let (filtered, took) = timed(self.ground.clock.as_ref(), self.filter()).await;
+            filtered?;
+            self.taken.filter.add(took);
         }
         Ok(())
     }
@@ -194,6 +206,27 @@ impl MeasuredCoordinator {
         Ok(())
     }
 
+    /// Pages of filters that match one of a hundred jobs, alone and together with others that match almost all or none.
+    async fn filter(&self) -> Result<(), Error> {
+        let admin = self.ground.admin();
+        let rare = tag(0);
+        for filter in [
+            format!("tag={rare}"),
+            format!("tag={rare}&stage=failed&priority=high"),
+            format!("tag={rare}&text=job&stage=failed,dead_letter"),
+        ] {
+            let page: JobList = admin.get(&format!("/jobs?limit=10&{filter}")).await?;
+            if page.items.len() != 10 {
+                return Err(Error::failed(format!("{} jobs match {filter}: expected 10", page.items.len())));
+            }
+        }
+        let none: JobList = admin.get(&format!("/jobs?limit=10&tag={rare},{}", tag(1))).await?;
+        if !none.items.is_empty() {
+            return Err(Error::failed("a job has two tags"));
+        }
+        Ok(())
+    }
+
     async fn end(self) -> Result<Medians, Error> {
         let taken = &self.taken;
         let medians = Medians {
@@ -201,6 +234,7 @@ impl MeasuredCoordinator {
             dispatch: millis(taken.dispatch.median()),
             claim: millis(taken.claim.median()),
             list: millis(taken.list.median()),
+            filter: millis(taken.filter.median()),
         };
         self.ground.stop().await?;
         Ok(medians)

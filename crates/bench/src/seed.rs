@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clock::{SystemClock, SystemEntropy};
 use domain::{
-    Actor, Body, Clock, DepsState, Entropy, Expected, Job, JobId, JobStore, Manifest, ProductId, StageEvent,
+    Actor, Body, Clock, DepsState, Entropy, Expected, Job, JobId, JobStore, Manifest, Priority, ProductId, StageEvent,
     Strictness, Submission, Timestamp,
 };
 
@@ -17,6 +17,14 @@ const CHUNK: u64 = 1_000;
 
 /// A note on progress after so many jobs.
 const NOTE_EVERY: u64 = 200_000;
+
+/// One of so many jobs has a tag, and a high priority.
+pub(crate) const RARE: u64 = 100;
+
+/// The tag of the jobs whose number has this remainder.
+pub(crate) fn tag(remainder: u64) -> String {
+    format!("bench-{remainder}")
+}
 
 /// What becomes of the jobs that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +53,7 @@ pub(crate) async fn seed(
         let units: Result<Vec<_>, Error> = (0..size)
             .map(|n| {
                 let body = workload::manifest(product, from + done + n);
-                let job = job(product, &body, JobId::new(now, entropy.bytes()), now, fate)?;
+                let job = job(product, from + done + n, &body, JobId::new(now, entropy.bytes()), now, fate)?;
                 Ok(job.commit_at(Expected::Absent, Some(Body(body.into()))))
             })
             .collect();
@@ -60,13 +68,18 @@ pub(crate) async fn seed(
     Ok(())
 }
 
-fn job(product: &ProductId, body: &str, id: JobId, at: Timestamp, fate: SeedStage) -> Result<Job, Error> {
+fn job(product: &ProductId, n: u64, body: &str, id: JobId, at: Timestamp, fate: SeedStage) -> Result<Job, Error> {
     let manifest = Manifest::parse(body, Strictness::Strict)
         .map_err(|findings| Error::failed(format!("the sample manifest is refused: {findings:?}")))?;
+    let mut spec = manifest.spec;
+    spec.tags = [tag(n % RARE).parse().map_err(|error| Error::failed(format!("{error}")))?].into();
+    if n.is_multiple_of(RARE) {
+        spec.priority = Priority::High;
+    }
     let submission = Submission {
         id,
         product: product.clone(),
-        spec: manifest.spec,
+        spec,
         deps: Vec::new(),
         idempotency_key: None,
         body_sha256: String::new(),

@@ -20,7 +20,7 @@ use crate::http::{
     HttpTransport, HyperTransport, IdentityCheck, RequestBody, ResponseBody, TransportError, TransportErrorKind,
 };
 
-pub use event_feed::{EventFeed, FeedItem};
+pub use event_feed::{EventFeed, FeedFrame, FeedItem};
 
 /// Maximum length of a response; a coordinator never sends more.
 const ANSWER_LEN_MAX: usize = 64 * 1024 * 1024;

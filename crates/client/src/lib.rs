@@ -6,7 +6,7 @@ mod public_resolver;
 mod query;
 mod transfer;
 
-pub use client::{Client, ClientError, Endpoint, EventFeed, EventStream, FeedItem, LogStream, Trust};
+pub use client::{Client, ClientError, Endpoint, EventFeed, EventStream, FeedFrame, FeedItem, LogStream, Trust};
 pub use http::{HttpTransport, IDLE_TIME_MAX, RequestBody, ResponseBody, TransportError, public_network, real_network};
 pub use query::Query;
 pub use transfer::Download;

@@ -119,7 +119,7 @@ impl Coordinator {
                 continue;
             }
             if let Some(since) = state.waiting_since(placement.job) {
-                self.note_dispatched(now.since(since));
+                self.note_dispatched(&placement.factory, now.since(since));
             }
             if let Some(unit) = self.stamp(&job, placement.factory.clone(), placement_score(placement)) {
                 state.expect_engine(placement.job, placement.engine.clone());

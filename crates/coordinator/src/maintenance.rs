@@ -3,4 +3,5 @@
 pub(crate) mod generation;
 pub(crate) mod health;
 pub(crate) mod lifecycle;
+mod search_index;
 pub(crate) mod sweep;

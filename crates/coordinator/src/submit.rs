@@ -116,8 +116,8 @@ impl Coordinator {
                     let (id, product) = (submission.id, &submission.product);
                     info!(job.id = %id, product = %product, "Submitted job {}", job.value.label());
                     self.counters.submitted();
-                    if job.value.dispatch().is_some() {
-                        self.note_dispatched(Duration::ZERO);
+                    if let Some(offer) = job.value.dispatch() {
+                        self.note_dispatched(&offer.target, Duration::ZERO);
                         self.publish(&job.value, Publish::First).await;
                     }
                     if job.value.stage().name() == StageName::Blocked {

@@ -58,7 +58,7 @@ pub use ids::{
 pub use job::{DepsState, DocumentError, Job, Submission, UsageReport, Versioned};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
-pub use job_search::JobSearch;
+pub use job_search::{JobSearch, SearchTerm, search_terms};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
 pub use manifest::{Finding, Manifest, Severity, Strictness, duration_millis, manifest_schema, suggest};
@@ -71,8 +71,8 @@ pub use names::{
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
-    FleetStore, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, PublishOutcome, Receipt, Scope,
-    StoreError, Subscription, Summary, UnreadableDocument,
+    FleetStore, IndexProgress, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId, Page, PublishOutcome,
+    Receipt, Scope, StoreError, Subscription, Summary, UnreadableDocument,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use pull_request::PullRequest;

@@ -10,7 +10,7 @@ pub use backup::{Backup, BackupSummary};
 pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
 pub use fleet_store::{Collection, FleetStore};
 pub use job_store::{
-    Body, Commit, CommitError, Cursor, Expected, JobFilter, JobHistory, JobStore, Page, Scope, StoreError, Summary,
-    UnreadableDocument,
+    Body, Commit, CommitError, Cursor, Expected, IndexProgress, JobFilter, JobHistory, JobStore, Page, Scope,
+    StoreError, Summary, UnreadableDocument,
 };
 pub use log_store::LogStore;

@@ -144,6 +144,11 @@ pub struct FactoryView {
     pub load: f64,
     /// Success rate of recent runs: 1 is the best.
     pub health: f64,
+    /// How long the last job that was dispatched to it had waited, in milliseconds; absent before its first since the
+    /// start of the coordinator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0)]
+    pub dispatch_lag_ms: Option<u64>,
     /// Free disk space for worktrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_free_bytes: Option<u64>,

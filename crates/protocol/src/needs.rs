@@ -163,9 +163,18 @@ pub struct NeedList {
     /// The number of items on all pages.
     #[schema(minimum = 0)]
     pub total: u64,
+    /// Whether `total` counts every failure. With more than 1,000, the newest of them are listed.
+    pub is_exact: bool,
     /// The `cursor` of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+}
+
+impl NeedList {
+    /// The number of items, as shown to people.
+    pub fn total_text(&self) -> String {
+        format!("{}{}", self.total, if self.is_exact { "" } else { "+" })
+    }
 }
 
 /// An answer to the question of a job's agent.

@@ -3,13 +3,19 @@
 use std::fmt::{Display, Write};
 
 use coordinator::MetricsSnapshot;
+use domain::FactoryId;
 use protocol::Metrics;
 
 /// The content type of [`render`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All metrics, one line each.
-pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usize) -> String {
+pub(crate) fn render(
+    metrics: &Metrics,
+    figures: &MetricsSnapshot,
+    factory_lags: &[(FactoryId, u64)],
+    streams: usize,
+) -> String {
     let mut page = TextPage::default();
     page.family("giga_jobs", "gauge", "Jobs by stage.");
     for (stage, count) in &metrics.jobs {
@@ -19,6 +25,12 @@ pub(crate) fn render(metrics: &Metrics, figures: &MetricsSnapshot, streams: usiz
     page.single("giga_dispatch_depth", "gauge", "Offers that were sent and not accepted yet.", metrics.depth);
     let lag = metrics.dispatch_lag_ms as f64 / 1_000.0;
     page.single("giga_dispatch_lag_seconds", "gauge", "How long the last dispatched job had waited, in seconds.", lag);
+    let (name, about) =
+        ("giga_factory_dispatch_lag_seconds", "How long the last job dispatched to a factory had waited.");
+    page.family(name, "gauge", about);
+    for (factory, lag) in factory_lags {
+        page.labelled(name, "factory", factory.as_str(), *lag as f64 / 1_000.0);
+    }
     page.single("giga_seats", "gauge", "Seats of all live factories.", metrics.seats);
     page.single("giga_seats_used", "gauge", "Seats in use.", metrics.seats_used);
     page.single("giga_dead_letters", "gauge", "Dead-lettered jobs.", metrics.dead_letters);
@@ -97,12 +109,13 @@ mod tests {
             dispatch_lag_ms: 1_500,
         };
 
-        let text = render(&metrics, &figures, 2);
+        let text = render(&metrics, &figures, &[("east".parse().unwrap(), 250)], 2);
 
         for line in [
             "# TYPE giga_jobs gauge",
             "giga_jobs{stage=\"queued\"} 3",
             "giga_dispatch_lag_seconds 1.5",
+            "giga_factory_dispatch_lag_seconds{factory=\"east\"} 0.25",
             "# TYPE giga_conflicts_total counter",
             "giga_conflicts_total 5",
             "giga_ignored_request_keys_total 11",

@@ -58,7 +58,7 @@ fn the_page_of_metrics_is_current() {
     let snapshot =
         MetricsSnapshot { submitted: 0, dispatched: 0, completed: 0, failed: 0, conflicts: 0, dispatch_lag_ms: 0 };
 
-    let text = exposition::render(&metrics, &snapshot, 0);
+    let text = exposition::render(&metrics, &snapshot, &[("east".parse().unwrap(), 0)], 0);
 
     let value_of = |prefix: String| text.lines().find_map(move |line| line.strip_prefix(&prefix).map(str::to_owned));
     let families = text.lines().filter_map(|line| line.strip_prefix("# HELP ")?.split_once(' '));

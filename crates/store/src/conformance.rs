@@ -21,7 +21,8 @@ pub use documents::{
 };
 pub use durability::acknowledged_writes_survive_a_restart;
 pub use lists::{
-    a_filter_returns_exactly_the_matching_jobs, a_foreign_cursor_is_rejected, a_list_is_stable_while_jobs_are_added,
+    a_filter_returns_exactly_the_matching_jobs, a_foreign_cursor_is_rejected,
+    a_list_has_only_the_failures_that_nobody_attended_to, a_list_is_stable_while_jobs_are_added,
     a_search_returns_exactly_the_matching_jobs,
 };
 pub use log::{
@@ -90,6 +91,7 @@ macro_rules! store_conformance {
             a_list_is_stable_while_jobs_are_added,
             a_filter_returns_exactly_the_matching_jobs,
             a_search_returns_exactly_the_matching_jobs,
+            a_list_has_only_the_failures_that_nobody_attended_to,
             a_foreign_cursor_is_rejected,
             positions_grow_in_commit_order_without_gaps,
             a_follower_sees_every_event_exactly_once,

@@ -11,6 +11,8 @@ pub mod conformance;
 mod cursor;
 #[cfg(feature = "simulated")]
 pub mod document;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod intersection;
 mod logs;
 #[cfg(feature = "memory")]
 mod memory;

@@ -23,16 +23,23 @@ pub struct Operations {
     pub stale_units: u64,
     /// Events written.
     pub events: u64,
+    /// Steps of the search index: each reads once, and writes once if there was something to add.
+    pub index_steps: u64,
 }
 
 impl Operations {
     /// The number of database accesses: every read and every transaction.
     pub fn total(&self) -> u64 {
-        self.job_reads + self.sweep_reads + self.history_reads + self.document_reads + self.transactions
+        self.job_reads
+            + self.sweep_reads
+            + self.history_reads
+            + self.document_reads
+            + self.transactions
+            + self.index_steps
     }
 
     /// Each counter with its name, for metrics.
-    pub fn by_kind(&self) -> [(&'static str, u64); 9] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 10] {
         [
             ("job_reads", self.job_reads),
             ("sweep_reads", self.sweep_reads),
@@ -43,6 +50,7 @@ impl Operations {
             ("document_units", self.document_units),
             ("stale_units", self.stale_units),
             ("events", self.events),
+            ("index_steps", self.index_steps),
         ]
     }
 }
@@ -59,6 +67,7 @@ pub(crate) struct Meter {
     pub(crate) document_units: Counter,
     pub(crate) stale_units: Counter,
     pub(crate) events: Counter,
+    pub(crate) index_steps: Counter,
 }
 
 impl Meter {
@@ -73,6 +82,7 @@ impl Meter {
             document_units: self.document_units.count(),
             stale_units: self.stale_units.count(),
             events: self.events.count(),
+            index_steps: self.index_steps.count(),
         }
     }
 }

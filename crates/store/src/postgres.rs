@@ -24,6 +24,7 @@ mod row;
 mod rows;
 mod schema;
 mod scratch_schema;
+mod search_index;
 mod statement;
 mod tls;
 mod transaction;

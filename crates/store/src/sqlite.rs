@@ -21,6 +21,7 @@ mod readers;
 mod restore;
 mod row;
 mod schema;
+mod search_index;
 #[cfg(feature = "postgres")]
 mod transfer;
 mod unit;

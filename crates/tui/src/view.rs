@@ -107,7 +107,7 @@ fn too_small(model: &Model, screen: &mut Buffer) {
     let mut lines = vec![
         Line::from(header::state(model)),
         Line::from(header::counts(model)),
-        Line::from(format!("{} need me", model.needs.total)),
+        Line::from(format!("{} need me", model.needs.total_text())),
         Line::from(format!("too small: {}x{} is the least", smallest.0, smallest.1)),
     ];
     if !state.is_current() {

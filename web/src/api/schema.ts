@@ -2056,6 +2056,12 @@ export interface components {
              * @description Free disk space for worktrees.
              */
             diskFreeBytes?: number | null;
+            /**
+             * Format: int64
+             * @description How long the last job that was dispatched to it had waited, in milliseconds; absent before its first since the
+             *     start of the coordinator.
+             */
+            dispatchLagMs?: number | null;
             /** @description A draining factory gets no new jobs. */
             draining: boolean;
             /** @description Its engines, by name and credential. `windowUntil` includes reports of other factories. */
@@ -3054,6 +3060,8 @@ export interface components {
         NeedKind: "question" | "review" | "merge_failed" | "unplaceable" | "dead_letter" | "failed" | "ready_to_ship" | "pull_request_abandoned" | "stale_factory" | "credential_exhausted" | "alert";
         /** @description What needs the caller. */
         NeedList: {
+            /** @description Whether `total` counts every failure. With more than 1,000, the newest of them are listed. */
+            isExact: boolean;
             /** @description Blocked people and money first, then by age. */
             items: components["schemas"]["Need"][];
             /** @description The `cursor` of the next page. */

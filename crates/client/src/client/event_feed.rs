@@ -42,6 +42,22 @@ pub enum FeedItem {
     Reconnected,
 }
 
+/// A frame of an [`EventFeed`], for callers that need every kind of event.
+#[derive(Debug)]
+pub enum FeedFrame {
+    /// An event.
+    Event(SseEvent),
+    /// The connection was lost, or an attempt to reconnect failed. The next call reconnects.
+    Lost {
+        /// The error.
+        why: String,
+        /// How many attempts to reconnect have failed since the loss.
+        attempts: u32,
+    },
+    /// The feed is connected again and continues after the last event.
+    Reconnected,
+}
+
 /// Events of a coordinator. Survives lost connections and restarts of the coordinator.
 pub struct EventFeed {
     client: Client,
@@ -84,21 +100,45 @@ impl EventFeed {
     /// loses nothing.
     pub async fn next(&mut self) -> Result<FeedItem, ClientError> {
         loop {
-            let Some(stream) = &mut self.stream else { return self.reconnect().await };
-            match stream.next().await {
-                Ok(Some(event)) => {
-                    self.backoff.reset();
-                    if let Some(item) = self.item(event) {
+            match self.next_frame().await? {
+                FeedFrame::Event(event) => {
+                    if let Some(item) = item(event) {
                         return Ok(item);
                     }
                 }
-                Ok(None) => return Ok(self.lost("the coordinator closed the stream".to_owned())),
-                Err(error) => {
-                    let lost = self.lost(error.to_string());
-                    return if error.is_final() { Err(error) } else { Ok(lost) };
-                }
+                FeedFrame::Lost { why, attempts } => return Ok(FeedItem::Lost { why, attempts }),
+                FeedFrame::Reconnected => return Ok(FeedItem::Reconnected),
             }
         }
+    }
+
+    /// The same, with events of every kind as they were sent.
+    pub async fn next_frame(&mut self) -> Result<FeedFrame, ClientError> {
+        let Some(stream) = &mut self.stream else { return self.reconnect().await };
+        match stream.next().await {
+            Ok(Some(event)) => {
+                self.backoff.reset();
+                if event.id.is_some() {
+                    self.after.clone_from(&event.id);
+                }
+                Ok(FeedFrame::Event(event))
+            }
+            Ok(None) => Ok(self.lost("the coordinator closed the stream".to_owned())),
+            Err(error) => {
+                let lost = self.lost(error.to_string());
+                if error.is_final() { Err(error) } else { Ok(lost) }
+            }
+        }
+    }
+
+    /// Uses another client from the next connection on: the coordinator may have moved, or the token changed.
+    pub fn use_client(&mut self, client: Client) {
+        self.client = client;
+    }
+
+    /// The time until the next attempt is due.
+    pub fn retry_in(&self) -> Duration {
+        self.retry_at.saturating_sub(self.clock.monotonic())
     }
 
     /// The id of the last event, after which another feed can continue.
@@ -106,38 +146,36 @@ impl EventFeed {
         self.after.as_deref()
     }
 
-    async fn reconnect(&mut self) -> Result<FeedItem, ClientError> {
-        let wait = self.retry_at.saturating_sub(self.clock.monotonic());
-        self.clock.sleep(wait).await;
+    async fn reconnect(&mut self) -> Result<FeedFrame, ClientError> {
+        self.clock.sleep(self.retry_in()).await;
         match self.connect().await {
-            Ok(()) => Ok(FeedItem::Reconnected),
+            Ok(()) => Ok(FeedFrame::Reconnected),
             Err(error) if error.is_final() => Err(error),
-            Err(error) => Ok(FeedItem::Lost { why: error.to_string(), attempts: self.attempts }),
+            Err(error) => Ok(FeedFrame::Lost { why: error.to_string(), attempts: self.attempts }),
         }
     }
 
-    fn lost(&mut self, why: String) -> FeedItem {
+    fn lost(&mut self, why: String) -> FeedFrame {
         self.stream = None;
         self.retry_later();
-        FeedItem::Lost { why, attempts: 0 }
+        FeedFrame::Lost { why, attempts: 0 }
     }
 
     /// The time of the next attempt is kept, so that a caller that drops the future does not postpone it.
     fn retry_later(&mut self) {
         self.retry_at = self.clock.monotonic() + self.backoff.next_pause();
     }
+}
 
-    fn item(&mut self, event: SseEvent) -> Option<FeedItem> {
-        self.after = event.id.or_else(|| self.after.take());
-        match event.event.as_str() {
-            "job" => {}
-            "reset" => return Some(FeedItem::Reset),
-            "progress" => return serde_json::from_str(&event.data).ok().map(FeedItem::Progress),
-            // `hello`, and what changed beside jobs.
-            _ => return None,
-        }
-        let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
-        let event = JobEvent::deserialize(&json).ok().map(Box::new);
-        Some(FeedItem::Event { json, event })
+fn item(event: SseEvent) -> Option<FeedItem> {
+    match event.event.as_str() {
+        "job" => {}
+        "reset" => return Some(FeedItem::Reset),
+        "progress" => return serde_json::from_str(&event.data).ok().map(FeedItem::Progress),
+        // `hello`, and what changed beside jobs.
+        _ => return None,
     }
+    let json: Value = serde_json::from_str(&event.data).unwrap_or(Value::String(event.data));
+    let event = JobEvent::deserialize(&json).ok().map(Box::new);
+    Some(FeedItem::Event { json, event })
 }

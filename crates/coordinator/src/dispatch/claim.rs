@@ -105,7 +105,7 @@ impl Coordinator {
         self.return_unused(reserved, &granted).await;
         drop(held);
         for pick in picks.iter().filter(|pick| granted.iter().any(|job| job.value.id() == pick.placement.job)) {
-            self.note_dispatched(pick.waited);
+            self.note_dispatched(&pick.placement.factory, pick.waited);
         }
         Ok(Some(granted))
     }

@@ -84,7 +84,8 @@ impl Coordinator {
             self.run_sweep(),
             self.run_pull_request_poller(),
             self.run_budgets(),
-            self.run_disk_watch()
+            self.run_disk_watch(),
+            self.run_search_indexer()
         );
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use domain::{
-    BlockedOn, DispatchModes, FailureReason, Job, JobFilter, Mode, ProductId, Stage, StageName, Timestamp,
-    WARNING_LEVELS, dollars,
+    BlockedOn, DispatchModes, Job, JobFilter, JobSearch, Mode, ProductId, Stage, StageName, Timestamp, WARNING_LEVELS,
+    dollars,
 };
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
@@ -361,16 +361,17 @@ impl Coordinator {
         alerts
     }
 
-    /// Jobs of each product that failed recently, without cancelled ones. The store lists the newest failed jobs of a
-    /// product.
+    /// Jobs of each product that failed recently and that no operator has attended to. The newest of a product are
+    /// counted.
     async fn failed_job_alerts(&self, who: &Principal, census: &[StageCount]) -> Vec<Alert> {
         let has_failed =
             |(product, stage, count): &&StageCount| *stage == StageName::Failed && *count > 0 && who.sees(product);
         let since = Timestamp::from_millis(self.now().as_millis().saturating_sub(FAILED_WITHIN_MS));
         let mut alerts = Vec::new();
         for (product, _, _) in census.iter().filter(has_failed).take(LOOKED_AT_MAX) {
-            let filter =
-                JobFilter { products: vec![product.clone()], stages: vec![StageName::Failed], ..JobFilter::default() };
+            let (products, stages) = (vec![product.clone()], vec![StageName::Failed]);
+            let search = JobSearch { is_unattended_failure: true, ..JobSearch::default() };
+            let filter = JobFilter { products, stages, search, ..JobFilter::default() };
             // A store with damaged pages still reports its other alerts, the one about the damage first.
             let page = match self.ports.history.jobs(&filter, None, FAILED_JOBS_MAX).await {
                 Ok(page) => page,
@@ -379,18 +380,14 @@ impl Coordinator {
                     continue;
                 }
             };
-            let is_lately = |job: &&Job| match job.stage() {
-                Stage::Failed { reason } => {
-                    *reason != FailureReason::Cancelled && !job.is_dismissed() && job.updated_at() >= since
-                }
-                _ => false,
-            };
+            let is_lately = |job: &&Job| job.updated_at() >= since;
             let jobs: Vec<&Job> = page.items.iter().map(|summary| &summary.job).filter(is_lately).collect();
             let Some(newest) = jobs.iter().max_by_key(|job| job.updated_at()) else { continue };
             let oldest = jobs.iter().map(|job| job.updated_at()).min().unwrap_or(since);
             let (count, short) = (jobs.len() as u64, newest.id().short());
+            let at_least = if page.next.is_some() { "at least " } else { "" };
             let message = format!(
-                "{} of product `{product}` failed in the last 24 hours, the newest is {}: read why with `giga job {short}`, \
+                "{at_least}{} of product `{product}` failed in the last 24 hours, the newest is {}: read why with `giga job {short}`, \
                  requeue it with `giga requeue {short}`",
                 domain::counted(count, "job"),
                 newest.label(),

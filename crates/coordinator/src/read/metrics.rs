@@ -25,6 +25,7 @@ pub(crate) struct Counters {
     failed: AtomicU64,
     conflicts: AtomicU64,
     lag_ms: AtomicU64,
+    lags: Mutex<HashMap<FactoryId, u64>>,
     health: Mutex<HashMap<FactoryId, f64>>,
     duplicates: Mutex<Vec<(JobId, Timestamp)>>,
 }
@@ -51,9 +52,20 @@ impl Counters {
         self.submitted.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn dispatched(&self, lag: Duration) {
+    pub(crate) fn dispatched(&self, factory: &FactoryId, lag: Duration) {
+        let lag = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
         self.dispatched.fetch_add(1, Ordering::Relaxed);
-        self.lag_ms.store(u64::try_from(lag.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.lag_ms.store(lag, Ordering::Relaxed);
+        let mut lags = self.lags.lock();
+        match lags.get_mut(factory) {
+            Some(last) => *last = lag,
+            None => drop(lags.insert(factory.clone(), lag)),
+        }
+    }
+
+    /// How long the last job that was dispatched to a factory had waited, in milliseconds.
+    pub(crate) fn lag(&self, factory: &FactoryId) -> Option<u64> {
+        self.lags.lock().get(factory).copied()
     }
 
     pub(crate) fn completed(&self, factory: &FactoryId) {
@@ -91,6 +103,7 @@ impl Counters {
 
     pub(crate) fn forget(&self, factory: &FactoryId) {
         self.health.lock().remove(factory);
+        self.lags.lock().remove(factory);
     }
 
     fn record_outcome(&self, factory: &FactoryId, outcome: f64) {
@@ -102,8 +115,8 @@ impl Counters {
 
 impl Coordinator {
     /// Records that a job was dispatched after it had waited this long.
-    pub(crate) fn note_dispatched(&self, lag: Duration) {
-        self.counters.dispatched(lag);
+    pub(crate) fn note_dispatched(&self, factory: &FactoryId, lag: Duration) {
+        self.counters.dispatched(factory, lag);
         self.record_lag(crate::fleet::registry::millis(lag));
     }
 
@@ -118,6 +131,18 @@ impl Coordinator {
             conflicts: read(&self.counters.conflicts),
             dispatch_lag_ms: read(&self.counters.lag_ms),
         }
+    }
+
+    /// How long the last job that was dispatched to each factory had waited, in milliseconds: of the factories that the
+    /// caller may see.
+    pub fn factory_lags(&self, who: &Principal) -> Result<Vec<(FactoryId, u64)>, Error> {
+        who.require_fleet_view()?;
+        let state = self.state.lock();
+        let lags = self.counters.lags.lock();
+        let shown = lags.iter().filter(|(factory, _)| self.shows_factory(who, &state, factory));
+        let mut shown: Vec<_> = shown.map(|(factory, lag)| (factory.clone(), *lag)).collect();
+        shown.sort_unstable();
+        Ok(shown)
     }
 
     /// The metrics of the fleet.

@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use domain::{BlockedOn, FailureReason, Job, JobFilter, ProductId, Stage, StageName, Timestamp, dollars};
+use domain::{
+    BlockedOn, FailureReason, Job, JobFilter, JobSearch, Page, ProductId, Stage, StageName, Summary, Timestamp, dollars,
+};
 use protocol::{Alert, AlertCode, Need, NeedAction, NeedKind, NeedList};
 
 use crate::coordinator::Coordinator;
@@ -15,7 +17,7 @@ use crate::work::report::{is_ready, ships_by_itself};
 /// The largest page.
 const PAGE_MAX: u16 = 200;
 
-/// Failed jobs that are listed: the newest ones.
+/// Failed jobs that are listed: the newest ones that no operator has attended to.
 const FAILURES_MAX: u16 = 1_000;
 
 /// The characters of a message that fit into a sentence; the job has the rest.
@@ -59,7 +61,7 @@ impl Coordinator {
         }
         filter.kinds.sort_unstable();
         let after = after.as_deref().map(Rank::parse).transpose()?;
-        let mut needs = self.needs(who, &filter).await?;
+        let (mut needs, is_exact) = self.needs(who, &filter).await?;
         needs.retain(|need| filter.covers(need));
         let total = needs.len() as u64;
         needs.sort_unstable_by(by_rank);
@@ -69,12 +71,12 @@ impl Coordinator {
         let limit = usize::from(limit.clamp(1, PAGE_MAX));
         let next = (needs.len() > limit).then(|| Rank::of(&needs[limit - 1]).to_string());
         needs.truncate(limit);
-        Ok(NeedList { items: needs, total, next })
+        Ok(NeedList { items: needs, total, is_exact, next })
     }
 
     /// The number of items for a caller whose alerts are known.
     pub(crate) async fn needs_total(&self, who: &Principal, alerts: &[Alert]) -> Result<u64, Error> {
-        let failures = self.failures(who, &NeedsFilter::default()).await?.len();
+        let failures = self.failures(who, &NeedsFilter::default()).await?.items.len();
         let alerts = alerts.iter().filter(|alert| is_own_item(alert.code)).count();
         let (jobs, credentials) = {
             let state = self.state.lock();
@@ -85,8 +87,8 @@ impl Coordinator {
         Ok((failures + alerts + jobs + credentials) as u64)
     }
 
-    /// All items, also of other products and kinds.
-    async fn needs(&self, who: &Principal, filter: &NeedsFilter) -> Result<Vec<Need>, Error> {
+    /// All items, also of other products and kinds, and whether every failure is among them.
+    async fn needs(&self, who: &Principal, filter: &NeedsFilter) -> Result<(Vec<Need>, bool), Error> {
         let mut needs = self.needs_of_open_jobs(who);
         needs.extend(self.needs_of_credentials(who));
         let alerts = self.alerts(who).await?.items;
@@ -98,25 +100,25 @@ impl Coordinator {
             needs.push(need_of_alert(who, alert, product.as_ref()));
         }
         if !filter.has(NeedKind::Failed) && !filter.has(NeedKind::DeadLetter) {
-            return Ok(needs);
+            return Ok((needs, true));
         }
         let failed = self.failures(who, filter).await?;
-        needs.extend(failed.iter().map(|job| need_of_failure(who, job)));
-        Ok(needs)
+        needs.extend(failed.items.iter().map(|failed| need_of_failure(who, &failed.job)));
+        Ok((needs, failed.next.is_none()))
     }
 
     /// The newest failed jobs that no operator has attended to.
-    async fn failures(&self, who: &Principal, filter: &NeedsFilter) -> Result<Vec<Job>, Error> {
+    async fn failures(&self, who: &Principal, filter: &NeedsFilter) -> Result<Page<Summary>, Error> {
         let filter = self.failure_filter(who, filter)?;
-        let page = self.ports.history.jobs(&filter, None, FAILURES_MAX).await?;
-        Ok(page.items.into_iter().map(|summary| summary.job).filter(Job::is_unattended_failure).collect())
+        Ok(self.ports.history.jobs(&filter, None, FAILURES_MAX).await?)
     }
 
     fn failure_filter(&self, who: &Principal, filter: &NeedsFilter) -> Result<JobFilter, Error> {
         let kinds = [(NeedKind::Failed, StageName::Failed), (NeedKind::DeadLetter, StageName::DeadLetter)];
         let stages = kinds.into_iter().filter(|(kind, _)| filter.has(*kind)).map(|(_, stage)| stage).collect();
         let products = self.limited_to(who, filter.products.clone())?;
-        Ok(JobFilter { products, stages, ..JobFilter::default() })
+        let search = JobSearch { is_unattended_failure: true, ..JobSearch::default() };
+        Ok(JobFilter { products, stages, search, ..JobFilter::default() })
     }
 
     fn needs_of_open_jobs(&self, who: &Principal) -> Vec<Need> {

@@ -272,6 +272,7 @@ impl Coordinator {
             seats,
             load: pulse.map_or(0.0, |pulse| pulse.load),
             health: self.counters.health(id),
+            dispatch_lag_ms: self.counters.lag(id),
             disk_free_bytes: pulse.and_then(|pulse| pulse.disk_free_bytes),
             draining: known.value.draining,
             connected: self.inboxes.is_open(id),

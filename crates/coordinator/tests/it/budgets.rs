@@ -223,7 +223,11 @@ async fn row_17_a_holder_without_a_reservation_gets_it_again() {
 #[tokio::test]
 async fn money_that_a_run_does_not_spend_is_free_again() {
     let (fleet, mac) = with_money(2.0).await;
-    let jobs = [fleet.submit(DOLLAR).await, fleet.submit(DOLLAR).await, fleet.submit(DOLLAR).await];
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        jobs.push(fleet.submit(DOLLAR).await);
+        fleet.builder.clock.advance(Duration::from_secs(1));
+    }
     fleet.dispatch().await;
     let (first, second) = (mac.try_take(&fleet, jobs[0]).await.unwrap(), mac.try_take(&fleet, jobs[1]).await.unwrap());
     assert_eq!(fleet.dispatch().await, 0, "the third waits for money");
@@ -248,6 +252,7 @@ async fn money_that_a_run_does_not_spend_is_free_again() {
 async fn spend_during_a_run_warns_and_then_pauses() {
     let (fleet, mac) = with_money(10.0).await;
     let job = fleet.submit(DOLLAR).await;
+    fleet.builder.clock.advance(Duration::from_secs(1));
     let next = fleet.submit(DOLLAR).await;
     let grip = mac.build(&fleet, job).await;
     assert_eq!(fleet.codes().await, []);
@@ -273,6 +278,7 @@ async fn spend_during_a_run_warns_and_then_pauses() {
 async fn a_new_day_starts_what_waited_for_money() {
     let (fleet, mac) = with_money(1.0).await;
     let first = fleet.submit(DOLLAR).await;
+    fleet.builder.clock.advance(Duration::from_secs(1));
     let next = fleet.submit(DOLLAR).await;
     let grip = mac.build(&fleet, first).await;
     complete(&fleet, &mac, grip, 1.0).await;

@@ -52,8 +52,8 @@ pub struct UnreadableDocument {
 pub trait JobHistory: Send + Sync {
     /// The submitted manifest, byte for byte.
     async fn body(&self, id: JobId) -> Result<Option<Body>, StoreError>;
-    /// Jobs, newest first. A search examines a bounded number of jobs per page: a page may be short, even empty, and not
-    /// the last.
+    /// Jobs, newest first. A page examines a bounded number of jobs: when few of those that an index finds match, it may
+    /// be short, even empty, and not the last.
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError>;
     /// Events after a position: in commit order within a job, and across jobs if the store has a total order. Positions
     /// never change, so that a reader can resume.
@@ -62,8 +62,24 @@ pub trait JobHistory: Send + Sync {
     async fn runs(&self, id: JobId, after: u32, limit: u16) -> Result<Vec<Run>, StoreError>;
     /// Number of jobs by product and stage; counted on request if the store keeps no counters.
     async fn census(&self) -> Result<Vec<(ProductId, StageName, u64)>, StoreError>;
+    /// Adds a bounded number of jobs to the search index, those that changed first. Lists are exact before it too: they
+    /// read the jobs that it lacks. A store whose writes keep its indexes has nothing to do.
+    async fn index_jobs(&self) -> Result<IndexProgress, StoreError> {
+        Ok(IndexProgress::KeptByWrites)
+    }
     /// Number of store operations since it was opened, by kind: shows that an idle fleet costs nothing [I14].
     fn operations(&self) -> Vec<(&'static str, u64)>;
+}
+
+/// What is left for the search index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexProgress {
+    /// The store's writes keep the index.
+    KeptByWrites,
+    /// Every job is in the index, as of this position of the log.
+    Complete(Position),
+    /// More jobs are waiting.
+    Behind,
 }
 
 /// A change of one job: the document with its revision and its events, written atomically.

@@ -59,6 +59,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.extend(logins::examine(&config).await);
     checks.extend(tools::repositories(&config.factory));
     checks.push(agents::confinement(&config.factory));
+    checks.extend(agents::own_program(&config.factory));
     checks.extend(agents::opened(&config.factory));
     checks.extend(tools::capabilities(&config).await);
     let in_use = state::in_use(&config);

@@ -37,7 +37,7 @@ pub(super) async fn needs_me(context: &Context<'_>, args: NeedsMeArgs) -> Result
     }
     context.out.table(&table)?;
     if needs.next.is_some() {
-        context.out.note(&format!("{} of {}: --limit shows more", needs.items.len(), needs.total));
+        context.out.note(&format!("{} of {}: --limit shows more", needs.items.len(), needs.total_text()));
     }
     Ok(())
 }

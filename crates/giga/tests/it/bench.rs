@@ -48,7 +48,7 @@ fn throughput_is_measured_singly_and_in_batches() {
 fn depth_is_measured_as_ratios() {
     let found = measured(&["depth", "--stored", "2000"]);
 
-    for ratio in ["submit_ratio", "dispatch_ratio", "claim_ratio", "list_ratio"] {
+    for ratio in ["submit_ratio", "dispatch_ratio", "claim_ratio", "list_ratio", "filter_ratio"] {
         assert!(figure(&found, ratio) > 0.0, "{found}");
     }
 }

@@ -152,7 +152,8 @@ pub(crate) struct JobQuery {
 
 /// A page of jobs, newest first.
 ///
-/// `factory`, `tag` and `text` examine 5,000 jobs per page at most: a page can be short, even empty, and still have a `next`.
+/// Every filter has an index. A page examines 5,000 jobs at most: when filters have few jobs in common, it can be short,
+/// even empty, and still have a `next`.
 #[utoipa::path(
     get, path = "/jobs", tag = "jobs",
     params(
@@ -176,7 +177,8 @@ pub(crate) async fn list(
         return Err(Problem::invalid(format!("`text` is longer than {TEXT_CHARS_MAX} characters")));
     }
     let text = asked.text.filter(|text| !text.trim().is_empty());
-    let search = JobSearch { factory: asked.factory, tags: parse_list(asked.tag.as_deref())?, text };
+    let tags = parse_list(asked.tag.as_deref())?;
+    let search = JobSearch { factory: asked.factory, tags, text, ..JobSearch::default() };
     let filter = JobFilter { products, stages, priority: asked.priority, repo: asked.repo, search };
     let total = match asked.total {
         true => Some(app.coordinator.job_total(&who, filter.clone()).await?),

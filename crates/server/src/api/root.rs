@@ -51,7 +51,8 @@ fn health(app: &App) -> Health {
 )]
 pub(crate) async fn metrics(State(app): State<App>, MetricsReader(who): MetricsReader) -> Result<Response, Problem> {
     let metrics = app.metrics(&who).await?;
-    let text = exposition::render(&metrics, &app.coordinator.metrics_snapshot(), app.streams.count());
+    let lags = app.coordinator.factory_lags(&who)?;
+    let text = exposition::render(&metrics, &app.coordinator.metrics_snapshot(), &lags, app.streams.count());
     Ok(([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response())
 }
 

@@ -5,7 +5,7 @@ use http::Method;
 use protocol::{BudgetList, BudgetView, BurnDown, CompletionReport, JobExplanation, SubmitResponse, UsageResponse};
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, Worker, code, eventually};
+use crate::fleet::{Fleet, Worker, code};
 
 async fn put<T: serde::de::DeserializeOwned>(fleet: &Fleet, path: &str, body: Value) -> T {
     fleet.admin.call(Method::PUT, path, Some(&body)).await.unwrap()
@@ -48,10 +48,10 @@ async fn a_submit_over_budget_is_accepted_and_says_that_it_waits() {
     assert_eq!((needs["total"].as_u64(), needs["items"][0]["productId"].as_str()), (Some(1), Some("default")));
     let alerts: Value = fleet.admin.get("/alerts").await.unwrap();
     assert_eq!(alerts["items"][0]["code"], "budget_paused");
-    // More money starts it.
+    // More money ends the wait.
     let _: BudgetView = put(&fleet, "/budgets/default", json!({ "ceilingUsd": 5, "period": "day" })).await;
-    let is_started = async || fleet.admin.get::<Value>(&format!("/jobs/{id}")).await.unwrap()["waiting"].is_null();
-    eventually("the job is offered", is_started).await;
+    let job: Value = fleet.admin.get(&format!("/jobs/{id}")).await.unwrap();
+    assert_ne!(job["waiting"]["code"], "waits_for_money");
 }
 
 // [T2] [row 18] [§10]

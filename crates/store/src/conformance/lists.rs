@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    Actor, Cursor, DepsState, Job, JobFilter, JobId, JobSearch, Priority, Revision, Spec, StageName, StoreError,
+    Actor, Cursor, DepsState, IndexProgress, Job, JobFilter, JobId, JobSearch, Priority, Revision, Spec, StageName,
+    StoreError,
 };
 
-use super::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds, submission};
+use super::sample::{cancelled, create, dispatched, failed, granted, id, job, replace, seconds, submission};
 use super::writes::{stored, written};
 use super::{Harness, Stores};
 
@@ -59,10 +60,64 @@ pub async fn a_filter_returns_exactly_the_matching_jobs(bench: &mut dyn Harness)
 }
 
 // [§9]
-/// Compares searches by factory, tags and text, alone and with other filters, with a reference filter.
+/// Compares searches by factory, tags and text, alone and with other filters, with a reference filter: before the index
+/// has the jobs, while it is behind, and afterwards.
 pub async fn a_search_returns_exactly_the_matching_jobs(bench: &mut dyn Harness) {
     let stores = bench.open().await;
-    let all = varied(&stores).await;
+    let mut all = varied(&stores).await;
+    check_searches(&stores, &all).await;
+
+    index_all(&stores).await;
+    check_searches(&stores, &all).await;
+
+    for job in all.iter_mut().step_by(4) {
+        let [.., a, b, c, d] = *job.id().as_bytes();
+        let n = u32::from_be_bytes([a, b, c, d]);
+        let now = stores.jobs.job(job.id()).await.unwrap().unwrap();
+        let changed = match job.stage().name() {
+            StageName::Queued if job.dispatch().is_none() => dispatched(now.value, seconds(99)),
+            _ => now.value.with_priority(Priority::Low, seconds(99), Actor::Coordinator),
+        };
+        written(stores.jobs.commit(vec![replace(changed, now.revision)]).await);
+        *job = stored(&stores, n).await;
+    }
+    check_searches(&stores, &all).await;
+
+    index_all(&stores).await;
+    check_searches(&stores, &all).await;
+}
+
+// [§9]
+/// Failures leave the list when an operator attends to them, and return when they fail again.
+pub async fn a_list_has_only_the_failures_that_nobody_attended_to(bench: &mut dyn Harness) {
+    let stores = bench.open().await;
+    let search = JobSearch { is_unattended_failure: true, ..JobSearch::default() };
+    let unattended = JobFilter { search, ..JobFilter::default() };
+    for n in 0..6 {
+        written(stores.jobs.commit(vec![create(job(n))]).await);
+        let failed = failed(stored(&stores, n).await);
+        written(stores.jobs.commit(vec![replace(failed, Revision(1))]).await);
+    }
+    index_all(&stores).await;
+    assert_eq!(pages(&stores, &unattended, 4).await, (0..6).rev().map(id).collect::<Vec<_>>());
+
+    for n in [1, 4] {
+        let dismissed = stored(&stores, n).await.dismiss(None, seconds(9), Actor::Coordinator).unwrap();
+        written(stores.jobs.commit(vec![replace(dismissed, Revision(2))]).await);
+    }
+
+    for _ in 0..2 {
+        assert_eq!(pages(&stores, &unattended, 4).await, [5, 3, 2, 0].map(id));
+        index_all(&stores).await;
+    }
+}
+
+/// Indexes until there is nothing left; a store whose writes keep the index has nothing to do.
+async fn index_all(stores: &Stores) {
+    while stores.history.index_jobs().await.unwrap() == IndexProgress::Behind {}
+}
+
+async fn check_searches(stores: &Stores, all: &[Job]) {
     let last = all[0].id().to_string();
     let texts =
         [None, Some("sample"), Some("SAMPLE 17"), Some("samp"), Some(&last[last.len() - 7..]), Some(&last[..30])];
@@ -76,12 +131,13 @@ pub async fn a_search_returns_exactly_the_matching_jobs(bench: &mut dyn Harness)
                         factory: factory.map(|factory| factory.parse().unwrap()),
                         tags: tags.iter().map(|tag| tag.parse().unwrap()).collect(),
                         text: text.map(str::to_owned),
+                        ..JobSearch::default()
                     };
                     let filter = JobFilter { stages, search, ..JobFilter::default() };
                     let expected: Vec<_> = all.iter().filter(|job| fits(job, &filter)).map(Job::id).collect();
                     matches += expected.len();
 
-                    assert_eq!(pages(&stores, &filter, 3).await, expected, "{filter:?}");
+                    assert_eq!(pages(stores, &filter, 3).await, expected, "{filter:?}");
                 }
             }
         }

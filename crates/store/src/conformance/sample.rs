@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use domain::{
-    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, Holder, InstanceId, Job,
-    JobId, Lease, Revision, RunInsights, Spec, StageEvent, Submission, Timestamp,
+    Actor, Body, ClaimNonce, Commit, DepsState, Dispatch, EngineName, Expected, FactoryId, FailureDetails,
+    FailureReason, Holder, InstanceId, Job, JobId, Lease, RetryDecision, Revision, RunInsights, Spec, StageEvent,
+    Submission, Timestamp,
 };
 
 /// When the first sample was submitted.
@@ -86,6 +87,19 @@ pub fn granted(job: Job) -> Job {
 pub fn started(job: Job) -> Job {
     let started = StageEvent::Started { holder: holder(&job), engine: EngineName::command() };
     after(job, started, seconds(4))
+}
+
+/// Fails the job for good.
+pub fn failed(job: Job) -> Job {
+    let granted = granted(dispatched(job, seconds(9)));
+    let reason = FailureReason::Crash;
+    let failed = StageEvent::AttemptFailed {
+        holder: holder(&granted),
+        reason,
+        account: FailureDetails::default(),
+        verdict: RetryDecision::Fail { reason },
+    };
+    after(granted, failed, seconds(5))
 }
 
 /// Releases the job, which ends its run.

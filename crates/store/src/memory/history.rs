@@ -22,7 +22,7 @@ impl JobHistory for MemoryStore {
         let (after, limit) = (ListPosition::after(after.as_ref())?, usize::from(limit.max(1)));
         let fleet = self.fleet.lock();
         let jobs = fleet.jobs.values().map(|kept| &kept.job);
-        let mut rest: Vec<_> = jobs.filter(|job| place(&job.value) < after && chosen(filter, &job.value)).collect();
+        let mut rest: Vec<_> = jobs.filter(|job| place(&job.value) < after && filter.matches(&job.value)).collect();
         rest.sort_unstable_by_key(|job| Reverse(place(&job.value)));
         let more = rest.len() > limit;
         rest.truncate(limit);
@@ -61,14 +61,6 @@ impl JobHistory for MemoryStore {
 
 fn place(job: &Job) -> ListPosition {
     ListPosition { created: job.created_at(), id: job.id() }
-}
-
-fn chosen(filter: &JobFilter, job: &Job) -> bool {
-    (filter.products.is_empty() || filter.products.contains(job.product()))
-        && (filter.stages.is_empty() || filter.stages.contains(&job.stage().name()))
-        && filter.priority.is_none_or(|priority| priority == job.priority())
-        && (filter.repo.is_none() || filter.repo == job.spec().repo)
-        && filter.search.matches(job)
 }
 
 fn is_in_scope(scope: &Scope, event: &StoredEvent) -> bool {

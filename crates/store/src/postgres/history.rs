@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
-    StoredEvent, Summary,
+    Body, Cursor, EventSeq, IndexProgress, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope,
+    StageName, StoreError, StoredEvent, Summary,
 };
 use tokio_postgres::Row;
 
@@ -96,6 +96,10 @@ impl JobHistory for PostgresStore {
         let mut counts = readable(rows.iter().map(read), note);
         counts.sort_unstable();
         Ok(counts)
+    }
+
+    async fn index_jobs(&self) -> Result<IndexProgress, StoreError> {
+        self.index_next().await
     }
 
     fn operations(&self) -> Vec<(&'static str, u64)> {

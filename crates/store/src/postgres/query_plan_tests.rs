@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::connection::{ConnectWait, Connector, Session};
 use super::url::Url;
-use super::{documents, history, jobs, list, schema, statement, transaction};
+use super::{documents, history, jobs, list, schema, search_index, statement, transaction};
 
 const STATEMENTS: &[(&str, &str)] = &[
     ("job", jobs::JOB),
@@ -24,6 +24,15 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("newest", list::NEWEST),
     ("newest of a repository", list::NEWEST_OF_REPO),
     ("number", list::NUMBER),
+    ("last number", list::LAST),
+    ("not below", list::NOT_BELOW),
+    ("numbers of a repository", list::NUMBERS_OF_REPO),
+    ("numbers in stages", list::NUMBERS_IN_STAGES),
+    ("numbers with terms", list::NUMBERS_WITH_TERMS),
+    ("jobs by number", list::JOBS_BY_NUMBER),
+    ("index state", search_index::STATE),
+    ("changed since the index", search_index::CHANGED),
+    ("add terms", search_index::ADD),
     ("newest in stages", list::NEWEST_IN_STAGES),
     ("document", documents::DOCUMENT),
     ("documents", documents::DOCUMENTS),
@@ -34,7 +43,7 @@ const STATEMENTS: &[(&str, &str)] = &[
 ];
 
 /// Tables with one row, or one per product and stage.
-const SMALL: [&str; 2] = ["fleet_log", "fleet_counts"];
+const SMALL: [&str; 3] = ["fleet_log", "fleet_counts", "fleet_index"];
 
 /// A million ended jobs and a thousand open ones, with an event each.
 const SEED: &str = "\
@@ -55,6 +64,7 @@ const SEED: &str = "\
     SELECT lpad(to_hex(n / 3), 32, '0')::uuid, n FROM generate_series(1, 100000) n;
     INSERT INTO fleet_runs (job, n, doc)
     SELECT n, 1, '{}' FROM generate_series(1, 100000) n;
+    INSERT INTO fleet_terms (term, n) SELECT n % 1000, n FROM generate_series(1, 1000000) n;
     INSERT INTO fleet_documents (collection, key, rev, doc)
     SELECT 'fleet_tokens', n::text, 1, '{}' FROM generate_series(1, 20000) n;
     UPDATE fleet_log SET pos = 1000000, jobs = 1000000;

@@ -108,6 +108,8 @@ const REMOVE: &str = "DELETE FROM fleet_documents WHERE collection = $1 AND key 
 const ENDS: &str = "\
     UPDATE fleet_log SET pos = (SELECT coalesce(max(pos), 0) FROM fleet_events),
                          jobs = (SELECT coalesce(max(n), 0) FROM fleet_bodies)";
+/// A backup has no search index: it is built afterwards.
+const INDEX_LATER: &str = "UPDATE fleet_index SET pos = l.pos, todo = l.jobs FROM fleet_log l";
 
 impl PostgresStore {
     /// Replaces the content of the database with a backup. The old content is kept in a schema of its own, whose name
@@ -160,7 +162,7 @@ async fn swap(
         load(session, from, table).await?;
     }
     settle(session, lineage).await.map_err(away)?;
-    let tables = TABLES.iter().map(|table| table.name).chain(["fleet_log"]);
+    let tables = TABLES.iter().map(|table| table.name).chain(["fleet_log", "fleet_terms", "fleet_index"]);
     let moves: String = tables
         .map(|name| {
             format!("ALTER TABLE {home}.{name} SET SCHEMA {kept}; ALTER TABLE {INCOMING}.{name} SET SCHEMA {home};")
@@ -246,5 +248,6 @@ async fn settle(session: &Session, lineage: &StoreGeneration) -> Result<(), Serv
     session.client.execute(WRITE_LINEAGE, &[&meta, &StoreGeneration::KEY, &document]).await?;
     session.client.execute(REMOVE, &[&meta, &LABEL_KEY]).await?;
     session.run(ENDS).await?;
+    session.run(INDEX_LATER).await?;
     session.run("ANALYZE fleet_jobs; ANALYZE fleet_bodies; ANALYZE fleet_events").await
 }

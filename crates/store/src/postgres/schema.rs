@@ -9,8 +9,11 @@ use super::open_error::OpenError;
 use super::url::Url;
 
 /// Each migration leads from the schema version of its index to the next. A released migration never changes.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_fleet.sql"), include_str!("migrations/0002_deadlines_in_memory.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_fleet.sql"),
+    include_str!("migrations/0002_deadlines_in_memory.sql"),
+    include_str!("migrations/0003_search_index.sql"),
+];
 
 /// A migrating process holds this lock; others wait and then find the schema migrated. The number is "GIGA".
 const BEGIN: &str = "\

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, EventSeq, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
-    StoredEvent, Summary,
+    Body, Cursor, EventSeq, IndexProgress, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope,
+    StageName, StoreError, StoredEvent, Summary,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -98,6 +98,10 @@ impl JobHistory for SqliteStore {
                 Ok(counts)
             })
             .await
+    }
+
+    async fn index_jobs(&self) -> Result<IndexProgress, StoreError> {
+        self.index_next().await
     }
 
     fn operations(&self) -> Vec<(&'static str, u64)> {

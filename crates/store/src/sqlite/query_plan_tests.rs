@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::{documents, history, jobs, list, schema, unit, writer, writer_cache};
+use super::{documents, history, jobs, list, schema, search_index, unit, writer, writer_cache};
 
 const STATEMENTS: &[(&str, &str)] = &[
     ("job", jobs::JOB),
@@ -19,7 +19,15 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("newest", list::NEWEST),
     ("newest of a repository", list::NEWEST_OF_REPO),
     ("newest in a stage", list::NEWEST_IN_STAGE),
+    ("newest with a term", list::NEWEST_WITH_TERM),
+    ("not below", list::NOT_BELOW),
+    ("last number", list::LAST),
     ("summary", list::SUMMARY),
+    ("index state", search_index::STATE),
+    ("changed since the index", search_index::CHANGED),
+    ("advance the index", search_index::ADVANCE),
+    ("add a term", search_index::ADD),
+    ("remove a term", search_index::REMOVE),
     ("document", documents::DOCUMENT),
     ("documents", documents::DOCUMENTS),
     ("create", unit::CREATE),

@@ -10,6 +10,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_fleet.sql"),
     include_str!("migrations/0002_one_append_per_event.sql"),
     include_str!("migrations/0003_deadlines_in_memory.sql"),
+    include_str!("migrations/0004_search_index.sql"),
 ];
 
 pub(super) fn newest() -> u32 {

@@ -12,6 +12,11 @@ use super::schema;
 use crate::private;
 use crate::sql_value::SqlValue;
 
+/// The search index is not copied: it is built after the restore.
+const INDEX_LATER: &str = "\
+    UPDATE fleet_index SET pos = (SELECT ifnull(max(pos), 0) FROM fleet_events),
+                           todo = (SELECT ifnull(max(n), 0) FROM fleet_jobs)";
+
 /// The values of one row.
 pub(crate) type RowValues = Vec<SqlValue>;
 
@@ -44,6 +49,7 @@ impl BackupBuilder {
     pub(crate) fn finish(mut self, now: Timestamp) -> Result<BackupSummary, BackupError> {
         if let Some(connection) = self.connection.take() {
             let close = || {
+                connection.execute_batch(INDEX_LATER)?;
                 connection.execute_batch("COMMIT")?;
                 connection.close().map_err(|(_, error)| error)
             };

@@ -4,6 +4,7 @@ use domain::{Collection, Commit, EventSeq, Expected, Position, Revision, StoreEr
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::row::stored;
+use super::search_index::IndexUnit;
 use super::writer_cache::{CachedJob, WriterCache};
 use crate::change::Change;
 
@@ -11,6 +12,7 @@ use crate::change::Change;
 pub(super) enum Unit {
     Job(Box<JobUnit>),
     Document(DocumentUnit),
+    Index(Box<IndexUnit>),
 }
 
 /// The outcome of a unit.
@@ -27,6 +29,7 @@ impl Unit {
         match self {
             Self::Job(unit) => unit.apply(connection, books),
             Self::Document(unit) => unit.apply(connection),
+            Self::Index(unit) => unit.apply(connection),
         }
     }
 }

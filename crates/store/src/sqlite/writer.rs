@@ -263,11 +263,15 @@ impl WriterState {
 
     /// Updates memory after a commit: counters, recent events, and the subscribers' notification.
     fn record(&mut self, units: &[&Unit], applied: &[ApplyOutcome], ends: LogEnds, recorded: Vec<StoredEvent>) {
-        self.meter.transactions.add(1);
+        // A batch of the index often shares the transaction of jobs.
+        if units.iter().any(|unit| !matches!(unit, Unit::Index(_))) {
+            self.meter.transactions.add(1);
+        }
         for (unit, applied) in units.iter().zip(applied) {
             match unit {
                 Unit::Job(_) => self.meter.job_units.add(1),
                 Unit::Document(_) => self.meter.document_units.add(1),
+                Unit::Index(_) => continue,
             }
             if *applied == ApplyOutcome::Stale {
                 self.meter.stale_units.add(1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use clock::Backoff;
+use client::{EventFeed, FeedFrame};
 use domain::{Clock, Entropy, clean_line};
 use protocol::SseEvent;
 use tokio::sync::{Notify, mpsc};
@@ -13,14 +13,8 @@ use super::read_error;
 use crate::boundary::decode;
 use crate::message::{Msg, ReadError, StreamMsg};
 
-/// The pauses between attempts in the first minute of an outage.
-const FIRST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
-
-/// The longest pause later on.
-const LATER_MAX: Duration = Duration::from_secs(30);
-
-/// An outage that lasts longer is not over in a moment.
-const FIRST_MINUTE: Duration = Duration::from_secs(60);
+/// No pause between attempts is shorter.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
 
 /// Follows the events of the fleet until its receiver is dropped.
 pub(super) struct Follower {
@@ -32,28 +26,21 @@ pub(super) struct Follower {
     pub(super) hurry: Arc<Notify>,
 }
 
+/// The dashboard has ended.
+struct Ended;
+
 impl Follower {
     pub(super) async fn follow(self) {
-        let mut after: Option<String> = None;
-        let mut backoff = Backoff::new(FIRST.0, FIRST.1);
-        let mut lost_at = self.clock.monotonic();
-        loop {
-            let (error, was_open) = self.listen(&mut after).await;
-            if was_open {
-                backoff.reset();
-                lost_at = self.clock.monotonic();
-            }
-            if self.clock.monotonic().saturating_sub(lost_at) > FIRST_MINUTE {
-                backoff = Backoff::new(FIRST.1, LATER_MAX);
-                lost_at = self.clock.monotonic() + Duration::from_secs(u64::from(u32::MAX));
-            }
-            let pause = self.jittered(backoff.next_pause());
+        let mut feed = None;
+        while let Ok(error) = self.listen(&mut feed).await {
+            let pause = feed.as_ref().map_or(PAUSE_MIN, |feed| feed.retry_in().max(PAUSE_MIN));
+            let pause = self.jittered(pause);
             let retry_at = self.clock.now().after(pause);
             let msg = match error {
                 ReadError::SignedOut(why) => StreamMsg::SignedOut { why },
                 ReadError::Unreachable(why) | ReadError::Refused(why) => StreamMsg::Lost { why, retry_at },
             };
-            if self.news.send(Msg::Stream(msg)).await.is_err() {
+            if self.send(msg).await.is_err() {
                 return;
             }
             tokio::select! {
@@ -63,35 +50,40 @@ impl Follower {
         }
     }
 
-    /// Listens until the stream is lost. Tells why, and whether it was open.
-    async fn listen(&self, after: &mut Option<String>) -> (ReadError, bool) {
+    /// Listens until the stream is lost; returns why.
+    async fn listen(&self, feed: &mut Option<EventFeed>) -> Result<ReadError, Ended> {
         let client = match self.client.reconnect() {
             Ok(client) => client,
-            Err(error) => return (error, false),
+            Err(error) => return Ok(error),
         };
-        let mut stream = match client.events("/events/stream", after.as_deref()).await {
-            Ok(stream) => stream,
-            Err(error) => return (read_error(&error), false),
+        let api = clean_line(client.base());
+        let feed = match feed {
+            Some(feed) => {
+                feed.use_client(client);
+                feed
+            }
+            None => feed.insert(EventFeed::new(client, Arc::clone(&self.clock), "/events/stream", None)),
         };
-        let open = StreamMsg::Open { api: clean_line(client.base()) };
-        if self.news.send(Msg::Stream(open)).await.is_err() {
-            return (ReadError::Unreachable(String::new()), true);
+        if let Err(error) = feed.connect().await {
+            return Ok(read_error(&error));
         }
+        self.send(StreamMsg::Open { api }).await?;
         loop {
-            match stream.next().await {
-                Ok(Some(event)) => {
-                    if event.id.is_some() {
-                        after.clone_from(&event.id);
-                    }
-                    let Some(news) = understood(&event) else { continue };
-                    if self.news.send(Msg::Stream(news)).await.is_err() {
-                        return (ReadError::Unreachable(String::new()), true);
+            match feed.next_frame().await {
+                Ok(FeedFrame::Event(event)) => {
+                    if let Some(news) = understood(&event) {
+                        self.send(news).await?;
                     }
                 }
-                Ok(None) => return (ReadError::Unreachable("the coordinator ended the stream".to_owned()), true),
-                Err(error) => return (read_error(&error), true),
+                Ok(FeedFrame::Lost { why, .. }) => return Ok(ReadError::Unreachable(clean_line(&why))),
+                Ok(FeedFrame::Reconnected) => {}
+                Err(error) => return Ok(read_error(&error)),
             }
         }
+    }
+
+    async fn send(&self, msg: StreamMsg) -> Result<(), Ended> {
+        self.news.send(Msg::Stream(msg)).await.map_err(|_| Ended)
     }
 
     /// A quarter more or less, so that many clients do not come back at once.

@@ -94,14 +94,14 @@ pub(super) fn jobs(fleet: Fleet) -> Value {
 
 pub(super) fn needs(fleet: Fleet) -> Value {
     if fleet == Fleet::Empty {
-        return json!({"items": [], "total": 0});
+        return json!({"items": [], "total": 0, "isExact": true});
     }
     json!({"items": [
         {"key": "question:7", "kind": "question", "title": fleet.text("Raise the walls"), "text": fleet.text("which brick should the walls be of: red, or the old yellow ones?"), "remedy": "answer with `giga answer`", "at": ago(60), "jobId": id(7), "costUsd": 0.31, "actions": ["answer", "cancel"]},
         {"key": "review:8", "kind": "review", "title": fleet.text("Put the roof on"), "text": "the work waits for review", "remedy": "approve it, or request changes", "at": ago(180), "jobId": id(8), "costUsd": 2.1, "actions": ["request_changes", "reject"]},
         {"key": "dead_letter:2", "kind": "dead_letter", "title": fleet.text("Paint the fence"), "text": "dead-lettered after 3 attempts: the verify command `make paint` failed", "remedy": "fix the cause and redrive it, or dismiss it", "at": ago(70), "jobId": id(2), "actions": ["redrive", "dismiss"]},
         {"key": "stale_factory:north", "kind": "stale_factory", "title": "north", "text": "no heartbeat from north", "remedy": "start it again, or remove it with `giga factory prune`", "at": ago(3_000), "factoryId": "north", "actions": ["prune"]},
-    ], "total": 4})
+    ], "total": 4, "isExact": true})
 }
 
 pub(super) fn factories(fleet: Fleet) -> Value {

@@ -130,6 +130,8 @@ fn lines(model: &Model, factory: &FactoryView, width: u16) -> Vec<Line<'static>>
     fact("seats", seats(model, factory));
     fact("load", load(factory));
     fact("health", format!("{:.0}% of recent runs succeeded", factory.health * 100.0));
+    let lag = factory.dispatch_lag_ms.map(|lag| format!("{lag} ms, last job"));
+    fact("dispatch lag", lag.unwrap_or_default());
     fact("disk free", factory.disk_free_bytes.map_or_else(String::new, size));
     fact("version", factory.version.clone());
     fact("joined", since(model.now, factory.joined_at));

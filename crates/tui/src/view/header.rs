@@ -72,7 +72,7 @@ fn first_line(model: &Model, area: Rect, screen: &mut Buffer) {
         (_, false) => String::new(),
         (0, true) => "nothing needs me ".to_owned(),
         (1, true) => "1 needs me ".to_owned(),
-        (count, true) => format!("{count} need me "),
+        (_, true) => format!("{} need me ", model.needs.total_text()),
     };
     let room = usize::from(area.width).saturating_sub(columns(&right) + 1);
     let mut used: usize = left.iter().map(|part| columns(&part.content)).sum();
@@ -105,7 +105,7 @@ fn tabs(model: &Model, area: Rect, screen: &mut Buffer) {
     let mut spans = Vec::new();
     for (at, page) in model.pages().into_iter().enumerate() {
         let count = match page {
-            Page::Needs if model.needs.total > 0 => format!(" {}", model.needs.total),
+            Page::Needs if model.needs.total > 0 => format!(" {}", model.needs.total_text()),
             _ => String::new(),
         };
         let style = if page == model.page { model.look.selected() } else { model.look.style(Tint::Plain) };

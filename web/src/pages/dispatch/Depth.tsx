@@ -2,6 +2,7 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { FactoryView } from "../../api/types";
 import { byTrouble, factoryState } from "../../lib/factories";
+import { took } from "../../lib/format";
 import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
 import { Seats, seatsOf } from "../../ui/Seats";
@@ -24,6 +25,7 @@ export function Depth({ query }: { query: UseQueryResult<{ items: FactoryView[] 
             <col className="cw-184" />
             <col className="cw-120" />
             <col className="cw-120" />
+            <col className="cw-120" />
             <col />
             <col className="cw-120" />
           </colgroup>
@@ -33,6 +35,9 @@ export function Depth({ query }: { query: UseQueryResult<{ items: FactoryView[] 
               <th>State</th>
               <th className="num">Open offers</th>
               <th className="num">Running</th>
+              <th className="num" title="How long the last job that was dispatched to it had waited">
+                Lag
+              </th>
               <th>Seats</th>
               <th className="num">Presence</th>
             </tr>
@@ -59,6 +64,9 @@ export function Depth({ query }: { query: UseQueryResult<{ items: FactoryView[] 
                   </td>
                   <td className="num" data-l="Running">
                     {used}
+                  </td>
+                  <td className="num" data-l="Lag">
+                    {factory.dispatchLagMs == null ? "–" : took(factory.dispatchLagMs)}
                   </td>
                   <td>
                     <Seats

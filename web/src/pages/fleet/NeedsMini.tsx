@@ -15,17 +15,17 @@ const SHOWN = 5;
 
 /** The first five of Needs me, without what the alerts beside it already say. */
 export function NeedsMini() {
-  const { items, total, error, refetch } = useNeeds(useProduct());
+  const { items, total, totalText, error, refetch } = useNeeds(useProduct());
   const isCurrent = useIsCurrent();
   const jobs = items?.filter((item) => groupOf(item.kind) !== "fleet") ?? [];
   return (
     <Panel
       title="Needs me"
-      sub={jobs.length > SHOWN ? `first ${SHOWN} of ${total}` : null}
+      sub={jobs.length > SHOWN ? `first ${SHOWN} of ${totalText}` : null}
       right={
         total > 0 ? (
           <Link className="link" to="/needs-me">
-            All {total}
+            All {totalText}
           </Link>
         ) : undefined
       }

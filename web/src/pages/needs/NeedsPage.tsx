@@ -26,7 +26,7 @@ const SECTIONS = [
 
 export function NeedsPage() {
   const { kind } = useSearch({ from: "/shell/needs-me" });
-  const { items, total, error, refetch } = useNeeds(useProduct());
+  const { items, total, totalText, error, refetch } = useNeeds(useProduct());
   const navigate = useNavigate();
   const [cursor, setCursor] = useState(-1);
   const [open, setOpen] = useState<string | null>(null);
@@ -102,7 +102,7 @@ export function NeedsPage() {
         )}
         {items !== undefined && total > items.length && (
           <div className="panel-f">
-            The first {items.length} of {total}
+            The first {items.length} of {totalText}
           </div>
         )}
       </section>

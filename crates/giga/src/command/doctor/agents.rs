@@ -1,8 +1,10 @@
 //! Checks of the sandbox of agents.
 
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use sandbox::{SandboxMode, SandboxSummary};
+use sandbox::{Account, SandboxMode, SandboxSummary};
 
 use crate::config::FactoryConfig;
 
@@ -34,6 +36,36 @@ pub(super) fn opened(factory: &FactoryConfig) -> Vec<Check> {
     };
     let read = factory.read.value.iter().map(|path| ("read", path));
     read.chain(factory.write.value.iter().map(|path| ("write", path))).filter_map(missing).collect()
+}
+
+/// Can the account of agents execute this program? They start it for the tools of their run.
+pub(super) fn own_program(factory: &FactoryConfig) -> Option<Check> {
+    let name = factory.run_as.value.as_deref()?;
+    let account = match Account::named(name) {
+        Ok(account) => account,
+        Err(error) => {
+            return Some(Check::fail("agents", error.to_string(), "no factory starts here until it is fixed"));
+        }
+    };
+    let program = std::env::current_exe().ok()?;
+    Some(executable(&program, name, account.uid(), account.gid()))
+}
+
+fn executable(program: &Path, name: &str, uid: u32, gid: u32) -> Check {
+    let mut version = Command::new(program);
+    version.arg("--version").current_dir("/").env_clear().stdin(Stdio::null()).uid(uid).gid(gid);
+    let why = match version.output() {
+        Ok(output) if output.status.success() => {
+            return Check::ok("agents", format!("account `{name}` can execute {}", program.display()));
+        }
+        Ok(output) => format!("it ended with {}", output.status),
+        Err(error) => error.to_string(),
+    };
+    Check::fail(
+        "agents",
+        format!("account `{name}` cannot execute {}, which serves the tools of a run: {why}", program.display()),
+        "install giga where every account can execute it, such as /usr/local/bin",
+    )
 }
 
 fn judged(confine: SandboxMode, found: SandboxSummary, account: Option<&str>, runner: RunAccount) -> Check {
@@ -95,6 +127,24 @@ mod tests {
         assert_eq!(open.found, "not sandboxed, and run as root: they can read and change everything on this machine");
         assert_eq!(open.remedy, Some(format!("`confine` is off; {ANOTHER_ACCOUNT}")));
         assert_eq!(confined.remedy.as_deref(), Some(ANOTHER_ACCOUNT));
+    }
+
+    // [T8]
+    #[test]
+    fn a_program_that_the_account_cannot_execute_is_reported() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        const NOBODY: u32 = 65_534;
+        let hidden = tempfile::tempdir().unwrap();
+        let program = hidden.path().join("giga");
+        std::fs::copy("/bin/true", &program).unwrap();
+
+        let closed = executable(&program, "agent", NOBODY, NOBODY);
+        let open = executable(Path::new("/bin/true"), "agent", NOBODY, NOBODY);
+
+        assert_eq!((closed.verdict, open.verdict), (CheckOutcome::Fail, CheckOutcome::Ok), "{closed:?}");
+        assert!(closed.found.contains("account `agent` cannot execute"), "{}", closed.found);
     }
 
     // [T8]

@@ -1,16 +1,17 @@
 //! Queries about jobs, and the event log.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use domain::{
-    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, StageName, StoreError,
-    StoredEvent, Summary,
+    Body, Cursor, Job, JobFilter, JobHistory, JobId, Page, Position, ProductId, Run, Scope, SearchTerm, StageName,
+    StoreError, StoredEvent, Summary, Versioned,
 };
 
 use super::SimulatedDocumentStore;
 use super::database::{Item, Order, Query};
-use super::items::{JOBS, LAST, LOG, job, job_key, sortable, unreadable};
+use super::items::{JOBS, LAST, LOG, job, job_key, sortable, term_key, unreadable};
 use super::log::{entry_id, place, recorded};
 use crate::cursor::{EXAMINED_MAX, ListPosition};
 
@@ -26,21 +27,19 @@ impl JobHistory for SimulatedDocumentStore {
 
     async fn jobs(&self, filter: &JobFilter, after: Option<Cursor>, limit: u16) -> Result<Page<Summary>, StoreError> {
         let (mut after, limit) = (ListPosition::after(after.as_ref())?, usize::from(limit.max(1)));
+        // The first group of terms finds the jobs; the rest of the filter is compared with each.
+        let group = filter.term_groups().into_iter().next();
         let mut found: Vec<Summary> = Vec::new();
         let (mut examined, mut is_over) = (0, false);
-        while found.len() <= limit && (filter.search.is_empty() || examined < EXAMINED_MAX) {
-            let values = String::new()..=format!("{}{}", sortable(after.created), after.id);
-            let query = Query { name: "created", values, order: Order::Falling, limit: LIST_PAGE };
-            let items = self.query(&query).await?;
-            let jobs = items.iter().map(job).collect::<Result<Vec<_>, _>>()?;
-            let rest: Vec<_> = jobs.into_iter().filter(|job| place_of(&job.value) < after).collect();
-            let Some(last) = rest.last() else {
+        while found.len() <= limit && (group.is_none() || examined < EXAMINED_MAX) {
+            let jobs = self.newest_after(group.as_deref(), after).await?;
+            let Some(last) = jobs.last() else {
                 is_over = true;
                 break;
             };
             after = place_of(&last.value);
-            examined += rest.len();
-            let chosen = rest.into_iter().filter(|job| is_chosen(filter, &job.value));
+            examined += jobs.len();
+            let chosen = jobs.into_iter().filter(|job| filter.matches(&job.value));
             found.extend(chosen.map(|job| Summary { job: job.value, revision: job.revision }));
         }
         let more = found.len() > limit;
@@ -103,6 +102,33 @@ impl JobHistory for SimulatedDocumentStore {
 }
 
 impl SimulatedDocumentStore {
+    /// The next jobs after a position, newest first: those with one of the terms, or all of them.
+    async fn newest_after(
+        &self,
+        terms: Option<&[SearchTerm]>,
+        after: ListPosition,
+    ) -> Result<Vec<Versioned<Job>>, StoreError> {
+        let end = format!("{}{}", sortable(after.created), after.id);
+        let query =
+            |name, from: String, to: String| Query { name, values: from..=to, order: Order::Falling, limit: LIST_PAGE };
+        let queries = match terms {
+            None => vec![query("created", String::new(), end)],
+            Some(terms) => {
+                let of_term = |term: &SearchTerm| query("term", term_key(*term, ""), term_key(*term, &end));
+                terms.iter().map(of_term).collect()
+            }
+        };
+        let mut jobs = BTreeMap::new();
+        for query in queries {
+            for item in self.query(&query).await? {
+                let job = job(&item)?;
+                jobs.insert(Reverse(place_of(&job.value)), job);
+            }
+        }
+        // The first of all are among the first of each term.
+        Ok(jobs.into_values().filter(|job| place_of(&job.value) < after).take(LIST_PAGE - 1).collect())
+    }
+
     async fn entries(
         &self,
         name: &'static str,
@@ -118,12 +144,4 @@ impl SimulatedDocumentStore {
 
 fn place_of(job: &Job) -> ListPosition {
     ListPosition { created: job.created_at(), id: job.id() }
-}
-
-fn is_chosen(filter: &JobFilter, job: &Job) -> bool {
-    (filter.products.is_empty() || filter.products.contains(job.product()))
-        && (filter.stages.is_empty() || filter.stages.contains(&job.stage().name()))
-        && filter.priority.is_none_or(|priority| priority == job.priority())
-        && (filter.repo.is_none() || filter.repo == job.spec().repo)
-        && filter.search.matches(job)
 }

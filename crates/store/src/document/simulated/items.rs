@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{Commit, EventSeq, Expected, Job, JobId, Revision, StoreError, Submission, Timestamp, Versioned};
+use domain::{
+    Commit, EventSeq, Expected, Job, JobId, Revision, SearchTerm, StoreError, Submission, Timestamp, Versioned,
+    search_terms,
+};
 
 use super::batch::{Condition, Op};
 use super::database::{Document, Item, Key};
@@ -37,6 +40,11 @@ pub(super) fn number(item: &Item, field: &str) -> Result<u64, StoreError> {
 
 pub(super) fn unreadable(key: &Key, error: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt(format!("{} of {} `{}`: {error}", key.id, key.container, key.partition))
+}
+
+/// The index entry of a term, in the order of jobs.
+pub(super) fn term_key(term: SearchTerm, place: &str) -> String {
+    format!("{:016x} {place}", term.0.cast_unsigned())
 }
 
 /// Decodes the job of an item.
@@ -93,6 +101,9 @@ fn indexed(unit: &Commit) -> Document {
     let mut document = Document::default()
         .key("stage", format!("{} {}", facts.product, facts.stage))
         .key("created", format!("{}{id}", sortable(facts.created)));
+    for term in search_terms(&unit.job) {
+        document = document.key("term", term_key(term, &format!("{}{id}", sortable(facts.created))));
+    }
     if !facts.stage.is_terminal() {
         document = document.key("open", id);
     }

@@ -48,7 +48,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
 
     let told = refusal(&database.url()).await;
 
-    assert!(told.contains("has schema 7, this version supports up to 2: use the newer version"), "{told}");
+    assert!(told.contains("has schema 7, this version supports up to 3: use the newer version"), "{told}");
     let version = administrator.query_one("SELECT version FROM fleet_schema", &[]).await.unwrap();
     assert_eq!(version.get::<_, i32>(0), 7);
 }
