@@ -207,7 +207,7 @@ fn apply(budget: &mut ProductBudget, change: &BudgetChange, now: Timestamp) -> A
         BudgetChange::Restore(missing) => {
             Ok(missing.iter().fold(false, |changed, (key, amount)| budget.restore(*key, *amount, now) || changed))
         }
-        BudgetChange::Release(keys) => Ok(keys.iter().fold(false, |changed, key| budget.release(*key) || changed)),
+        BudgetChange::Release(keys) => Ok(keys.iter().filter(|key| budget.release(**key)).count() > 0),
         BudgetChange::Settings(settings) => {
             if budget.settings.period != settings.period {
                 budget.spending.restart_breakdowns(settings.period, now);

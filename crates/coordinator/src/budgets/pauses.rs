@@ -129,7 +129,7 @@ impl Coordinator {
             }
             Ok(AmendOutcome::Kept(_)) => {}
             Err(error) => {
-                warn!(job.id = %id, %error, "Could not revoke the run of job {}, the sweep retries", self.label(id))
+                warn!(job.id = %id, %error, "Could not revoke the run of job {}, the sweep retries", self.label(id));
             }
         }
     }
