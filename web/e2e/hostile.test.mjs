@@ -110,6 +110,7 @@ describe("hostile text", { timeout: 400_000 }, () => {
       "/new",
       "/dispatch",
       "/admin/products",
+      "/admin/profiles",
       "/admin/tokens",
       `/jobs/${log}`,
       `/jobs/${log}?tab=runs`,

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, describe, it } from "node:test";
-import { Browser, phase, signedIn } from "./browser.mjs";
+import { Browser, PHONE, phase, signedIn } from "./browser.mjs";
 import { Fleet } from "./fleet.mjs";
 
 describe("a browser session", { timeout: 300_000 }, () => {
@@ -60,6 +60,41 @@ describe("a browser session", { timeout: 300_000 }, () => {
     await context.close();
   });
 
+  it("warns before its own token, the last admin token, is revoked", async () => {
+    const context = await browser.context();
+    const page = await signedIn(fleet, context, "/admin/tokens");
+    const own = page.getByRole("row").filter({ hasText: "this session" });
+    await own.getByRole("button", { name: "Revoke…" }).click();
+    await page.getByText("This is the last admin token").waitFor();
+    await page.keyboard.press("Escape");
+    const other = await fleet.api("POST", "/tokens", { name: "second", grant: { role: "admin" } });
+    await page.reload();
+    await own.getByRole("button", { name: "Revoke…" }).click();
+    await page.getByText("This is the token of your session: you will be signed out").waitFor();
+    await fleet.api("DELETE", `/tokens/${other.token?.id ?? other.id}`);
+    browser.check();
+    await context.close();
+  });
+
+  it("can be ended on a phone, where the theme can be changed too", async () => {
+    const context = await browser.context(PHONE);
+    const page = await signedIn(fleet, context);
+    const menu = page.getByRole("button", { name: "Menu", exact: true });
+    await menu.click();
+    await page.getByRole("menuitemradio", { name: "Theme: dark" }).click();
+    assert.equal(await page.locator("html").getAttribute("data-theme"), "dark");
+    await page.keyboard.press("Escape");
+    await menu.click();
+    await page.getByRole("menuitem", { name: "Jump to…" }).click();
+    await page.getByRole("combobox").waitFor();
+    await page.keyboard.press("Escape");
+    await menu.click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in to giga" }).waitFor();
+    browser.check();
+    await context.close();
+  });
+
   it("says why a used sign-in link does not work", async () => {
     const { url } = await fleet.api("POST", "/session/codes", {});
     const context = await browser.context();
@@ -71,7 +106,8 @@ describe("a browser session", { timeout: 300_000 }, () => {
     const late = await again.newPage();
     await late.goto(url);
     await late.getByRole("heading", { name: "Sign in to giga" }).waitFor();
-    await late.getByRole("alert").waitFor();
+    await late.getByRole("alert").getByText("This link was used or has expired").waitFor();
+    await late.getByRole("alert").getByText("giga sign-in").waitFor();
     browser.check();
     await context.close();
     await again.close();

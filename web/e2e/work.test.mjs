@@ -76,6 +76,33 @@ describe("the web UI", { timeout: 600_000 }, () => {
     await page.locator(".badge", { hasText: "shipped" }).waitFor({ timeout: 40_000 });
   });
 
+  it("creates a profile, names it in a job and shows what it sets", async () => {
+    await open(fleet, page, "/admin/profiles");
+    await page.getByRole("button", { name: "New profile…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Name").fill("mason");
+    await dialog.getByLabel("Text").fill("---\nrepo: house\n---\nYou lay bricks.\n");
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await dialog.getByText("a profile cannot set it").waitFor();
+    await dialog.getByLabel("Text").fill("---\nverify: 'true'\n---\nYou lay bricks.\n");
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("button", { name: "Show mason" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "New version…" }).click();
+    await dialog.getByLabel("Text").fill("---\nverify: 'true'\n---\nYou lay bricks with care.\n");
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await page.getByText("mason@2").first().waitFor();
+    await open(fleet, page, "/new");
+    await write(page, MANIFEST("Lay the bricks", ["echo laid > bricks.txt"]));
+    await page.getByRole("button", { name: "mason", exact: true }).click();
+    await page.getByText(/Will run on (east|west)/).waitFor();
+    await page.getByRole("button", { name: /^Submit/ }).click();
+    await page.getByRole("heading", { name: "Lay the bricks" }).waitFor();
+    await page.getByText("mason@2, sets verify").waitFor();
+    await page.getByText("submitted with profile mason@2").first().waitFor();
+    await page.keyboard.press("m");
+    await page.getByText("You lay bricks with care.").waitFor();
+  });
+
   it("answers a question in place, and the item leaves by itself", async () => {
     const ask = "printf 'Which brick?\\n' > .aq_question.md";
     const id = await fleet.submit(
@@ -213,6 +240,7 @@ describe("the web UI", { timeout: 600_000 }, () => {
       `/jobs/${items[0].id}`,
       "/new",
       "/dispatch",
+      "/admin/profiles",
       "/admin/tokens",
       "/factories/east",
     ]) {

@@ -81,6 +81,7 @@ fn job(product: &ProductId, n: u64, body: &str, id: JobId, at: Timestamp, fate: 
         product: product.clone(),
         spec,
         deps: Vec::new(),
+        profile: None,
         idempotency_key: None,
         body_sha256: String::new(),
         by: "giga bench".to_owned(),

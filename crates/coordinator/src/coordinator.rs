@@ -29,6 +29,7 @@ use crate::read::live::LiveBoard;
 use crate::read::metrics::Counters;
 use crate::read::metrics_history::HistoryRecorder;
 use crate::state::manifest_cache::ManifestCache;
+use crate::state::profiles::ProfileBook;
 use crate::state::progress::ProgressBoard;
 use crate::state::{FleetState, StateTime};
 use crate::work::logs::LogNotifier;
@@ -59,6 +60,8 @@ pub struct Coordinator {
     /// In-memory state of open jobs. Never locked across an await.
     pub(crate) state: Mutex<FleetState>,
     pub(crate) inboxes: Inboxes,
+    /// Every version of every profile.
+    pub(crate) profiles: parking_lot::RwLock<ProfileBook>,
     pub(crate) tokens: TokenBook,
     pub(crate) sessions: SessionBook,
     pub(crate) tail: EventTail,

@@ -1,6 +1,8 @@
 //! The errors of use cases.
 
-use domain::{BrokerError, FactoryId, Finding, JobId, Mode, ProductId, Refusal, RepoName, StoreError, Timestamp};
+use domain::{
+    BrokerError, FactoryId, Finding, JobId, Mode, ProductId, ProfileName, Refusal, RepoName, StoreError, Timestamp,
+};
 
 /// Why a use case failed. Nothing was written unless the variant says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +22,17 @@ pub enum Error {
     /// The manifest is invalid.
     #[error("{}", findings(.0))]
     Manifest(Vec<Finding>),
+    /// The profile does not exist, or the caller may not see it.
+    #[error("no profile `{name}`{}", meant.as_ref().map_or_else(String::new, |meant| format!("; did you mean `{meant}`?")))]
+    NoSuchProfile {
+        /// The name in the request.
+        name: ProfileName,
+        /// A profile of a similar name.
+        meant: Option<String>,
+    },
+    /// The profile has no such version.
+    #[error("{0}")]
+    NoSuchProfileVersion(String),
     /// The product does not exist.
     #[error("unknown product `{given}`: the known products are {}", list(.known))]
     UnknownProduct {

@@ -2,6 +2,7 @@
 
 pub(crate) mod principal;
 pub(crate) mod products;
+pub(crate) mod profiles;
 pub(crate) mod registry;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

@@ -13,6 +13,7 @@ pub(crate) mod manifest_cache;
 pub(crate) mod money;
 pub(crate) mod offer_answers;
 mod products;
+pub(crate) mod profiles;
 pub(crate) mod progress;
 mod seat_allocation;
 mod usage_windows;
@@ -524,6 +525,7 @@ mod tests {
             product: ProductId::default_product(),
             spec: manifest.spec,
             deps: Vec::new(),
+            profile: None,
             idempotency_key: None,
             body_sha256: String::new(),
             by: "ada".to_owned(),

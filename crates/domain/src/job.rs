@@ -24,6 +24,7 @@ use crate::merge_failure::FailedErrand;
 use crate::names::{CommitSha, FactoryId, ProductId};
 use crate::ports::{Body, Commit, Expected};
 use crate::previous_run::PreviousRun;
+use crate::profile::ProfileSnapshot;
 use crate::pull_request::{Feedback, PullRequest};
 use crate::refusal::Refusal;
 use crate::run::{Run, TotalSpend};
@@ -54,6 +55,9 @@ pub struct Submission {
     /// The dependencies, by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deps: Vec<JobId>,
+    /// The profile that the job was submitted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileSnapshot>,
     /// The idempotency key: a repeated submit with it returns the same job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -268,9 +272,12 @@ impl Job {
             updated_at: at,
             order: 0,
         };
-        let title = submission.spec.title.clone();
+        let mut data = json!({ "title": submission.spec.title });
+        if let Some(profile) = &submission.profile {
+            data["profile"] = json!(profile.profile);
+        }
         let mut job = Self::made_of(Arc::new(submission), state);
-        job.record(EventKind::Submitted, at, by, json!({ "title": title }));
+        job.record(EventKind::Submitted, at, by, data);
         job
     }
 

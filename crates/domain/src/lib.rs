@@ -23,6 +23,7 @@ mod mode;
 mod names;
 mod ports;
 mod previous_run;
+mod profile;
 mod pull_request;
 mod reason;
 mod recent_events;
@@ -61,13 +62,13 @@ pub use job_label::{JobLabel, ShortJobId};
 pub use job_search::{JobSearch, SearchTerm, search_terms};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
-pub use manifest::{Finding, Manifest, Severity, Strictness, duration_millis, manifest_schema, suggest};
+pub use manifest::{Finding, Manifest, ProfileUse, Severity, Strictness, duration_millis, manifest_schema, suggest};
 pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
-    BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, RepoIdentity, RepoName, Tag,
-    counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_chars, terminal_safe,
+    BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, ProfileName, RepoIdentity,
+    RepoName, Tag, counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_chars, terminal_safe,
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
@@ -75,6 +76,7 @@ pub use ports::{
     Receipt, Scope, StoreError, Subscription, Summary, UnreadableDocument,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
+pub use profile::{Profile, ProfileDefaults, ProfileOrigin, ProfileOwner, ProfileRef, ProfileSnapshot, ProfileText};
 pub use pull_request::PullRequest;
 pub use reason::{FailureReason, Retryability};
 pub use recent_events::RecentEvents;

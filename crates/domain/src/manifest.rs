@@ -6,12 +6,14 @@ mod fields;
 mod finding;
 mod front_matter;
 mod path;
+mod profile;
 mod schema;
 mod suggest;
 mod tree;
 
 pub use duration::duration_millis;
 pub use finding::{Finding, Severity};
+pub use profile::ProfileUse;
 pub use schema::manifest_schema;
 pub use suggest::suggest;
 
@@ -35,6 +37,8 @@ pub struct Manifest {
     pub spec: Spec,
     /// Findings that do not reject the manifest, by line.
     pub warnings: Vec<Finding>,
+    /// What it leaves to its profile, if it names one.
+    pub profile: Option<ProfileUse>,
 }
 
 /// How the parser treats unknown keys.
@@ -57,15 +61,16 @@ impl Manifest {
 
         let tree = Tree::read(front_matter.yaml, front_matter.lines_before);
         let mut findings = tree.findings;
-        let mut spec = Spec::default();
+        let (mut spec, mut profile) = (Spec::default(), None);
         if let Some(entries) = tree.entries {
             let form = Decoder::fill(&entries, front_matter.prompt, strictness);
             findings.extend(form.findings);
             spec = form.spec;
+            profile = spec.profile.is_some().then(|| decode::profile_use(&entries));
         }
         let refused = findings.iter().any(|finding| finding.severity == Severity::Error);
         let findings = in_reading_order(findings);
-        if refused { Err(findings) } else { Ok(Self { spec, warnings: findings }) }
+        if refused { Err(findings) } else { Ok(Self { spec, warnings: findings, profile }) }
     }
 
     /// The Markdown after the front matter: the agent's prompt.

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::ids::JobId;
 use crate::names::{BranchName, Capability, EngineName, ProductId, RepoName, Tag};
+use crate::profile::ProfileRef;
 
 /// A parsed manifest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -23,9 +24,9 @@ pub struct Spec {
     /// The branch to start from and merge into; the repository's default branch when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<BranchName>,
-    /// Name of the profile with defaults.
+    /// The profile whose defaults are in this manifest, with its version.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
+    pub profile: Option<ProfileRef>,
     /// Required capabilities.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,

@@ -9,6 +9,8 @@ use domain::{
 /// Everything that a prompt depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
+    /// The text of the job's profile.
+    pub persona: Option<String>,
     /// The text of the manifest.
     pub task: String,
     /// Commands that run after the agent and before the commit.
@@ -30,6 +32,9 @@ pub struct Prompt {
     /// An operator's message.
     pub message: Option<String>,
 }
+
+/// What separates the persona from the job's own text.
+const JOB_HEADING: &str = "The job:";
 
 /// The content of a worktree when the engine starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +71,7 @@ impl Prompt {
     /// The prompt of a first run without a repository and without commands.
     pub fn of_task(task: &str) -> Self {
         Self {
+            persona: None,
             task: task.to_owned(),
             prepare: Vec::new(),
             verify: Vec::new(),
@@ -90,8 +96,12 @@ impl Prompt {
             self.message.as_deref().map(|message| format!("Message from an operator:\n\n{}", quoted(message))),
             self.is_further(memory).then(|| self.standing(memory, dir)),
         ];
-        // The job's own text comes first in every run: an engine that reads the first line finds the same one.
-        let mut parts = vec![self.task.trim_end().to_owned(), "---".to_owned()];
+        // The persona and the job's own text come first in every run: an engine that reads the first line finds the
+        // same one. The heading tells them apart.
+        let persona = self.persona.as_deref().map(str::trim).filter(|persona| !persona.is_empty());
+        let mut parts: Vec<String> =
+            persona.into_iter().flat_map(|persona| [persona, "---", JOB_HEADING]).map(str::to_owned).collect();
+        parts.extend([self.task.trim_end().to_owned(), "---".to_owned()]);
         parts.extend(news.into_iter().flatten());
         parts.extend(self.checks());
         parts.extend(self.base().map(about_base));

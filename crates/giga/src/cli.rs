@@ -26,7 +26,7 @@ pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
     BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs,
-    RoleName, TokenCommand, TokenCreateArgs,
+    ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RoleName, TokenCommand, TokenCreateArgs,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
@@ -186,6 +186,12 @@ Columns:
     Budget {
         #[command(subcommand)]
         command: BudgetCommand,
+    },
+    /// List, show and create profiles: personas with defaults that jobs name
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Profile {
+        #[command(subcommand)]
+        command: ProfileCommand,
     },
     /// List and resume credentials of engines
     #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]

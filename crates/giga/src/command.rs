@@ -27,6 +27,7 @@ mod mcp;
 mod mode;
 mod needs_me;
 mod product;
+mod profile;
 mod restore;
 mod runs;
 mod sign_in;
@@ -117,6 +118,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Product { command } => product::product(context, command).await,
         Command::Budget { command } => budget::budget(context, command).await,
+        Command::Profile { command } => profile::profile(context, command).await,
         Command::Credential { command } => credential::credential(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,

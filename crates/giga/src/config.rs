@@ -101,6 +101,12 @@ impl Config {
         Self::resolve(&self.flags, environment, file)
     }
 
+    /// The directory of the fleet's profiles, which may not exist.
+    pub(crate) fn profiles(&self) -> Option<PathBuf> {
+        let beside = || Some(self.file.as_ref()?.parent()?.join("profiles"));
+        self.coordinator.profiles.value.clone().or_else(beside)
+    }
+
     /// Drops the settings for remote clients: a local queue has none.
     pub(crate) fn keep_to_this_process(&mut self) {
         self.coordinator.tls_cert.value = None;

@@ -9,6 +9,7 @@ mod failure;
 mod local;
 mod logging;
 mod output;
+mod profile_files;
 mod programs;
 
 use std::num::NonZeroUsize;

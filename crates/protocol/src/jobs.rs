@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::factories::Presence;
 use crate::problem::Problem;
+use crate::profiles::JobProfile;
 use crate::progress::Progress;
 
 /// One job to submit.
@@ -102,6 +103,9 @@ pub struct JobView {
     /// The question of the agent that the job is blocked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// The profile that it was submitted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<JobProfile>,
     /// The current priority.
     pub priority: Priority,
     /// Task or composite.
@@ -236,6 +240,7 @@ impl JobView {
                 Stage::Blocked { on: BlockedOn::Question(question) } => Some(question.clone()),
                 _ => None,
             },
+            profile: job.submission().profile.as_ref().map(JobProfile::of),
             priority: job.priority(),
             kind: spec.kind,
             repo: spec.repo.clone(),
@@ -284,8 +289,11 @@ pub struct JobDetail {
     pub job: JobView,
     /// The manifest, byte for byte.
     pub body_md: String,
-    /// The parsed manifest.
+    /// The parsed manifest, with the defaults of its profile.
     pub manifest_snapshot: Spec,
+    /// The text of its profile as it was at the submit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
     /// Unmet dependencies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<JobId>,

@@ -15,6 +15,7 @@ mod metrics_history;
 mod needs;
 mod operations;
 mod problem;
+mod profiles;
 mod progress;
 mod quota;
 mod run_tools;
@@ -49,6 +50,9 @@ pub use operations::{
     DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
 pub use problem::Problem;
+pub use profiles::{
+    CreateProfileRequest, CreateProfileResponse, JobProfile, ProfileDetail, ProfileList, ProfileVersion, ProfileView,
+};
 pub use progress::{HeldJobProgress, Progress, ProgressEvent, ResetReason, StreamEvent};
 pub use quota::{CredentialList, CredentialView, QuotaReport, QuotaResponse, ResumeCredential};
 pub use run_tools::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};

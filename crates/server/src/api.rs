@@ -16,6 +16,7 @@ pub(crate) mod modes;
 pub(crate) mod needs;
 pub(crate) mod operations;
 pub(crate) mod products;
+pub(crate) mod profiles;
 pub(crate) mod root;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

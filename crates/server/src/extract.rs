@@ -112,9 +112,34 @@ where
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let text = path_part(parts, state, "id").await?;
-        text.parse().map(Self).map_err(|error: T::Err| Problem::invalid(error.to_string()))
+        parsed_part(parts, state, "id").await.map(Self)
     }
+}
+
+/// The `{name}` of the path.
+pub(crate) struct Name<T>(pub(crate) T);
+
+impl<S, T> FromRequestParts<S> for Name<T>
+where
+    S: Send + Sync,
+    T: FromStr,
+    T::Err: Display,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        parsed_part(parts, state, "name").await.map(Self)
+    }
+}
+
+async fn parsed_part<S, T>(parts: &mut Parts, state: &S, part: &str) -> Result<T, Problem>
+where
+    S: Send + Sync,
+    T: FromStr,
+    T::Err: Display,
+{
+    let text = path_part(parts, state, part).await?;
+    text.parse().map_err(|error: T::Err| Problem::invalid(error.to_string()))
 }
 
 /// The `{action}` of the path.

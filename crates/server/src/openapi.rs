@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, root, sessions, tokens, webhooks, work,
+    operations, products, profiles, root, sessions, tokens, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -117,6 +117,9 @@ struct Description;
         budgets::pause,
         budgets::resume,
         budgets::usage,
+        profiles::list,
+        profiles::profile,
+        profiles::create,
     )
 )]
 struct Fleet;

@@ -36,6 +36,7 @@ problem_codes! {
     FOREIGN_ORIGIN "foreign_origin" FORBIDDEN "A web page of another origin requested a change.";
     NO_SUCH_FACTORY "no_such_factory" NOT_FOUND "No factory has this name.";
     NO_SUCH_JOB "no_such_job" NOT_FOUND "No job has this id, or the token does not cover its product.";
+    NO_SUCH_PROFILE "no_such_profile" NOT_FOUND "No profile has this name or version, or the token does not cover its product.";
     NO_SUCH_ROUTE "no_such_route" NOT_FOUND "The path does not exist. See `/openapi.json`.";
     NO_SUCH_RUN "no_such_run" NOT_FOUND "The job has no run of this number.";
     NO_SUCH_TOKEN "no_such_token" NOT_FOUND "No token has this id.";
@@ -58,7 +59,7 @@ problem_codes! {
     BODY_TOO_LARGE "body_too_large" PAYLOAD_TOO_LARGE "The body is longer than the route accepts.";
     UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The route does not accept this `Content-Type`.";
     BAD_BACKUP "bad_backup" UNPROCESSABLE_ENTITY "The file is no backup, is damaged, or is of a newer release. Nothing was changed.";
-    BAD_MANIFEST "bad_manifest" UNPROCESSABLE_ENTITY "The manifest has errors. `findings` lists them with line and key.";
+    BAD_MANIFEST "bad_manifest" UNPROCESSABLE_ENTITY "The manifest or the profile has errors. `findings` lists them with line and key.";
     DEPENDENCY_CYCLE "dependency_cycle" UNPROCESSABLE_ENTITY "The jobs of the batch depend on each other in a cycle.";
     INVALID "invalid" UNPROCESSABLE_ENTITY "A value is not allowed. The detail names it.";
     MODE_NOT_AVAILABLE "mode_not_available" UNPROCESSABLE_ENTITY "This dispatch mode is reserved and not available yet.";

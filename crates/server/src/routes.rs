@@ -9,7 +9,7 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, root, sessions, tokens, webhooks, work,
+    operations, products, profiles, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -125,6 +125,9 @@ fn under_the_prefix() -> Routes {
         .get("/products", products::list)
         .get("/products/{id}", products::product)
         .put("/products/{id}", products::put)
+        .get("/profiles", profiles::list)
+        .post("/profiles", profiles::create)
+        .get("/profiles/{name}", profiles::profile)
 }
 
 /// Routes, and the list of them that a test compares with the OpenAPI document.

@@ -2,6 +2,7 @@ import { client, idempotencyKey, unwrap } from "./client";
 import type {
   ActionRequest,
   BudgetSettings,
+  CreateProfileRequest,
   DispatchModes,
   JobAction,
   JobView,
@@ -74,6 +75,10 @@ export function pauseProduct(id: string, reason?: string) {
 
 export function resumeProduct(id: string) {
   return unwrap(client.POST("/api/fleet/budgets/{id}/resume", { params: { path: { id } } }));
+}
+
+export function createProfile(body: CreateProfileRequest) {
+  return unwrap(client.POST("/api/fleet/profiles", { body }));
 }
 
 export function saveProduct(id: string, settings: ProductSettings) {

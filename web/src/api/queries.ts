@@ -50,6 +50,21 @@ export function burnDownQuery(id: string) {
   });
 }
 
+export const profilesQuery = queryOptions({
+  queryKey: ["profiles"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/profiles", { signal })),
+});
+
+/** One version of a profile; it never changes. */
+export function profileQuery(name: string, productId: string, version: number) {
+  const params = { path: { name }, query: { productId, version } };
+  return queryOptions({
+    queryKey: ["profiles", productId, name, version],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/profiles/{name}", { params, signal })),
+    placeholderData: keepPreviousData,
+  });
+}
+
 export const flagsQuery = queryOptions({
   queryKey: ["flags"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/flags", { signal })),

@@ -62,6 +62,8 @@ export async function signIn(credentials: Credentials): Promise<void> {
     throw unreachable();
   });
   const body: unknown = await response.json().catch(() => null);
+  if (response.status === 401 && "code" in credentials)
+    throw new ApiError(401, "used_link", "This link was used or has expired", "`giga sign-in` prints another one.");
   if (!response.ok) throw toApiError(response, body);
   const value = readSession(body);
   if (value === null)

@@ -19,7 +19,7 @@ export const STAGE: Record<StageName, StageLook> = {
   },
   building: { glyph: "building", className: "st-building", word: "building", hint: "the agent works on it" },
   review: { glyph: "review", className: "st-review", word: "review", hint: "waiting for a review" },
-  testing: { glyph: "testing", className: "st-testing", word: "testing", hint: "verified, ready to ship" },
+  testing: { glyph: "testing", className: "st-testing", word: "testing", hint: "completed, waiting to be merged" },
   shipped: { glyph: "shipped", className: "st-shipped", word: "shipped", hint: "merged" },
   failed: { glyph: "failed", className: "st-failed", word: "failed", hint: "ended without a result" },
   dead_letter: {

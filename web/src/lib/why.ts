@@ -32,7 +32,7 @@ export function whyOf(job: JobView, progress: Progress | undefined): Why {
         );
       if (job.errand != null)
         return plain(job.errand === "ship" ? "merging" : "updating its branch", job.holderFactoryId ?? null);
-      return plain("verified, ready to ship");
+      return plain(job.verified === true ? "verified, ready to ship" : "completed, not verified");
     case "shipped":
       return plain(job.completedSha == null ? "merged" : `merged ${shortSha(job.completedSha)}`);
     case "failed":

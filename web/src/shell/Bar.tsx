@@ -3,6 +3,7 @@ import { createContext, type ReactNode, useContext, useEffect, useState } from "
 import { createPortal } from "react-dom";
 import { buttonClass } from "../ui/Button";
 import { Icon } from "../ui/Icon";
+import { NarrowMenu } from "./AccountMenu";
 import { ConnectionState } from "./ConnectionState";
 import { openPalette } from "./overlays";
 import { ProductSwitcher } from "./ProductSwitcher";
@@ -29,6 +30,7 @@ export function Bar({ children }: { children: ReactNode }) {
             <Icon name="plus" />
             <span className="only-wide">New job</span>
           </Link>
+          <NarrowMenu />
         </div>
       </header>
       <Slot.Provider value={slot}>{children}</Slot.Provider>

@@ -2,11 +2,11 @@ import { Menu } from "@base-ui/react/menu";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { healthQuery, sessionQuery } from "../api/queries";
-import { sessionValue, signOut } from "../api/session";
+import { sessionValue } from "../api/session";
 import type { SessionView } from "../api/types";
-import { clockShort } from "../lib/format";
 import { useIsCurrent } from "../live";
 import { Icon, type IconName, Mark } from "../ui/Icon";
+import { AccountItems } from "./AccountMenu";
 import { useNeeds } from "./needs";
 import { openSheet } from "./overlays";
 import { ProductSwitcher, useProduct } from "./ProductSwitcher";
@@ -99,19 +99,7 @@ function Account() {
       <Menu.Portal>
         <Menu.Positioner side="top" align="start" sideOffset={4}>
           <Menu.Popup className="pop">
-            {data?.expiresAt != null && <div className="pop-label">session until {clockShort(data.expiresAt)} UTC</div>}
-            {data !== undefined && (
-              <div className="pop-label">
-                {(data.principal.products ?? []).length === 0
-                  ? "all products"
-                  : `products: ${data.principal.products?.join(", ")}`}
-              </div>
-            )}
-            {hasSession && (
-              <Menu.Item className="pop-item" onClick={() => void signOut()}>
-                Sign out
-              </Menu.Item>
-            )}
+            <AccountItems />
           </Menu.Popup>
         </Menu.Positioner>
       </Menu.Portal>

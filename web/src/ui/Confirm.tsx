@@ -8,10 +8,14 @@ export type ConfirmProps = {
   /** The verb on the button. */
   verb: string;
   danger?: boolean;
+  /** For long text. */
+  wide?: boolean;
   /** The label of the reason field; none when absent. */
   reason?: string;
-  /** Where the reason is shown. */
-  reasonHint?: string;
+  /** What happens with the reason. */
+  hint?: string;
+  /** How many lines the reason field shows. */
+  lines?: number;
   /** What the user has to type first. */
   typed?: string;
   children: ReactNode;
@@ -26,8 +30,10 @@ export function Confirm({
   title,
   verb,
   danger = false,
+  wide = false,
   reason,
-  reasonHint = "Shown in the job's events",
+  hint = "Shown in the job's events",
+  lines = 2,
   typed,
   children,
   act,
@@ -59,7 +65,7 @@ export function Confirm({
       <Dialog.Portal>
         <Dialog.Backdrop className="scrim" />
         <Dialog.Popup
-          className="dialog is-floating"
+          className={`dialog is-floating${wide ? " is-wide" : ""}`}
           onKeyDown={(event) => {
             if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void run();
           }}
@@ -70,13 +76,14 @@ export function Confirm({
             {reason !== undefined && (
               <div className="field">
                 <label htmlFor={ids.reason}>{reason}</label>
-                <input
+                <textarea
                   id={ids.reason}
-                  className="input"
+                  className="textarea"
+                  rows={lines}
                   value={text}
                   onChange={(event) => setText(event.target.value)}
                 />
-                <span className="hint">{reasonHint}</span>
+                <span className="hint">{hint}</span>
               </div>
             )}
             {typed !== undefined && (

@@ -190,6 +190,7 @@ impl Coordinator {
             spent: job.spent_of_budget(),
             spec: job.spec().clone(),
             body_md,
+            persona: job.persona().filter(|_| errand.is_none()).map(str::to_owned),
             checkpoint: job.checkpoint().cloned(),
             changes: job.changes().map(str::to_owned),
             answer: job.answer().map(str::to_owned),

@@ -33,6 +33,7 @@ impl Coordinator {
             settings,
             state: Mutex::new(FleetState::default()),
             inboxes: Default::default(),
+            profiles: Default::default(),
             tokens: Default::default(),
             sessions: Default::default(),
             tail: Default::default(),
@@ -115,6 +116,7 @@ impl Coordinator {
                 written?;
             }
         }
+        self.load_profiles().await?;
         self.load_flags().await?;
         self.load_budgets().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());

@@ -57,6 +57,7 @@ impl Coordinator {
             job: self.view(who, &job.value, job.revision),
             body_md: self.body(id).await?,
             manifest_snapshot: job.value.spec().clone(),
+            persona: job.value.persona().map(str::to_owned),
             waits_for,
             expires_at: self.expires_at(id),
             progress: self.progress.of(id),

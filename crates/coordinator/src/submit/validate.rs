@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, RepoName, Severity, Spec, StageName, Strictness,
-    Submission,
+    Body, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Severity, Spec,
+    StageName, Strictness, Submission,
 };
 use foldhash::{HashMap, HashMapExt as _};
 use protocol::SubmitRequest;
@@ -35,6 +35,7 @@ struct ParsedJob {
     id: JobId,
     product: ProductId,
     manifest: Manifest,
+    profile: Option<ProfileSnapshot>,
     request: SubmitRequest,
 }
 
@@ -90,6 +91,7 @@ impl Coordinator {
         let product = self.product_of(who, &request, &manifest.spec)?;
         who.require_operator(&product)?;
         self.check_repo(&product, &manifest.spec)?;
+        let profile = self.apply_profile(&product, &mut manifest)?;
         if manifest.spec.kind == Kind::Composite {
             return Err(invalid(
                 "kind",
@@ -100,7 +102,15 @@ impl Coordinator {
             Some(key) => JobId::derived(&product, check_key(key)?),
             None => self.new_job_id(),
         };
-        Ok(ParsedJob { id, product, manifest, request })
+        Ok(ParsedJob { id, product, manifest, profile, request })
+    }
+
+    /// Fills in what a manifest leaves to the profile that it names [J2].
+    fn apply_profile(&self, product: &ProductId, manifest: &mut Manifest) -> Result<Option<ProfileSnapshot>, Error> {
+        let (Some(place), Some(wanted)) = (&manifest.profile, &manifest.spec.profile) else { return Ok(None) };
+        let found = self.profiles.read().resolve(product, wanted);
+        let profile = found.map_err(|unknown| Error::Manifest(vec![place.error(unknown)]))?;
+        manifest.with_profile(&profile).map(Some).map_err(Error::Manifest)
     }
 
     /// Checks the dependencies of a parsed job; those in the same batch were checked before.
@@ -110,7 +120,7 @@ impl Coordinator {
         draft: ParsedJob,
         ground: &mut BatchContext,
     ) -> Result<ValidatedJob, Error> {
-        let ParsedJob { id, product, manifest, request } = draft;
+        let ParsedJob { id, product, manifest, profile, request } = draft;
         let mut deps: Vec<JobId> = Vec::with_capacity(manifest.spec.deps.len());
         for dep in &manifest.spec.deps {
             let wanted = dep.job(&product);
@@ -129,6 +139,7 @@ impl Coordinator {
             product,
             spec: manifest.spec,
             deps,
+            profile,
             idempotency_key: request.idempotency_key,
             body_sha256: digest(&request.body_md),
             by: who.name.clone(),

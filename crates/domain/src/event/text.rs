@@ -14,8 +14,7 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
     let data = Data(data);
     let actor = actor(by);
     match kind {
-        EventKind::Submitted if stage == StageName::Blocked => "submitted, waiting for its dependencies".to_owned(),
-        EventKind::Submitted => "submitted".to_owned(),
+        EventKind::Submitted => submitted(stage, &data),
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
         EventKind::Dispatched => format!("offered to {}", data.text("targetFactoryId")),
@@ -86,6 +85,15 @@ fn usage_reported(data: &Data<'_>) -> String {
         Some(id) => format!("run {run} has cost {cost} for {}", shortened(id)),
         None => format!("run {run} has cost {cost}"),
     }
+}
+
+fn submitted(stage: StageName, data: &Data<'_>) -> String {
+    let with = match data.has("profile") {
+        true => format!(" with profile {}", data.text("profile")),
+        false => String::new(),
+    };
+    let waits = if stage == StageName::Blocked { ", waiting for its dependencies" } else { "" };
+    format!("submitted{with}{waits}")
 }
 
 fn completed(data: &Data<'_>) -> String {

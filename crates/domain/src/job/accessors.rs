@@ -42,6 +42,12 @@ impl Job {
         &self.submission.spec
     }
 
+    /// The text of the job's profile, as it was at the submit; `None` for one that has defaults only.
+    pub fn persona(&self) -> Option<&str> {
+        let persona = self.submission.profile.as_ref().map(|profile| &*profile.persona);
+        persona.filter(|persona| !persona.is_empty())
+    }
+
     /// The current stage.
     pub fn stage(&self) -> &Stage {
         &self.state.stage

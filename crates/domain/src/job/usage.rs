@@ -71,7 +71,7 @@ impl Job {
         let names = [
             ("engine", run.engine.as_ref().map(ToString::to_string)),
             ("repo", spec.repo.as_ref().map(ToString::to_string)),
-            ("profile", spec.profile.clone()),
+            ("profile", spec.profile.as_ref().map(ToString::to_string)),
             ("billing", run.billing.filter(|one| *one != Billing::Api).map(|one| one.name().to_owned())),
         ];
         for (key, name) in names {

@@ -5,10 +5,11 @@ mod read;
 use crate::spec::Spec;
 
 use super::Strictness;
-use super::fields::{FIELDS, Field, FieldShape};
+use super::fields::{FIELDS, Field, FieldShape, PROFILE_FIELDS};
 use super::finding::{Finding, Severity};
 use super::front_matter::title_of;
 use super::path::Path;
+use super::profile::ProfileUse;
 use super::suggest::suggest;
 use super::tree::{Entry, Node, Value};
 
@@ -23,12 +24,29 @@ pub(super) struct Decoder {
 impl Decoder {
     /// Decodes every key, then checks rules across keys.
     pub(super) fn fill(entries: &[Entry], prompt: &str, strictness: Strictness) -> Self {
-        let mut form = Self { spec: Spec::default(), findings: Vec::new(), path: Path::default(), strictness };
+        let mut form = Self::new(strictness);
         form.read_fields(entries, FIELDS);
         form.require_title(entries, prompt);
         form.require_one_engine_key(entries);
+        // The engines may come from the profile: then they are checked with its defaults.
+        let has_engines = find(entries, "engine").or_else(|| find(entries, "engines")).is_some();
+        if has_engines || form.spec.profile.is_none() {
+            form.require_engines_of_models(entries);
+        }
+        form
+    }
+
+    /// Decodes the keys of a profile. An unknown key is an error: no job would have it.
+    pub(super) fn fill_profile(entries: &[Entry]) -> Self {
+        let mut form = Self::new(Strictness::Strict);
+        form.read_fields(entries, PROFILE_FIELDS);
+        form.require_one_engine_key(entries);
         form.require_engines_of_models(entries);
         form
+    }
+
+    fn new(strictness: Strictness) -> Self {
+        Self { spec: Spec::default(), findings: Vec::new(), path: Path::default(), strictness }
     }
 
     fn read_fields(&mut self, entries: &[Entry], fields: &'static [Field]) {
@@ -66,7 +84,9 @@ impl Decoder {
             Strictness::Strict => Severity::Error,
         };
         let supported = fields.iter().filter(|field| !matches!(field.shape, FieldShape::Unsupported));
+        let is_of_jobs = std::ptr::eq(fields, PROFILE_FIELDS) && FIELDS.iter().any(|field| field.name == key);
         let message = match suggest(key, supported.map(|field| field.name)) {
+            _ if is_of_jobs => "a profile cannot set it: it belongs in the job".to_owned(),
             Some(known) => format!("unknown key; did you mean `{known}`?"),
             None => "unknown key".to_owned(),
         };
@@ -97,15 +117,30 @@ impl Decoder {
         }
     }
 
-    /// Rejects a model without an engine or with several: an engine could get a model that it does not know.
     fn require_engines_of_models(&mut self, entries: &[Entry]) {
-        let engines = &self.spec.engines;
         let line = |key: &str| find(entries, key).map_or(1, |node| node.line);
+        let keys = ModelKeys { line: &line, has_models: find(entries, "models").is_some() };
+        self.findings.extend(keys.check(&self.spec));
+    }
+}
+
+/// Where a manifest names models.
+pub(super) struct ModelKeys<'k> {
+    /// The line of a key.
+    pub(super) line: &'k dyn Fn(&str) -> u32,
+    /// Whether it has the key `models`.
+    pub(super) has_models: bool,
+}
+
+impl ModelKeys<'_> {
+    /// Rejects a model without an engine or with several: an engine could get a model that it does not know.
+    pub(super) fn check(&self, spec: &Spec) -> Vec<Finding> {
+        let (engines, mut findings) = (&spec.engines, Vec::new());
         let mut refuse = |key: &str, message: String| {
-            self.findings.push(Finding::error(line(key), Some(key.to_owned()), message));
+            findings.push(Finding::error((self.line)(key), Some(key.to_owned()), message));
         };
-        if let Some(model) = &self.spec.model {
-            if find(entries, "models").is_some() {
+        if let Some(model) = &spec.model {
+            if self.has_models {
                 refuse("model", "`model` and `models` are both given: keep one of them".to_owned());
             } else if engines.len() != 1 {
                 let example = engines.first().map_or("claude", |engine| engine.as_str());
@@ -116,14 +151,29 @@ impl Decoder {
                 refuse("model", message);
             }
         }
-        let unnamed = self.spec.models.keys().filter(|engine| !engines.is_empty() && !engines.contains(engine));
+        let unnamed = spec.models.keys().filter(|engine| !engines.is_empty() && !engines.contains(engine));
         for engine in unnamed {
             refuse(
                 "models",
                 format!("`{engine}` is not one of the job's engines: add it to `engines`, or remove it here"),
             );
         }
+        findings
     }
+}
+
+/// The keys that a manifest with a profile gives itself.
+pub(super) fn profile_use(entries: &[Entry]) -> ProfileUse {
+    let mut given = Vec::new();
+    for Entry { key, node } in entries {
+        match &node.value {
+            Value::Map(members) if key == "budget" => {
+                given.extend(members.iter().map(|member| (format!("{key}.{}", member.key), member.node.line)));
+            }
+            _ => given.push((key.clone(), node.line)),
+        }
+    }
+    ProfileUse { line: find(entries, "profile").map_or(1, |node| node.line), given }
 }
 
 fn find<'e>(entries: &'e [Entry], key: &str) -> Option<&'e Node> {

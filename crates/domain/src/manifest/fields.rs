@@ -13,6 +13,8 @@ use super::tree::{Node, Value};
 pub(super) const TITLE_CHARS_MAX: usize = 200;
 /// The maximum length of the longest name type.
 const LINE_CHARS_MAX: usize = 200;
+/// A name with `@` and a version.
+const PROFILE_CHARS_MAX: usize = 75;
 /// More than a job needs; bounds the cost of matching factories.
 const ITEMS_MAX: usize = 100;
 /// A job may depend on a whole batch.
@@ -84,38 +86,18 @@ pub(super) static FIELDS: &[Field] = &[
         |form, node| form.spec.base = form.name(node),
         || line_schema(LINE_CHARS_MAX),
     ),
-    unsupported("profile", "The named persona with its defaults, optionally at a version."),
     value(
-        "capabilities",
-        "Capabilities that a factory must have to run the job.",
-        "[os:linux, has:docker]",
-        |form, node| {
-            form.spec.capabilities = form.set(node, ITEMS_MAX, |form, item| form.name(item).map(Capability::canonical));
-        },
-        || list_schema(ITEMS_MAX, &line_schema(LINE_CHARS_MAX)),
+        "profile",
+        "The profile whose persona precedes the text, and whose defaults apply to keys that are absent here; with a version, exactly that one.",
+        "ux-designer@3",
+        |form, node| form.spec.profile = form.name(node),
+        || line_schema(PROFILE_CHARS_MAX),
     ),
-    value("engine", "The one engine that may run the job.", "claude", engine, || line_schema(64)),
-    value(
-        "engines",
-        "Engines that may run the job, in order of preference; any when absent. Instead of `engine`.",
-        "[claude, codex]",
-        |form, node| form.spec.engines = form.set(node, ITEMS_MAX, Decoder::name::<EngineName>),
-        || list_schema(ITEMS_MAX, &line_schema(64)),
-    ),
-    value(
-        "model",
-        "The model to use, for a job that names one engine. For several: `models`.",
-        "opus",
-        |form, node| form.spec.model = form.argument(node, LINE_CHARS_MAX),
-        || line_schema(LINE_CHARS_MAX),
-    ),
-    value(
-        "models",
-        "The model for each engine, by the engine's name. Instead of `model`.",
-        "{claude: opus, codex: gpt-5}",
-        models,
-        || json!({"type": "object", "maxProperties": ITEMS_MAX, "additionalProperties": line_schema(LINE_CHARS_MAX)}),
-    ),
+    CAPABILITIES,
+    ENGINE,
+    ENGINES,
+    MODEL,
+    MODELS,
     value(
         "priority",
         "How urgent the job is; `normal` when absent.",
@@ -123,7 +105,7 @@ pub(super) static FIELDS: &[Field] = &[
         |form, node| form.spec.priority = form.word(node, &PRIORITIES).unwrap_or_default(),
         || word_schema(&PRIORITIES),
     ),
-    group("budget", "What the job may cost. The product's own limits when absent.", BUDGET),
+    BUDGET_GROUP,
     value(
         "deps",
         "Jobs that must succeed first: ids, or `key:` and the idempotency key of a job.",
@@ -159,13 +141,7 @@ pub(super) static FIELDS: &[Field] = &[
         |form, node| form.spec.prepare = commands(form, node),
         commands_schema,
     ),
-    value(
-        "verify",
-        "Commands that must succeed before the work counts as done: a list, or a single one. They run on the committed work; their changes are not committed.",
-        "[npm test, npm run lint]",
-        |form, node| form.spec.verify = commands(form, node),
-        commands_schema,
-    ),
+    VERIFY,
     value(
         "allowEmpty",
         "Whether the job may finish without changing a file: an audit, a check, a search; `false` when absent.",
@@ -188,6 +164,65 @@ pub(super) static FIELDS: &[Field] = &[
         || list_schema(ITEMS_MAX, &line_schema(64)),
     ),
 ];
+
+/// The keys of a profile: those of a job that it can set, behind its description.
+pub(super) static PROFILE_FIELDS: &[Field] = &[
+    value(
+        "description",
+        "What the profile is for, in one line.",
+        "Designs and builds user interfaces",
+        // The title of a spec is its one line for people.
+        |form, node| form.spec.title = form.line(node, TITLE_CHARS_MAX).unwrap_or_default(),
+        || line_schema(TITLE_CHARS_MAX),
+    ),
+    CAPABILITIES,
+    ENGINE,
+    ENGINES,
+    MODEL,
+    MODELS,
+    BUDGET_GROUP,
+    VERIFY,
+];
+
+const CAPABILITIES: Field = value(
+    "capabilities",
+    "Capabilities that a factory must have to run the job.",
+    "[os:linux, has:docker]",
+    |form, node| {
+        form.spec.capabilities = form.set(node, ITEMS_MAX, |form, item| form.name(item).map(Capability::canonical));
+    },
+    || list_schema(ITEMS_MAX, &line_schema(LINE_CHARS_MAX)),
+);
+const ENGINE: Field = value("engine", "The one engine that may run the job.", "claude", engine, || line_schema(64));
+const ENGINES: Field = value(
+    "engines",
+    "Engines that may run the job, in order of preference; any when absent. Instead of `engine`.",
+    "[claude, codex]",
+    |form, node| form.spec.engines = form.set(node, ITEMS_MAX, Decoder::name::<EngineName>),
+    || list_schema(ITEMS_MAX, &line_schema(64)),
+);
+const MODEL: Field = value(
+    "model",
+    "The model to use, for a job that names one engine. For several: `models`.",
+    "opus",
+    |form, node| form.spec.model = form.argument(node, LINE_CHARS_MAX),
+    || line_schema(LINE_CHARS_MAX),
+);
+const MODELS: Field = value(
+    "models",
+    "The model for each engine, by the engine's name. Instead of `model`.",
+    "{claude: opus, codex: gpt-5}",
+    models,
+    || json!({"type": "object", "maxProperties": ITEMS_MAX, "additionalProperties": line_schema(LINE_CHARS_MAX)}),
+);
+const VERIFY: Field = value(
+    "verify",
+    "Commands that must succeed before the work counts as done: a list, or a single one. They run on the committed work; their changes are not committed.",
+    "[npm test, npm run lint]",
+    |form, node| form.spec.verify = commands(form, node),
+    commands_schema,
+);
+const BUDGET_GROUP: Field = group("budget", "What the job may cost. The product's own limits when absent.", BUDGET);
 
 static BUDGET: &[Field] = &[
     value(

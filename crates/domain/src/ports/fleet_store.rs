@@ -43,11 +43,13 @@ pub enum Collection {
     Credentials,
     /// Budgets of products, with what they have spent.
     Budgets,
+    /// Versions of profiles.
+    Profiles,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
@@ -55,6 +57,7 @@ impl Collection {
         Self::Flags,
         Self::Credentials,
         Self::Budgets,
+        Self::Profiles,
         Self::Meta,
     ];
 
@@ -69,6 +72,7 @@ impl Collection {
             Self::Flags => "fleet_flags",
             Self::Credentials => "fleet_credentials",
             Self::Budgets => "fleet_budgets",
+            Self::Profiles => "fleet_profiles",
         }
     }
 }

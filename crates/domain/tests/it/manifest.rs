@@ -2,6 +2,7 @@
 
 mod bad;
 mod good;
+mod profiles;
 mod property;
 mod schema;
 

@@ -89,6 +89,11 @@ fn situations() -> Vec<(&'static str, Prompt)> {
     vec![
         ("first-run", first()),
         ("first-run-without-commands", Prompt { prepare: vec![], verify: vec![], ..first() }),
+        ("persona", Prompt { persona: text("You are a designer.\n\n---\n\nYou care for the details.\n"), ..first() }),
+        (
+            "persona-in-a-further-run",
+            Prompt { persona: text("You are a designer."), ..after(saved(), RunEnd::LeaseExpired) },
+        ),
         ("first-run-without-repository", Prompt { worktree: WorktreeState::Empty, ..first() }),
         ("verify-failed", after(saved(), command(Verify, Some(1), None, output))),
         ("verify-killed", after(saved(), command(Verify, Some(137), None, &long))),

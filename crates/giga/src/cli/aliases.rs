@@ -3,9 +3,11 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command that does not exist, and the one to use.
-const ALIASES: [(&str, &str); 26] = [
+const ALIASES: [(&str, &str); 28] = [
     ("factories", "did you mean `giga factory list`?"),
     ("products", "did you mean `giga product list`?"),
+    ("profiles", "did you mean `giga profile list`?"),
+    ("personas", "did you mean `giga profile list`?"),
     ("restore", "did you mean `giga backup restore`?"),
     ("tokens", "did you mean `giga token list`?"),
     ("credentials", "did you mean `giga credential list`?"),

@@ -1,7 +1,9 @@
 //! Arguments of the commands that manage the fleet: factories, products, credentials, modes, tokens.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
-use domain::{BudgetPeriod, Capability, FactoryId, Mode, ProductId, RepoName, RunningWork};
+use domain::{BudgetPeriod, Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName, RunningWork};
 
 use super::FactoryRunArgs;
 use crate::config::HumanDuration;
@@ -184,6 +186,46 @@ impl From<RunningWorkName> for RunningWork {
             RunningWorkName::Stop => Self::Stop,
         }
     }
+}
+
+/// The verbs of `profile`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProfileCommand {
+    /// List profiles
+    List,
+    /// Show one profile
+    Show(ProfileShowArgs),
+    /// Create a profile, or its next version, from Markdown files
+    Create(ProfileCreateArgs),
+}
+
+/// Arguments of `profile show`.
+#[derive(Debug, Args)]
+pub(crate) struct ProfileShowArgs {
+    /// Name of the profile, with @ and a version for an older one
+    #[arg(value_name = "NAME[@VERSION]")]
+    pub(crate) profile: ProfileRef,
+    /// Print only its text, as it was created
+    #[arg(long)]
+    pub(crate) text: bool,
+}
+
+/// Arguments of `profile create`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Versions never change: a file with the text of the newest version creates none, any other text creates the next one.
+Without --fleet the profile belongs to the product given with --product; with a token for all products, and no
+product, it belongs to every product.")]
+pub(crate) struct ProfileCreateArgs {
+    /// Markdown files; - reads from standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Name of the profile (default: the file's name without .md)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<ProfileName>,
+    /// Make it usable by every product (needs an admin token)
+    #[arg(long)]
+    pub(crate) fleet: bool,
 }
 
 /// The verbs of `credential`.

@@ -11,11 +11,13 @@ mod tools;
 
 use std::path::PathBuf;
 
+use domain::ProfileText;
 use serde::Serialize;
 
 use crate::config::{Config, ListedSetting};
 use crate::failure::Failure;
 use crate::output::{Cell, Output, Table, Tint};
+use crate::profile_files::profiles_in;
 
 use check::{Check, CheckOutcome};
 
@@ -50,6 +52,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
         }
     };
     checks.extend(configuration(&config));
+    checks.extend(profiles(&config));
     checks.extend(data::examine(&config));
     checks.extend(state::examine(&config));
     checks.extend(store::examine(&config).await);
@@ -104,6 +107,23 @@ fn configuration(config: &Config) -> Vec<Check> {
         checks.push(Check::warn("configuration", warning, "change one of the two settings"));
     }
     checks
+}
+
+/// The profiles that a coordinator with this configuration creates when it starts.
+fn profiles(config: &Config) -> Vec<Check> {
+    let Some(directory) = config.profiles().filter(|directory| directory.is_dir()) else { return Vec::new() };
+    let (files, mut problems) = profiles_in(&directory);
+    for file in &files {
+        if let Err(findings) = ProfileText::parse(&file.text) {
+            problems.extend(findings.iter().map(|finding| format!("{}: {finding}", file.path.display())));
+        }
+    }
+    if problems.is_empty() {
+        let found = format!("{} in {}", domain::counted(files.len(), "profile"), directory.display());
+        return vec![Check::ok("profiles", found)];
+    }
+    let warn = |found| Check::warn("profiles", found, "fix the file, and start the coordinator again");
+    problems.into_iter().map(warn).collect()
 }
 
 fn print(findings: &Findings, out: &Output) -> Result<(), Failure> {

@@ -23,6 +23,9 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
         return out.line(&format!("{label} is {word}"));
     }
     out.line(&format!("{label} is {word}: {summary}"))?;
+    if let Some(profile) = explained.job.profile.as_ref().filter(|profile| !profile.applied.is_empty()) {
+        out.line(&format!("profile {}", clean(&profile.text())))?;
+    }
     if let Some(target) = explained.then.as_ref().and_then(|then| then.data.get("targetFactoryId")?.as_str()) {
         let at = explained.then.as_ref().map_or_else(String::new, |then| clock_time(then.at));
         out.line(&format!("last offered to `{}` at {at} UTC", clean(target)))?;

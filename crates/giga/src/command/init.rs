@@ -21,6 +21,16 @@ use project::Project;
 const FILES: [(&str, &str); 2] =
     [("giga.toml", include_str!("init/giga.toml")), ("job.md", include_str!("init/job.md"))];
 
+/// The profiles that a new fleet begins with.
+const PROFILES: [(&str, &str); 6] = [
+    ("profiles/backend.md", include_str!("init/profiles/backend.md")),
+    ("profiles/reviewer.md", include_str!("init/profiles/reviewer.md")),
+    ("profiles/security-engineer.md", include_str!("init/profiles/security-engineer.md")),
+    ("profiles/technical-writer.md", include_str!("init/profiles/technical-writer.md")),
+    ("profiles/test-engineer.md", include_str!("init/profiles/test-engineer.md")),
+    ("profiles/ux-designer.md", include_str!("init/profiles/ux-designer.md")),
+];
+
 /// Where the sample configuration gets the repository that was found.
 const REPOSITORY_MARK: &str = "# A repository that jobs can name: ";
 
@@ -63,14 +73,13 @@ pub(super) fn init(out: &Output) -> Result<(), Failure> {
     ];
     let mut written = Vec::new();
     let mut kept = Vec::new();
-    for ((name, _), text) in FILES.iter().zip(contents) {
+    let profiles = PROFILES.iter().map(|(name, text)| (*name, (*text).to_owned()));
+    std::fs::create_dir_all("profiles").map_err(|error| unwritable("profiles", &error))?;
+    for (name, text) in FILES.iter().map(|(name, _)| *name).zip(contents).chain(profiles) {
         match std::fs::File::create_new(name).and_then(|mut file| file.write_all(text.as_bytes())) {
-            Ok(()) => written.push(*name),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => kept.push(*name),
-            Err(error) => {
-                return Err(Failure::failed(format!("cannot write {name}: {error}"))
-                    .hint("run `giga init` in a directory that you may write to"));
-            }
+            Ok(()) => written.push(name),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => kept.push(name),
+            Err(error) => return Err(unwritable(name, &error)),
         }
     }
     if out.is_json() {
@@ -97,6 +106,11 @@ pub(super) fn init(out: &Output) -> Result<(), Failure> {
     }
     out.note(&findings(project.as_ref(), &engines));
     Ok(())
+}
+
+fn unwritable(name: &str, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("cannot write {name}: {error}"))
+        .hint("run `giga init` in a directory that you may write to")
 }
 
 /// The engines that are installed here, judged as a factory judges them.
@@ -230,6 +244,17 @@ mod tests {
 
     fn sample(wanted: &str) -> &'static str {
         FILES.iter().find(|(name, _)| *name == wanted).unwrap().1
+    }
+
+    // [J2]
+    #[test]
+    fn every_sample_profile_is_valid_and_described() {
+        for (name, text) in PROFILES {
+            let profile = domain::ProfileText::parse(text).unwrap();
+
+            assert!(profile.description.is_some(), "{name}");
+            assert!(!domain::Manifest::prompt(text).trim().is_empty(), "{name}");
+        }
     }
 
     #[test]

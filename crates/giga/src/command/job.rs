@@ -71,6 +71,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("waits for", some_list(&detail.waits_for.iter().map(|dep| dep.short()).collect::<Vec<_>>())),
         ("not before", job.not_before.map(|at| at.to_string())),
         ("product", Some(job.product_id.to_string())),
+        ("profile", job.profile.as_ref().map(protocol::JobProfile::text)),
         ("priority", Some(job.priority.name().to_owned())),
         ("repo", job.repo.as_ref().map(|repo| format!("{repo}{base}"))),
         ("needs", some_list(&job.capabilities)),

@@ -1,6 +1,6 @@
 //! `giga submit`
 
-mod source;
+pub(super) mod source;
 
 use client::Client;
 use domain::StageName;

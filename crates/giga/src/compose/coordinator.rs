@@ -21,6 +21,7 @@ use super::space;
 use super::stores;
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::profile_files;
 
 /// Output of one run that is kept: enough for a day of a talkative agent.
 const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -104,6 +105,7 @@ impl CoordinatorProcess {
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         coordinator.set_disk(space::disk(data));
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
+        import_profiles(&coordinator, config.profiles()).await?;
         let restart = CancellationToken::new();
         let (database, generation) = (config.data.database(), coordinator.generation());
         let backups =
@@ -253,6 +255,26 @@ fn web_dir() -> anyhow::Result<Option<PathBuf>> {
         return Err(failure.hint("`make web` builds the web UI in web/dist").into());
     }
     Ok(Some(dir))
+}
+
+/// Creates the profiles of the files whose text no version has. A file with an error is logged, and creates none.
+async fn import_profiles(coordinator: &Coordinator, directory: Option<PathBuf>) -> anyhow::Result<()> {
+    let (files, problems) = directory.map(|directory| profile_files::profiles_in(&directory)).unwrap_or_default();
+    for problem in problems {
+        warn!("Cannot read a profile: {problem}");
+    }
+    for file in files {
+        let shown = file.path.display().to_string();
+        let by = format!("file {}", file.path.file_name().unwrap_or_default().to_string_lossy());
+        match coordinator.import_profile(file.name, &file.text, &by).await {
+            Ok(_) => {}
+            Err(error @ (coordinator::Error::Manifest(_) | coordinator::Error::Invalid { .. })) => {
+                warn!("{shown} is not a profile: {error}");
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot create the profile of {shown}")),
+        }
+    }
+    Ok(())
 }
 
 /// Sees to it that the file has an admin's token that works, readable by this user alone. A death between the token and

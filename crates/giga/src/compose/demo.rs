@@ -116,6 +116,8 @@ impl DemoFiles {
         let file = root.join("giga.toml");
         std::fs::write(&file, configuration(&root, &repo)?)?;
         std::fs::write(root.join("own.md"), include_str!("demo/own.md"))?;
+        std::fs::create_dir(root.join("profiles"))?;
+        std::fs::write(root.join("profiles/builder.md"), include_str!("demo/builder.md"))?;
         let global = GlobalArgs { config: Some(file), ..GlobalArgs::default() };
         // A demo leaves nothing behind: a database that the settings name is not its place.
         let store = args.serve.store.clone().or_else(|| Some("sqlite".to_owned()));

@@ -57,9 +57,10 @@ fn work() -> std::io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The job's own text: notes for this run come after it.
+/// The job's own text: the persona comes before it, notes for this run after it.
 fn task_of(prompt: &str) -> &str {
-    prompt.split_once("\n---\n").map_or(prompt, |(task, _)| task)
+    let task = prompt.split_once("\n---\n\nThe job:\n").map_or(prompt, |(_, task)| task);
+    task.split_once("\n---\n").map_or(task, |(task, _)| task)
 }
 
 fn temper_of(prompt: &str) -> AgentBehaviour {

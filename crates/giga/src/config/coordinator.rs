@@ -54,6 +54,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) conflict_rounds_max: Setting<u32>,
     /// A file with what GitHub signs its messages with.
     pub(crate) github_webhook_secret_file: Setting<Option<PathBuf>>,
+    /// The directory of the profiles that every product can use.
+    pub(crate) profiles: Setting<Option<PathBuf>>,
     /// How long a job waits before that is worth an alert.
     pub(crate) starving_after: Setting<HumanDuration>,
     /// How often memory is compared with the store while there is open work.
@@ -133,6 +135,8 @@ impl CoordinatorConfig {
         let webhook = SettingSource::new("coordinator.github_webhook_secret_file")
             .env(&["GIGA_GITHUB_WEBHOOK_SECRET_FILE"])
             .file(resolver.placed(file.github_webhook_secret_file));
+        let profiles =
+            SettingSource::new("coordinator.profiles").env(&["GIGA_PROFILES"]).file(resolver.placed(file.profiles));
         let starving =
             SettingSource::new("coordinator.starving_after").env(&["GIGA_STARVING_AFTER"]).file(file.starving_after);
         let sweep = SettingSource::new("coordinator.sweep_every").env(&["GIGA_SWEEP_EVERY"]).file(file.sweep_every);
@@ -160,6 +164,7 @@ impl CoordinatorConfig {
             feedback_rounds_max: resolver.setting(rounds, || default.feedback_rounds_max)?,
             conflict_rounds_max: resolver.setting(conflicts, || default.conflict_rounds_max)?,
             github_webhook_secret_file: resolver.optional(webhook)?,
+            profiles: resolver.optional(profiles)?,
             starving_after: resolver.setting(starving, || HumanDuration(default.starving_after))?,
             sweep_every: resolver.setting(sweep, || HumanDuration(default.sweep_every))?,
             token_overlap: resolver.setting(overlap, || HumanDuration(default.token_overlap))?,

@@ -70,6 +70,7 @@ pub(super) struct Coordinator {
     pub(super) feedback_rounds_max: Option<Spanned<u32>>,
     pub(super) conflict_rounds_max: Option<Spanned<u32>>,
     pub(super) github_webhook_secret_file: Option<Spanned<PathBuf>>,
+    pub(super) profiles: Option<Spanned<PathBuf>>,
     pub(super) starving_after: Option<Spanned<HumanDuration>>,
     pub(super) sweep_every: Option<Spanned<HumanDuration>>,
     pub(super) token_overlap: Option<Spanned<HumanDuration>>,

@@ -46,6 +46,11 @@ const MEANINGS: &[(&str, &str)] = &[
     ("coordinator.feedback_rounds_max", "Rounds in which feedback on a pull request may requeue its job."),
     ("coordinator.conflict_rounds_max", "Rework rounds that merge conflicts may start; 0 for none."),
     ("coordinator.github_webhook_secret_file", "File with the secret of GitHub's webhook."),
+    (
+        "coordinator.profiles",
+        "Directory of the profiles that every product can use. When absent: `profiles` beside `giga.toml`. \
+         See [profiles](../how-to/profiles.md).",
+    ),
     ("coordinator.starving_after", "How long a job waits before the alert `queue_starvation`."),
     ("coordinator.sweep_every", "How often memory is compared with the store while there is open work."),
     ("coordinator.token_overlap", "How long a rotated token keeps working."),

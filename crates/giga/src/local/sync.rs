@@ -5,6 +5,7 @@ mod actions;
 mod feed;
 mod new_files;
 mod placement;
+mod profiles;
 mod recovery;
 mod submission;
 
@@ -99,6 +100,8 @@ pub(crate) struct QueueSync<'o> {
     pub(super) waiting: BTreeMap<JobId, String>,
     /// Whether a file waits to be taken or submitted.
     pub(super) is_taking: bool,
+    /// The text of each profile file as it was last created or rejected, and the reported problems.
+    pub(super) profiles: BTreeMap<std::path::PathBuf, String>,
     /// The error of the last scan of the folders.
     pub(super) unreadable: Option<String>,
     /// Why it could not be written down which files were taken, when that was last tried.
@@ -141,6 +144,7 @@ impl<'o> QueueSync<'o> {
             stuck: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_taking: true,
+            profiles: BTreeMap::new(),
             unreadable: None,
             unwritable: None,
             blind_since: None,

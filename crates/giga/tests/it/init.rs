@@ -11,12 +11,15 @@ fn init_writes_once_and_never_over_what_is_there() {
     machine.write("job.md", "mine");
     let second = machine.giga(&["init", "--json"]);
 
-    assert_eq!((first.code, first.stdout.as_str()), (Some(0), "wrote giga.toml\nwrote job.md\n"));
+    let names = ["backend", "reviewer", "security-engineer", "technical-writer", "test-engineer", "ux-designer"];
+    let profiles = names.map(|name| format!("profiles/{name}.md"));
+    let wrote =
+        profiles.iter().fold("wrote giga.toml\nwrote job.md\n".to_owned(), |text, name| text + "wrote " + name + "\n");
+    assert_eq!((first.code, first.stdout.as_str()), (Some(0), wrote.as_str()));
     assert!(first.stderr.contains("giga up"), "{}", first.stderr);
-    assert_eq!(
-        (second.code, second.stdout.as_str()),
-        (Some(0), "{\"written\":[],\"kept\":[\"giga.toml\",\"job.md\"],\"repository\":null,\"engines\":[]}\n")
-    );
+    let second_output: serde_json::Value = serde_json::from_str(&second.stdout).unwrap();
+    assert_eq!((second.code, &second_output["written"]), (Some(0), &serde_json::json!([])));
+    assert_eq!(second_output["kept"].as_array().map(Vec::len), Some(8));
     assert_eq!(machine.read("job.md"), "mine");
 }
 
@@ -28,6 +31,23 @@ fn what_init_wrote_can_be_used_at_once() {
     let doctor = machine.giga(&["doctor"]);
 
     assert!(doctor.stdout.contains("from giga.toml"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("6 profiles in "), "{}", doctor.stdout);
+}
+
+// [J2]
+#[test]
+fn doctor_names_the_line_of_a_broken_profile() {
+    let machine = Machine::new();
+    machine.giga(&["init"]);
+    machine.write("profiles/broken.md", "---\nengin: claude\n---\nYou break.\n");
+
+    let doctor = machine.giga(&["doctor"]);
+
+    assert!(
+        doctor.stdout.contains("broken.md: line 2, engin: unknown key; did you mean `engine`?"),
+        "{}",
+        doctor.stdout
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod crashes;
 mod folder;
 mod hostile_names;
 mod once;
+mod profiles;
 mod questions;
 mod records;
 mod user_edits;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
-    /// Markdown with YAML front matter
+    /// Markdown with YAML front matter; `profile: NAME` there adds a persona
     pub(super) manifest: String,
     /// Idempotency key (default: derived from the manifest)
     pub(super) key: Option<String>,

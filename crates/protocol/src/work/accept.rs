@@ -103,6 +103,9 @@ pub struct Assignment {
     pub spec: Spec,
     /// The manifest; empty for an errand.
     pub body_md: String,
+    /// The text of the job's profile, which precedes the prompt; absent for an errand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
     /// Saved work to resume from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,

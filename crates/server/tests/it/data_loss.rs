@@ -65,6 +65,7 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
         (Collection::Products, "default"),
         (Collection::Flags, "modes"),
         (Collection::Credentials, "login"),
+        (Collection::Profiles, "_fleet:odd@000001"),
         (Collection::Meta, "lineage"),
     ];
     for (collection, key) in documents {
@@ -83,12 +84,15 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
     fleet.product("default", protocol::ProductSettings { paused: Some(false), ..Default::default() }).await;
     let repaired: protocol::AlertList = fleet.admin.get("/alerts").await.unwrap();
     fleet.submit("# Work\n").await;
+    let profile = serde_json::json!({ "name": "odd", "bodyMd": "Other text.\n" });
+    let made: protocol::CreateProfileResponse = fleet.admin.post("/profiles", &profile).await.unwrap();
 
-    for (collection, key) in &documents[..6] {
+    for (collection, key) in &documents[..7] {
         let place = format!("{} `{key}`", collection.name());
         assert!(unreadable.iter().any(|alert| alert.message.contains(&place)), "{place}: {unreadable:?}");
     }
     assert_eq!(kept.value, bad, "it is kept as it was");
+    assert_eq!(made.profile.profile.version, 2, "a version is never replaced, not even one that cannot be read");
     assert!(paused.paused, "a product whose settings cannot be read starts nothing");
     assert!(!repaired.items.iter().any(|alert| alert.message.contains("`default`")), "{repaired:?}");
     assert!(

@@ -22,6 +22,7 @@ mod modes;
 mod mount;
 mod needs;
 mod openapi;
+mod profiles;
 mod raw;
 mod schema;
 mod scopes;

@@ -21,6 +21,8 @@ const HOLDER: Cells = ["unauthenticated", "forbidden", "forbidden", "fenced", "f
 const STEERERS: Cells = ["unauthenticated", "forbidden", "no_such_job", "forbidden", "no_such_job"];
 const SUBMITTERS: Cells = ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"];
 
+const NO_PROFILE: Cells = ["unauthenticated", "no_such_profile", "no_such_profile", "no_such_profile", "forbidden"];
+
 struct Row {
     method: &'static str,
     path: &'static str,
@@ -147,6 +149,9 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("GET", "/api/fleet/products", ONLOOKERS),
         row("GET", "/api/fleet/products/{id}", ["unauthenticated", "ok", "unknown_product", "ok", "forbidden"]),
         with("PUT", "/api/fleet/products/{id}", json!({ "paused": true }), REJECTED),
+        row("GET", "/api/fleet/profiles", ONLOOKERS),
+        row("GET", "/api/fleet/profiles/{name}", NO_PROFILE),
+        with("POST", "/api/fleet/profiles", json!({ "name": "x", "bodyMd": "x" }), SUBMITTERS),
     ]
 }
 
@@ -193,7 +198,9 @@ async fn outcome(fleet: &Fleet, row: &Row, job: JobId, token_id: &str, token: Op
         path if path.contains("/tokens/") => token_id.to_owned(),
         _ => job.to_string(),
     };
-    let path = row.path.replace("{id}", &id).replace("{action}", "cancel").replace("{n}", "1") + &row.query;
+    let path =
+        row.path.replace("{id}", &id).replace("{action}", "cancel").replace("{n}", "1").replace("{name}", "poet")
+            + &row.query;
     let method: Method = row.method.parse().unwrap();
     let mut asking = Asking::new(method, &path);
     if let Some(token) = token {

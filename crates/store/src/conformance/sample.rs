@@ -30,6 +30,7 @@ pub fn submission(n: u32) -> Submission {
         product: "notes".parse().unwrap(),
         spec: Spec { title: format!("Sample {n}"), ..Spec::default() },
         deps: Vec::new(),
+        profile: None,
         idempotency_key: None,
         body_sha256: "0".repeat(64),
         by: "ada".to_owned(),

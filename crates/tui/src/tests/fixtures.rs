@@ -226,6 +226,8 @@ pub(super) fn full_job(fleet: Fleet, n: u32) -> Value {
     let more = json!({
         "bodyMd": fleet.text("---\ntitle: Pave the long road\nrepo: house\n---\nPave it with the good stones."),
         "manifestSnapshot": {"title": "x", "priority": "normal", "budget": {}, "depsMode": "all", "onDepFailure": "block", "kind": "task", "retry": {}, "preemptible": true},
+        "profile": {"ref": "mason@3", "productId": "_fleet", "applied": ["engines", "budget.usd", "verify"]},
+        "persona": fleet.text("You are a mason."),
         "progress": {"doing": fleet.text("Bash cargo test"), "turns": 12, "toolCalls": 31, "tokensIn": 120_400, "costUsd": 0.84},
     });
     job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -46,9 +46,19 @@ fn body(model: &Model, detail: &Detail, full: &JobDetail, area: Rect, screen: &m
         Tab::Explain => explain::draw(model, detail, area, screen),
         Tab::Dependencies => tree::draw(model, detail, area, screen),
         Tab::Manifest => {
-            let lines = paragraph(&full.body_md, area.width, 1, model.look.style(Tint::Plain));
+            let lines = paragraph(&manifest(full), area.width, 1, model.look.style(Tint::Plain));
             draw_lines(&lines, detail.scroll, area, screen);
         }
+    }
+}
+
+/// The manifest, and the persona that precedes its text in the prompt.
+fn manifest(full: &JobDetail) -> String {
+    match (&full.persona, &full.job.profile) {
+        (Some(persona), Some(profile)) => {
+            format!("{}\n\nPersona of {}:\n\n{persona}", full.body_md.trim_end(), profile.reference)
+        }
+        _ => full.body_md.clone(),
     }
 }
 
@@ -127,6 +137,7 @@ fn facts(model: &Model, full: &JobDetail) -> Vec<(&'static str, String)> {
         ("repo", job.repo.as_ref().map(|repo| format!("{repo}{base}"))),
         ("factory", holder),
         ("offered to", job.target_factory_id.as_ref().map(ToString::to_string)),
+        ("profile", job.profile.as_ref().map(protocol::JobProfile::text)),
         ("pinned to", job.pin.as_ref().map(ToString::to_string)),
         ("runs", runs),
         ("cost", jobs::cost(model, job).map(domain::dollars)),

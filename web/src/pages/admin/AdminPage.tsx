@@ -3,9 +3,16 @@ import { PageHead } from "../../shell/Bar";
 import { Factories } from "../fleet/Factories";
 import { Credentials } from "./Credentials";
 import { Products } from "./Products";
+import { Profiles } from "./Profiles";
 import { Tokens } from "./Tokens";
 
-const TABS = { products: "Products", tokens: "Tokens", credentials: "Credentials", factories: "Factories" } as const;
+const TABS = {
+  products: "Products",
+  profiles: "Profiles",
+  tokens: "Tokens",
+  credentials: "Credentials",
+  factories: "Factories",
+} as const;
 type Tab = keyof typeof TABS;
 
 export function AdminPage() {
@@ -28,6 +35,7 @@ export function AdminPage() {
         ))}
       </nav>
       {current === "products" && <Products />}
+      {current === "profiles" && <Profiles />}
       {current === "tokens" && <Tokens />}
       {current === "credentials" && <Credentials />}
       {current === "factories" && <Factories />}

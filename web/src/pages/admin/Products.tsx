@@ -94,7 +94,7 @@ export function Products() {
               verb="Pause"
               onClose={() => setPaused(null)}
               reason="Reason"
-              reasonHint="Shown wherever its jobs wait"
+              hint="Shown wherever its jobs wait"
               act={(reason) => pauseProduct(paused.id, reason === "" ? undefined : reason).then(refresh)}
             >
               <p>Its queued jobs are not placed until you resume it. Its budget says what happens to running jobs.</p>

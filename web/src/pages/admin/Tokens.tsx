@@ -1,13 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { revokeToken } from "../../api/actions";
-import { tokensQuery } from "../../api/queries";
+import { sessionQuery, tokensQuery } from "../../api/queries";
 import type { TokenScope, TokenView } from "../../api/types";
 import { exact } from "../../lib/format";
+import { isSessionToken, type RevokeRisk, revokeRisk } from "../../lib/tokens";
 import { queries } from "../../live";
 import { Age } from "../../ui/Age";
 import { WriteButton } from "../../ui/Button";
 import { Confirm } from "../../ui/Confirm";
+import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
 import { TokenDialog } from "./TokenDialog";
 
@@ -29,6 +31,7 @@ export function scopeWords(scope: TokenScope): string {
 
 export function Tokens() {
   const query = useQuery(tokensQuery);
+  const { data: session } = useQuery(sessionQuery);
   const [isNew, setNew] = useState(false);
   const [revoked, setRevoked] = useState<TokenView | null>(null);
   return (
@@ -68,6 +71,7 @@ export function Tokens() {
                 <tr key={token.id}>
                   <td className="first strong" title={token.id}>
                     {token.name}
+                    {isSessionToken(token, session) && <span className="tag push-1">this session</span>}
                   </td>
                   <td className="tr">{token.grant.role}</td>
                   <td className="dim">{scopeWords(token.grant)}</td>
@@ -88,22 +92,39 @@ export function Tokens() {
           </table>
           {isNew && <TokenDialog onClose={() => setNew(false)} />}
           {revoked !== null && (
-            <Confirm
-              title={`Revoke ${revoked.name}?`}
-              verb="Revoke"
-              danger
-              typed={revoked.name}
-              onClose={() => setRevoked(null)}
-              act={() => revokeToken(revoked.id).then(() => queries.invalidateQueries({ queryKey: ["tokens"] }))}
-            >
-              <p>
-                Every client that uses it is rejected at once, and its open streams and sessions end. This cannot be
-                undone.
-              </p>
-            </Confirm>
+            <Revoke token={revoked} risk={revokeRisk(revoked, items, session)} onClose={() => setRevoked(null)} />
           )}
         </>
       )}
     </QueryPanel>
+  );
+}
+
+function Revoke({ token, risk, onClose }: { token: TokenView; risk: RevokeRisk; onClose: () => void }) {
+  return (
+    <Confirm
+      title={`Revoke ${token.name}?`}
+      verb="Revoke"
+      danger
+      typed={token.name}
+      onClose={onClose}
+      act={() => revokeToken(token.id).then(() => queries.invalidateQueries({ queryKey: ["tokens"] }))}
+    >
+      {risk.isOwn && !risk.isLastAdmin && (
+        <p className="note-warn">
+          <Glyph name="warn" />
+          <span>This is the token of your session: you will be signed out.</span>
+        </p>
+      )}
+      {risk.isLastAdmin && (
+        <p className="note-warn">
+          <Glyph name="warn" />
+          <span>This is the last admin token: the coordinator rejects this. Create another one first.</span>
+        </p>
+      )}
+      <p>
+        Every client that uses it is rejected at once, and its open streams and sessions end. This cannot be undone.
+      </p>
+    </Confirm>
   );
 }

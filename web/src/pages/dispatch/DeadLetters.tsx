@@ -227,6 +227,7 @@ function Ask({ asked, onClose }: { asked: Asked; onClose: () => void }) {
       title={kind === "redrive" ? `Requeue ${n}?` : `Dismiss ${plural(items.length, "dead letter")}?`}
       verb={kind === "redrive" ? `Requeue ${n}` : "Dismiss"}
       reason={kind === "redrive" ? "Message for the next run (optional)" : "Reason"}
+      hint={kind === "redrive" ? "The agent of the next run gets this text" : undefined}
       onClose={onClose}
       act={run}
     >

@@ -52,6 +52,13 @@ export function JobDialog({ job, dialog, onClose }: Props) {
             {job.checkpoint != null && `The checkpoint ${shortSha(job.checkpoint.sha)} is kept. `}A cancelled job can be
             requeued.
           </p>
+          {(job.stage === "testing" || job.stage === "review") && (
+            <p>
+              Cancel says that the work is no longer wanted: the job fails with the reason “cancelled”. If the result is
+              not good enough, reject it instead: then your reason is sent to the next run when the job is requeued.
+              Neither merges anything.
+            </p>
+          )}
         </Confirm>
       );
     case "changes":
@@ -60,12 +67,14 @@ export function JobDialog({ job, dialog, onClose }: Props) {
           title="Request changes?"
           verb="Request changes"
           reason="What should change"
+          hint="The agent gets this text as its next instructions"
+          lines={6}
           onClose={onClose}
           act={(message) =>
             send(job, "request-changes", { message: reasonOf(message), fresh: false }, "Changes requested")
           }
         >
-          <p>The job is queued again. The next run continues from this commit and receives your text.</p>
+          <p>The job is queued again, and its next run continues from this commit.</p>
         </Confirm>
       );
     case "reject":
@@ -74,7 +83,9 @@ export function JobDialog({ job, dialog, onClose }: Props) {
           title="Reject this result?"
           verb="Reject"
           danger
-          reason="Reason"
+          reason="What is wrong"
+          hint="Shown in the job's events, and sent to the next run if the job is requeued"
+          lines={4}
           onClose={onClose}
           act={(message) => send(job, "reject", { message: reasonOf(message), fresh: false }, "Rejected")}
         >
@@ -107,7 +118,7 @@ export function JobDialog({ job, dialog, onClose }: Props) {
 function Ship({ job, onClose }: { job: JobDetail; onClose: () => void }) {
   return (
     <Confirm
-      title="Ship this job?"
+      title={`Ship “${job.title}”?`}
       verb="Ship"
       onClose={onClose}
       act={() => send(job, "ship", { fresh: false }, "Ship requested")}
@@ -115,11 +126,19 @@ function Ship({ job, onClose }: { job: JobDetail; onClose: () => void }) {
       <p>
         {job.completedSha == null
           ? "The job has no commit: it is marked as shipped."
-          : `A factory merges commit ${shortSha(job.completedSha)} into ${job.base ?? "the base branch"} of ${job.repo ?? "the repository"}.`}{" "}
-        {job.verified === true ? "It was verified." : "It was not verified."}
+          : `A factory merges commit ${shortSha(job.completedSha)} into ${targetOf(job)}.`}
       </p>
+      <p>{job.verified === true ? "Its verify commands passed." : "It was not verified: no verify command ran."}</p>
     </Confirm>
   );
+}
+
+/** Without `base` in the manifest the factory's configuration of the repository decides; the coordinator does not know it. */
+function targetOf(job: JobDetail): string {
+  const repo = job.repo ?? "the repository";
+  return job.base == null
+    ? `the base branch of ${repo} (main unless its factory sets another one)`
+    : `branch ${job.base} of ${repo}`;
 }
 
 function Requeue({ job, onClose }: { job: JobDetail; onClose: () => void }) {
@@ -130,6 +149,8 @@ function Requeue({ job, onClose }: { job: JobDetail; onClose: () => void }) {
       title="Requeue this job?"
       verb={fresh && checkpoint != null ? "Requeue from the start" : "Requeue"}
       reason="Message for the next run (optional)"
+      hint="The agent of the next run gets this text"
+      lines={3}
       onClose={onClose}
       act={(message) => send(job, "requeue", { message: reasonOf(message), fresh }, "Requeued")}
     >

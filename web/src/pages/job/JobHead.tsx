@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { JobDetail } from "../../api/types";
 import { money } from "../../lib/format";
+import { useIsCurrent } from "../../live";
 import { useProgress } from "../../live/jobs";
 import { useKeys } from "../../shell/keys";
 import { Age } from "../../ui/Age";
@@ -18,10 +19,12 @@ const REQUEUEABLE = new Set(["failed", "dead_letter", "testing", "review", "bloc
 
 export function JobHead({ job }: { job: JobDetail }) {
   const progress = useProgress(job.id) ?? job.progress ?? undefined;
+  const isCurrent = useIsCurrent();
   const [dialog, setDialog] = useState<Dialog | null>(null);
   const canShip = job.stage === "testing" && job.errand == null;
   const canRequeue = REQUEUEABLE.has(job.stage) && job.question == null;
   const canCancel = !ENDED.has(job.stage);
+  const isFinished = job.stage === "testing" || job.stage === "review";
   useKeys(canShip ? [{ keys: "s", label: "Ship", group: "Job", run: () => setDialog("ship") }] : []);
   const isRunning = job.stage === "building" || job.stage === "assigned";
   return (
@@ -40,7 +43,15 @@ export function JobHead({ job }: { job: JobDetail }) {
               Requeue…
             </WriteButton>
           )}
-          {canCancel && (
+          {isFinished && (
+            <>
+              <WriteButton onClick={() => setDialog("changes")}>Request changes…</WriteButton>
+              <WriteButton look="danger" onClick={() => setDialog("reject")}>
+                Reject…
+              </WriteButton>
+            </>
+          )}
+          {canCancel && !isFinished && (
             <WriteButton look="danger" onClick={() => setDialog("cancel")}>
               Cancel…
             </WriteButton>
@@ -65,14 +76,9 @@ export function JobHead({ job }: { job: JobDetail }) {
                       Change priority…
                     </Menu.Item>
                   )}
-                  {(job.stage === "testing" || job.stage === "review") && (
-                    <Menu.Item className="pop-item" onClick={() => setDialog("changes")}>
-                      Request changes…
-                    </Menu.Item>
-                  )}
-                  {(job.stage === "testing" || job.stage === "review") && (
-                    <Menu.Item className="pop-item is-danger" onClick={() => setDialog("reject")}>
-                      Reject…
+                  {isFinished && (
+                    <Menu.Item className="pop-item is-danger" onClick={() => setDialog("cancel")}>
+                      Cancel…
                     </Menu.Item>
                   )}
                 </Menu.Popup>
@@ -84,7 +90,7 @@ export function JobHead({ job }: { job: JobDetail }) {
       <p className="sub sep-list">
         {isRunning && job.run != null && (
           <span>
-            {job.run.factory}, run {job.run.n} for{" "}
+            {job.run.factory}, run {job.run.n} {isCurrent ? "for" : "since"}{" "}
             <b>
               <Age at={job.run.startedAt ?? job.run.grantedAt} />
             </b>

@@ -11,8 +11,21 @@ export function prose(manifest: string): string {
   return manifest.replace(/^---\r?\n[\s\S]*?\r?\n---[ \t]*(\r?\n|$)/, "");
 }
 
-/** Rendered without HTML and without images from elsewhere, or verbatim. */
 export function Manifest({ job }: { job: JobDetail }) {
+  return (
+    <div className="stack">
+      <Text job={job} />
+      {job.persona != null && (
+        <Panel title="Persona" sub={`in front of the prompt, from ${job.profile?.ref}`}>
+          <pre className="out is-page">{job.persona}</pre>
+        </Panel>
+      )}
+    </div>
+  );
+}
+
+/** Rendered without HTML and without images from elsewhere, or verbatim. */
+function Text({ job }: { job: JobDetail }) {
   const [isVerbatim, setVerbatim] = useState(false);
   return (
     <Panel

@@ -7,7 +7,6 @@ import { useProgress } from "../../live/jobs";
 import { Copy } from "../../ui/Copy";
 
 export function Properties({ job }: { job: JobDetail }) {
-  const spec = job.manifestSnapshot;
   const needs = [...(job.capabilities ?? []), ...(job.engines ?? []).map((engine) => `engine:${engine}`)];
   return (
     <aside className="aside" aria-label="Properties">
@@ -45,7 +44,14 @@ export function Properties({ job }: { job: JobDetail }) {
           )}
           <Fact name="Priority">{job.priority}</Fact>
           {job.pin != null && <Fact name="Pinned to">{job.pin}</Fact>}
-          {spec.profile != null && <Fact name="Profile">{spec.profile}</Fact>}
+          {job.profile != null && (
+            <Fact name="Profile">
+              {job.profile.ref}
+              {(job.profile.applied ?? []).length > 0 && (
+                <span className="dim">, sets {job.profile.applied?.join(", ")}</span>
+              )}
+            </Fact>
+          )}
           {(job.tags ?? []).length > 0 && (
             <Fact name="Tags">
               <span className="tags">

@@ -25,7 +25,13 @@ const LANES: readonly LaneSpec[] = [
     sub: "assigned or building",
   },
   { name: "Review", stages: ["review"], className: "st-review", glyph: "review", sub: "waiting for a review" },
-  { name: "Testing", stages: ["testing"], className: "st-testing", glyph: "testing", sub: "verified, ready to ship" },
+  {
+    name: "Testing",
+    stages: ["testing"],
+    className: "st-testing",
+    glyph: "testing",
+    sub: "completed, waiting to be merged",
+  },
   { name: "Shipped", stages: ["shipped"], className: "st-shipped", glyph: "shipped", sub: "merged" },
   {
     name: "Failed",

@@ -1,10 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { factoriesQuery } from "../../api/queries";
+import { factoriesQuery, profilesQuery } from "../../api/queries";
 import type { FactoryView } from "../../api/types";
+import { usableBy } from "../../lib/profiles";
 import { QueryPanel } from "../../ui/Panel";
 import { hasKey } from "./frontMatter";
 
-export type Insert = { key: "repo" | "engine" | "capabilities"; value: string };
+export type Insert = { key: "repo" | "profile" | "engine" | "capabilities"; value: string };
 type Group = { title: string; key: Insert["key"]; values: Map<string, number> };
 
 /** Counts how many live factories offer a value: nothing is offered that no factory has. */
@@ -26,14 +27,24 @@ export function groupsOf(factories: readonly FactoryView[]): Group[] {
   return groups;
 }
 
-export function Inserts({ text, insert }: { text: string; insert: (item: Insert) => void }) {
+/** The profiles that a job of this product can name, with what each is for. */
+function useProfiles(product: string | undefined): Map<string, string> {
+  const { data } = useQuery(profilesQuery);
+  const usable = usableBy(data?.items ?? [], product);
+  return new Map(usable.map(({ name, description }) => [name, description ?? name]));
+}
+
+type Props = { text: string; product: string | undefined; insert: (item: Insert) => void };
+
+export function Inserts({ text, product, insert }: Props) {
   const query = useQuery(factoriesQuery);
+  const profiles = useProfiles(product);
   return (
     <QueryPanel
       title="Insert"
       query={query}
-      sub={() => "only what a live factory has"}
-      isEmpty={({ items }) => groupsOf(items).every((group) => group.values.size === 0)}
+      sub={() => "only what a live factory has, and profiles"}
+      isEmpty={({ items }) => profiles.size === 0 && groupsOf(items).every((group) => group.values.size === 0)}
       empty={<p className="dim">No factory is live.</p>}
     >
       {({ items }) => (
@@ -60,6 +71,25 @@ export function Inserts({ text, insert }: { text: string; insert: (item: Insert)
                 </div>
               </div>
             ),
+          )}
+          {profiles.size > 0 && (
+            <div className="stack gap-1">
+              <h3 className="small dim">Profiles</h3>
+              <div className="inserts">
+                {[...profiles].map(([value, description]) => (
+                  <button
+                    key={value}
+                    type="button"
+                    className={`ins ${hasKey(text, { key: "profile", value }) ? "is-on" : ""}`}
+                    aria-pressed={hasKey(text, { key: "profile", value })}
+                    onClick={() => insert({ key: "profile", value })}
+                    title={description}
+                  >
+                    {value}
+                  </button>
+                ))}
+              </div>
+            </div>
           )}
         </div>
       )}

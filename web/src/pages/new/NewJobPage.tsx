@@ -125,7 +125,11 @@ function Form({ initial }: { initial?: string }) {
         </Panel>
         <div className="stack">
           <Placement dryRun={dryRun} />
-          <Inserts text={text} insert={(item) => setText(insertKey(text, item))} />
+          <Inserts
+            text={text}
+            product={dryRun.answer?.job.productId ?? product}
+            insert={(item) => setText(insertKey(text, item))}
+          />
         </div>
       </div>
       {isAsking && forecast !== undefined && (

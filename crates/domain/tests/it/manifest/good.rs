@@ -8,6 +8,7 @@ use crate::manifest::texts;
 const FULL: &str = r#"---
 title: "Add dark mode"
 product: notes
+profile: ux-designer@3
 repo: acme/notes
 base: release/1.10
 capabilities: [os:linux, os:ubuntu, has:docker]
@@ -59,7 +60,7 @@ fn every_supported_key_reaches_the_spec() {
             product: Some("notes".parse().unwrap()),
             repo: Some("acme/notes".parse().unwrap()),
             base: Some("release/1.10".parse().unwrap()),
-            profile: None,
+            profile: Some("ux-designer@3".parse().unwrap()),
             capabilities: vec!["os:linux".parse().unwrap(), "has:docker".parse().unwrap()],
             engines: vec!["claude".parse().unwrap(), "codex".parse().unwrap()],
             model: None,

@@ -37,6 +37,7 @@ pub(super) fn submitted(deps: DepsState, review: Option<Review>) -> Job {
         product: ProductId::default_product(),
         spec,
         deps: Vec::new(),
+        profile: None,
         idempotency_key: None,
         body_sha256: "00".repeat(32),
         by: "ada".to_owned(),

@@ -61,6 +61,7 @@ mod tests {
             spent,
             spec: Spec { budget, ..Spec::default() },
             body_md: String::new(),
+            persona: None,
             checkpoint: None,
             changes: None,
             answer: None,

@@ -19,6 +19,7 @@ impl Worker {
         // The agent only sees these; the factory runs them.
         let shown = |commands: &[String]| commands.iter().map(|command| self.scrubber.text(command)).collect();
         Prompt {
+            persona: assignment.persona.clone(),
             task: Manifest::prompt(&assignment.body_md).to_owned(),
             prepare: shown(&assignment.spec.prepare),
             verify: shown(&assignment.spec.verify),

@@ -14,11 +14,11 @@ const SOURCE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One manifest.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(in crate::command) struct Source {
     /// The file, as it was named.
-    pub(super) name: String,
+    pub(in crate::command) name: String,
     /// Its text.
-    pub(super) text: String,
+    pub(in crate::command) text: String,
 }
 
 /// Manifests, those that can be submitted and those that cannot.
@@ -73,7 +73,8 @@ impl CheckedManifests {
     }
 }
 
-fn read(file: &Path) -> Result<Source, Failure> {
+/// Reads one file, or standard input for `-`.
+pub(in crate::command) fn read(file: &Path) -> Result<Source, Failure> {
     let (name, bytes) = if file == Path::new("-") {
         ("<stdin>".to_owned(), bounded(std::io::stdin().lock()))
     } else {
@@ -98,7 +99,8 @@ fn bounded(source: impl Read) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn print(out: &Output, name: &str, findings: &[Finding]) {
+/// Prints findings as a compiler would.
+pub(in crate::command) fn print(out: &Output, name: &str, findings: &[Finding]) {
     if out.is_json() {
         return;
     }

@@ -61,6 +61,7 @@ impl QueueSync<'_> {
         if batch.is_empty() {
             return;
         }
+        self.create_profiles().await;
         let (ids, jobs): (Vec<JobId>, Vec<SubmitRequest>) = batch.into_iter().unzip();
         let answer: Result<BatchResponse, _> = self.client.post(BATCH, &BatchRequest { jobs }).await;
         let outcomes = match answer {
