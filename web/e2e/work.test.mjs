@@ -57,6 +57,9 @@ describe("the web UI", { timeout: 600_000 }, () => {
     await page.getByText("expected a number").first().waitFor();
     assert.equal(await page.getByRole("button", { name: /^Submit/ }).getAttribute("aria-disabled"), "true");
     await page.getByRole("button", { name: "Replace" }).click();
+    await page.getByText(/^Fix line \d+ first$/).waitFor();
+    await page.keyboard.press("ControlOrMeta+Enter");
+    await page.getByText(/^Not submitted. Fix line \d+ first$/).waitFor();
     await write(page, MANIFEST("Nowhere", ["true"], "capabilities: [gpu:a100]\n"));
     await page.getByText("No factory can run it").waitFor();
     await write(

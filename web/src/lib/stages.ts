@@ -58,6 +58,13 @@ export function reasonWords(reason: FailureReason): string {
   return REASONS[reason];
 }
 
+/** A sentence of the coordinator with the code of a reason in words: `dead-lettered (retries_exhausted): …`. */
+export function withReasonWords(text: string): string {
+  return text.replace(/\(([a-z_]+)\)/, (found, code: string) =>
+    Object.hasOwn(REASONS, code) ? `(${REASONS[code as FailureReason]})` : found,
+  );
+}
+
 export function outcomeWords(outcome: RunOutcome | null | undefined): {
   word: string;
   className: string;

@@ -22,7 +22,7 @@ function DownBanner({ asOf, nextAttemptAt }: { asOf: number | null; nextAttemptA
       <span>
         {asOf === null
           ? "No data has been received yet. Running jobs continue on their factories."
-          : `Everything below is as of ${clock(asOf)} UTC, ${duration(now - asOf)} ago. Running jobs continue on their factories.`}
+          : `The last answer came at ${clock(asOf)} UTC, ${duration(now - asOf)} ago. Running jobs continue on their factories.`}
       </span>
       <span className="right">
         <span aria-hidden="true">{wait > 500 ? `next attempt in ${Math.ceil(wait / 1000)} s` : "trying now"}</span>

@@ -1,5 +1,6 @@
 import Anser from "anser";
 import { memo } from "react";
+import { withColours, withoutUnsafe } from "./terminalText";
 
 const CLASSES: Record<string, string> = {
   "ansi-red": "a-red",
@@ -18,23 +19,17 @@ const CLASSES: Record<string, string> = {
   "ansi-bright-black": "a-dim",
 };
 
-// Control characters that are left after the colours, and bidirectional overrides: they could hide or reorder text.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove
-const UNSAFE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with ESC
-const OTHER_SEQUENCES = /\u001b(?:\][^\u0007\u001b]*(?:\u0007|\u001b\\)|\[[0-9;?]*[A-LN-Za-ln-z]|[@-Z\\-_])/g;
-
 /** A line of a terminal as elements: colours by class, never HTML. */
 export const Ansi = memo(function Ansi({ text }: { text: string }) {
-  const cleaned = withEscapes(lastOverwrite(text)).replace(OTHER_SEQUENCES, "");
-  if (!cleaned.includes("\u001b")) return cleaned.replace(UNSAFE, "");
+  const cleaned = withColours(text);
+  if (!cleaned.includes("\u001b")) return withoutUnsafe(cleaned);
   return Anser.ansiToJson(cleaned, { use_classes: true, remove_empty: true }).map((part, index) => {
     const classes = [
       part.fg === null ? "" : (CLASSES[part.fg] ?? ""),
       part.decorations.includes("bold") ? "a-b" : "",
       part.decorations.includes("dim") ? "a-dim" : "",
     ].filter(Boolean);
-    const content = part.content.replace(UNSAFE, "");
+    const content = withoutUnsafe(part.content);
     return classes.length === 0 ? (
       content
     ) : (
@@ -44,14 +39,3 @@ export const Ansi = memo(function Ansi({ text }: { text: string }) {
     );
   });
 });
-
-/** A stored log has a replacement character in the place of ESC: in front of a sequence it is one. */
-export function withEscapes(text: string): string {
-  return text.replace(/\ufffd(?=\[[0-9;?]*[A-Za-z])/g, "\u001b");
-}
-
-/** A carriage return starts the line over: progress bars show their last state. */
-function lastOverwrite(line: string): string {
-  const parts = line.replace(/\r+$/, "").split("\r");
-  return parts.at(-1) ?? "";
-}

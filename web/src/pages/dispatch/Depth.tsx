@@ -2,7 +2,7 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { FactoryView } from "../../api/types";
 import { byTrouble, factoryState } from "../../lib/factories";
-import { took } from "../../lib/format";
+import { plural, took } from "../../lib/format";
 import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
 import { Seats, seatsOf } from "../../ui/Seats";
@@ -14,7 +14,7 @@ export function Depth({ query }: { query: UseQueryResult<{ items: FactoryView[] 
     <QueryPanel
       title="Inboxes"
       query={query}
-      sub={({ items }) => `${items.length} factories`}
+      sub={({ items }) => plural(items.length, "factory", "factories")}
       isEmpty={({ items }) => items.length === 0}
       empty={<p className="dim">No factory is enrolled.</p>}
     >

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
+import { countsQuery, factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
 import { count, took } from "../../lib/format";
 import { lagOf } from "../../lib/history";
 import { PageHead } from "../../shell/Bar";
@@ -29,6 +29,7 @@ export function DispatchPage() {
 function Now() {
   const metrics = useQuery(metricsQuery);
   const { data: history } = useQuery(historyQuery);
+  const { data: counts } = useQuery(countsQuery(undefined));
   const lag = history === undefined ? null : lagOf(history);
   const lags = (history?.points ?? []).flatMap((point) => (point.lagMs == null ? [] : [point.lagMs.p99]));
   const waiting = (history?.points ?? []).map((point) => point.queued);
@@ -39,13 +40,13 @@ function Now() {
           <Figure
             name="Dispatch lag"
             value={took(lag?.p50 ?? data.dispatchLagMs)}
-            sub={lag === null ? "from queued to offered" : `p50; p99 ${took(lag.p99)} in the last hour`}
+            sub={lag === null ? "from queued to offered" : `median; 99 % within ${took(lag.p99)} in the last hour`}
             spark={<Spark values={lags} label="p99 of the dispatch lag in the last hour" />}
           />
           <Figure
             name="Waiting"
             value={count(data.waiting)}
-            sub="queued and ready to be placed"
+            sub={<WaitingWords waiting={data.waiting} unplaceable={counts?.waiting.unplaceable ?? 0} />}
             spark={<Spark values={waiting} label="queued jobs in the last hour" />}
           />
           <Figure name="Open offers" value={count(data.depth)} sub="offered, not accepted yet" />
@@ -57,7 +58,30 @@ function Now() {
   );
 }
 
-function Figure({ name, value, sub, spark }: { name: string; value: string; sub: string; spark?: React.ReactNode }) {
+/** A job that fits no factory waits, but no free seat would help it. */
+function WaitingWords({ waiting, unplaceable }: { waiting: number; unplaceable: number }) {
+  if (unplaceable === 0) return "queued and ready to be placed";
+  return (
+    <>
+      {count(Math.max(0, waiting - unplaceable))} ready to be placed,{" "}
+      <span className="is-warn">
+        {count(unplaceable)} {unplaceable === 1 ? "fits" : "fit"} no factory
+      </span>
+    </>
+  );
+}
+
+function Figure({
+  name,
+  value,
+  sub,
+  spark,
+}: {
+  name: string;
+  value: string;
+  sub: React.ReactNode;
+  spark?: React.ReactNode;
+}) {
   return (
     <div>
       <dt>{name}</dt>

@@ -39,8 +39,8 @@ export function Modes() {
       sub={() => "how factories get work"}
       footer={(flags) => (
         <span>
-          A switch loses nothing: open offers stay valid, running jobs continue. In a terminal:{" "}
-          <code>giga mode {flags.mode}</code>
+          A switch loses nothing: open offers stay valid, running jobs continue. To switch in a terminal:{" "}
+          <code>giga mode {OFFERED.find((mode) => mode !== flags.mode)}</code>
         </span>
       )}
     >

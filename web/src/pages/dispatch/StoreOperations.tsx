@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { historyQuery, metricsQuery } from "../../api/queries";
-import { clockShort, count } from "../../lib/format";
+import { clockShort, count, plural } from "../../lib/format";
 import { knownMinutes, longestIdle, perMinute } from "../../lib/history";
 import { useNow } from "../../live";
 import { MinuteBars } from "../../ui/Bars";
@@ -41,7 +41,7 @@ export function StoreOperations() {
               <span>
                 {none === 0
                   ? "no idle minute in this hour"
-                  : `0 operations in ${none} of ${known.length} minutes${
+                  : `${none} of the last ${plural(known.length, "minute")} without an operation${
                       from === undefined || to === undefined
                         ? ""
                         : `, longest ${clockShort(from.at)} to ${clockShort(to.at + 60_000)} UTC`

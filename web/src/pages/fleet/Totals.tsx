@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
-import type { Metrics, MetricsHistory, StageName } from "../../api/types";
+import type { FactoryView, Metrics, MetricsHistory, StageName } from "../../api/types";
 import { count, plural, took } from "../../lib/format";
 import { knownMinutes, lagOf, perMinute } from "../../lib/history";
 import { useNow } from "../../live";
@@ -52,7 +52,7 @@ function Lag({ metrics, history }: { metrics: Metrics; history: MetricsHistory |
     <Total
       name="Dispatch lag"
       value={took(lag?.p50 ?? metrics.dispatchLagMs)}
-      sub={lag === null ? `${plural(metrics.depth, "offer")} open` : `p99 ${took(lag.p99)} in the last hour`}
+      sub={lag === null ? `${plural(metrics.depth, "offer")} open` : `median; 99 % within ${took(lag.p99)}`}
       spark={<Spark values={values} label="p99 of the dispatch lag in the last hour" />}
     />
   );
@@ -73,16 +73,23 @@ function StoreTotal({ metrics, history }: { metrics: Metrics; history: MetricsHi
       name="Store operations"
       value={count(current)}
       more="/min"
-      sub={idle === 0 ? "no idle minute lately" : `0 in ${idle} of the last ${minutes.length} minutes`}
+      sub={idleWords(idle, minutes.length)}
       spark={<Spark values={sums} label={`store operations per minute in the last ${SPARK_MINUTES} minutes`} />}
     />
   );
 }
 
+function idleWords(idle: number, known: number): string {
+  if (idle === 0) return "no idle minute lately";
+  const minutes = plural(known, "minute");
+  return idle === known ? `idle for the last ${minutes}` : `${count(idle)} of the last ${minutes} were idle`;
+}
+
 function SeatTotal({ metrics }: { metrics: Metrics }) {
   const { data } = useQuery(factoriesQuery);
   const reserved = data?.items.reduce((sum, factory) => sum + seatsOf(factory).reserved, 0) ?? 0;
-  const free = metrics.seats - metrics.seatsUsed;
+  const unusable = data?.items.reduce((sum, factory) => sum + unusableSeats(factory), 0) ?? 0;
+  const free = Math.max(0, metrics.seats - metrics.seatsUsed - unusable);
   return (
     <div>
       <dt>Seats in use</dt>
@@ -90,9 +97,21 @@ function SeatTotal({ metrics }: { metrics: Metrics }) {
         {count(metrics.seatsUsed)} <span>of {count(metrics.seats)}</span>
         <Seats used={Math.max(0, metrics.seatsUsed - reserved)} reserved={reserved} total={metrics.seats} />
       </dd>
-      <dd className="s">{free > 0 ? `${count(free)} free` : metrics.seats === 0 ? "no live factory" : "all in use"}</dd>
+      <dd className="s">
+        {metrics.seats === 0
+          ? "no live factory"
+          : free + unusable === 0
+            ? "all in use"
+            : `${count(free)} free${unusable > 0 ? `, ${count(unusable)} not available` : ""}`}
+      </dd>
     </div>
   );
+}
+
+/** Free seats that get no job: the metrics count those of draining and absent factories too. */
+function unusableSeats(factory: FactoryView): number {
+  const takesJobs = factory.presence === "live" && !factory.draining;
+  return takesJobs ? 0 : Math.max(0, factory.seatLimit - factory.seats.length);
 }
 
 type TotalProps = { name: string; value: string; more?: string | null; sub: ReactNode; spark?: ReactNode };

@@ -17,11 +17,12 @@ export function Evidence({ id, n }: { id: string; n: number }) {
         query={query}
         sub={() => "what was checked, not what was claimed"}
         isEmpty={isBare}
-        empty={<p className="dim">The run has not reported evidence yet.</p>}
+        empty={<p className="dim">No verify command ran, and the run reported no commit.</p>}
       >
         {(evidence) => (
           <>
             <ul className="evidence">
+              {evidence.verify.length === 0 && <NotVerified />}
               {evidence.verify.map((check, index) => (
                 <CheckRow key={index} check={check} />
               ))}
@@ -58,6 +59,17 @@ export function Evidence({ id, n }: { id: string; n: number }) {
         <Diff text={query.data.diff} isCut={query.data.diffCut === true} />
       )}
     </>
+  );
+}
+
+export function NotVerified() {
+  return (
+    <li>
+      <span className="st-warn">
+        <Glyph name="warn" />
+      </span>
+      <span>No verify command ran</span>
+    </li>
   );
 }
 

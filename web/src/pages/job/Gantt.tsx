@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { jobRunsQuery } from "../../api/queries";
 import type { JobDetail, JobEvent, Run, StageName } from "../../api/types";
 import { clock, clockShort, duration, money, took } from "../../lib/format";
+import { useIsNarrow } from "../../lib/narrow";
 import { outcomeWords, STAGE } from "../../lib/stages";
 import { useNow } from "../../live";
 import { Glyph } from "../../ui/Glyph";
@@ -26,9 +27,9 @@ export function bandsOf(events: readonly JobEvent[], end: number): Band[] {
 
 const STEPS_S = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800];
 
-/** Three to six round times between two. */
-export function ticksOf(from: number, to: number): number[] {
-  const step = (STEPS_S.find((seconds) => (to - from) / (seconds * 1_000) <= 5) ?? 2_592_000) * 1_000;
+/** Round times between two, `most` + 1 at most. */
+export function ticksOf(from: number, to: number, most = 5): number[] {
+  const step = (STEPS_S.find((seconds) => (to - from) / (seconds * 1_000) <= most) ?? 2_592_000) * 1_000;
   const ticks: number[] = [];
   for (let at = Math.ceil(from / step) * step; at < to; at += step) ticks.push(at);
   return ticks;
@@ -38,6 +39,7 @@ export function ticksOf(from: number, to: number): number[] {
 export function Gantt({ job, events }: { job: JobDetail; events: JobEvent[] }) {
   const { data } = useQuery(jobRunsQuery(job.id));
   const isOver = ENDED.has(job.stage);
+  const isNarrow = useIsNarrow();
   const now = useNow(isOver ? 3_600_000 : 2_000);
   const first = events[0];
   const last = events.at(-1);
@@ -53,7 +55,10 @@ export function Gantt({ job, events }: { job: JobDetail; events: JobEvent[] }) {
     (event) => x(Date.parse(event.at)),
   );
   const isLong = to - from > 3 * 60_000;
-  const ticks = ticksOf(from, to).filter((at) => x(at) > 4 && x(at) < 94);
+  // A label takes 52 px, "now" 24 px: 6 % of a wide timeline, 16 % of that of a phone.
+  const ticks = ticksOf(from, to, isNarrow ? 2 : 5).filter(
+    (at) => x(at) > (isNarrow ? 9 : 4) && x(at) < (isNarrow ? 82 : 92),
+  );
   return (
     <>
       <div
@@ -76,13 +81,13 @@ export function Gantt({ job, events }: { job: JobDetail; events: JobEvent[] }) {
           {!isOver && <i className="gtt-line is-now" />}
           <div className="gtt-row">
             {bands.map((band) => (
-              <BandBar key={band.from} band={band} x={x} />
+              <BandBar key={band.from} band={band} x={x} isNarrow={isNarrow} />
             ))}
           </div>
           {runs.length > 0 && (
             <div className="gtt-row is-runs">
               {runs.map((run) => (
-                <RunBar key={run.n} run={run} x={x} to={to} />
+                <RunBar key={run.n} run={run} x={x} to={to} isNarrow={isNarrow} />
               ))}
             </div>
           )}
@@ -129,7 +134,9 @@ function spaced(events: JobEvent[], x: (event: JobEvent) => number): JobEvent[] 
   });
 }
 
-function BandBar({ band, x }: { band: Band; x: (at: number) => number }) {
+type BarProps = { x: (at: number) => number; isNarrow: boolean };
+
+function BandBar({ band, x, isNarrow }: BarProps & { band: Band }) {
   const width = x(band.to) - x(band.from);
   const label = `${STAGE[band.stage].word} ${took(band.to - band.from)}`;
   return (
@@ -138,12 +145,12 @@ function BandBar({ band, x }: { band: Band; x: (at: number) => number }) {
       style={{ left: `${x(band.from)}%`, width: `${width}%` }}
       title={label}
     >
-      {width > 12 && <span>{label}</span>}
+      {width > (isNarrow ? 32 : 12) && <span>{label}</span>}
     </span>
   );
 }
 
-function RunBar({ run, x, to }: { run: Run; x: (at: number) => number; to: number }) {
+function RunBar({ run, x, to, isNarrow }: BarProps & { run: Run; to: number }) {
   const start = Date.parse(run.grantedAt);
   const end = run.endedAt == null ? to : Date.parse(run.endedAt);
   const width = x(end) - x(start);
@@ -155,7 +162,7 @@ function RunBar({ run, x, to }: { run: Run; x: (at: number) => number; to: numbe
       style={{ left: `${x(start)}%`, width: `${Math.max(width, 0.5)}%` }}
       title={`${label}: ${outcomeWords(run.outcome).word}`}
     >
-      {width > 14 ? label : width > 4 ? run.n : ""}
+      {width > (isNarrow ? 34 : 14) ? label : width > 4 ? run.n : ""}
     </span>
   );
 }

@@ -110,7 +110,8 @@ export function JobHead({ job }: { job: JobDetail }) {
           </span>
         )}
         <span>
-          submitted by {job.createdBy} <Age at={job.createdAt} suffix=" ago" />
+          submitted by {job.createdBy} {!isCurrent && "at "}
+          <Age at={job.createdAt} suffix=" ago" />
         </span>
         {job.pullRequest != null && (
           <a

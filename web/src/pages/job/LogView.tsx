@@ -8,11 +8,10 @@ import { Ansi } from "../../ui/Ansi";
 import { Button } from "../../ui/Button";
 import { Glyph } from "../../ui/Glyph";
 import { Icon } from "../../ui/Icon";
+import { plainLine } from "../../ui/terminalText";
 import { sayError } from "../../ui/toasts";
 
 const LINE = 18;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences start with ESC
-const COLOURS = /[\u001b\ufffd]\[[0-9;]*m/g;
 
 /** Virtual lines. Follows the end until the user scrolls up. */
 export function LogView({ buffer, job, epoch }: { buffer: LogBuffer; job: JobDetail; epoch: number | undefined }) {
@@ -147,7 +146,7 @@ function findLines(buffer: LogBuffer, text: string, _version: number): number[] 
   const wanted = text.toLowerCase();
   const found: number[] = [];
   for (let index = 0; index < buffer.count; index += 1) {
-    if (buffer.line(index).replace(COLOURS, "").toLowerCase().includes(wanted)) found.push(index);
+    if (plainLine(buffer.line(index)).toLowerCase().includes(wanted)) found.push(index);
   }
   return found;
 }

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { JobDetail } from "../../api/types";
 import { compact, count, duration, exact, middleId, money, plural, shortId, shortSha } from "../../lib/format";
-import { useNow } from "../../live";
+import { useIsCurrent, useNow } from "../../live";
 import { useProgress } from "../../live/jobs";
 import { Copy } from "../../ui/Copy";
 
@@ -108,7 +108,7 @@ export function historyWords(job: JobDetail): string {
 function Budget({ job }: { job: JobDetail }) {
   const limits = job.manifestSnapshot.budget ?? {};
   const progress = useProgress(job.id) ?? job.progress ?? undefined;
-  const { engineMs } = job.spent ?? {};
+  const engineMs = useEngineTime(job);
   const costUsd = sum(job.spent?.costUsd, progress?.costUsd);
   const tokens = sum(job.spent?.tokens, sum(progress?.tokensIn, progress?.tokensOut));
   if (job.runs === 0 && limits.usd == null && limits.tokens == null && limits.wallMs == null) return null;
@@ -118,10 +118,26 @@ function Budget({ job }: { job: JobDetail }) {
       <dl className="facts">
         <Spent name="Money" value={costUsd} limit={limits.usd} words={money} />
         <Spent name="Tokens" value={tokens} limit={limits.tokens} words={compact} />
-        <Spent name="Engine time" value={engineMs ?? 0} limit={limits.wallMs} words={duration} />
+        <Spent
+          name="Engine time"
+          value={engineMs}
+          limit={limits.wallMs}
+          words={duration}
+          missing="unknown while down"
+        />
       </dl>
     </section>
   );
+}
+
+/** `spent` has the ended runs: adds the one that runs. Unknown while the coordinator does not answer. */
+function useEngineTime(job: JobDetail): number | null {
+  const isCurrent = useIsCurrent();
+  const ended = job.spent?.engineMs ?? 0;
+  const isRunning = job.stage === "building" && job.run?.startedAt != null;
+  const now = useNow(isRunning ? 1_000 : 3_600_000);
+  if (!isRunning) return ended;
+  return isCurrent ? ended + Math.max(0, now - Date.parse(job.run?.startedAt ?? "")) : null;
 }
 
 type SpentProps = {
@@ -129,14 +145,15 @@ type SpentProps = {
   value: number | null;
   limit: number | null | undefined;
   words: (value: number) => string;
+  missing?: string;
 };
 
 /** A limit that is missing has no percent and no bar. */
-function Spent({ name, value, limit, words }: SpentProps) {
+function Spent({ name, value, limit, words, missing = "not reported" }: SpentProps) {
   const share = limit == null || limit <= 0 || value === null ? null : Math.min(1, value / limit);
   return (
     <Fact name={name}>
-      {value === null ? "not reported" : words(value)}
+      {value === null ? missing : words(value)}
       {limit == null ? (name === "Money" ? ", no limit" : "") : ` of ${words(limit)}`}
       {share !== null && (
         <svg

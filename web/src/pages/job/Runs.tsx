@@ -83,7 +83,7 @@ function Row({ job, run, isCurrent }: { job: JobDetail; run: Run; isCurrent: boo
   const { tokensIn, tokensOut, turns, costUsd } = run.endedAt == null && live != null ? live : reported;
   return (
     <tr className={isCurrent ? "is-cursor" : undefined}>
-      <td className="tr2">
+      <td className="tr2" data-l="Run">
         <Link
           to="/jobs/$id"
           params={{ id: job.id }}
@@ -101,16 +101,16 @@ function Row({ job, run, isCurrent }: { job: JobDetail; run: Run; isCurrent: boo
         </span>
         {run.sha != null && <span className="id"> {shortSha(run.sha)}</span>}
       </td>
-      <td>{run.factory}</td>
-      <td>{run.engine ?? "–"}</td>
-      <td className="num tr">
+      <td data-l="on">{run.factory}</td>
+      <td data-l="engine">{run.engine ?? "–"}</td>
+      <td className="num tr" data-l="took">
         <Age at={run.startedAt ?? run.grantedAt} until={run.endedAt} />
       </td>
       <td className="num hide">{turns ?? "–"}</td>
       <td className="num hide">
         {tokensIn == null && tokensOut == null ? "–" : `${compact(tokensIn ?? 0)} / ${compact(tokensOut ?? 0)}`}
       </td>
-      <td className="num">
+      <td className="num" data-l="diff">
         {insertions == null && deletions == null ? (
           "–"
         ) : (

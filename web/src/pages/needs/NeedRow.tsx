@@ -21,7 +21,7 @@ export function NeedRow({ item, isCursor, isOpen, toggle }: Props) {
           {look.word}
         </span>
         <button type="button" className="q" aria-expanded={isOpen} onClick={toggle}>
-          <span className={`t1 ${isOpen ? "strong" : ""}`} title={item.text}>
+          <span className={`t2 ${isOpen ? "strong" : ""}`} title={item.text}>
             <Words text={capital(item.text)} />
           </span>
           <span className="sub t1">{item.title}</span>

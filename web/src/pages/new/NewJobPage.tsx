@@ -51,6 +51,7 @@ function Form({ initial }: { initial?: string }) {
   const [text, setText] = useState(() => initial ?? loadText(DRAFT) ?? TEMPLATE);
   const [isAsking, setAsking] = useState(false);
   const [isBusy, setBusy] = useState(false);
+  const [tried, setTried] = useState(false);
   const [error, setError] = useState<unknown>(null);
   const key = useRef(idempotencyKey());
   const editor = useRef<EditorHandle>(null);
@@ -78,12 +79,24 @@ function Form({ initial }: { initial?: string }) {
       setBusy(false);
     }
   }
+  const isUntouched = TEMPLATES.some((template) => template.text === text);
+  const firstError = dryRun.findings.find((finding) => finding.severity === "error");
+  const block = isUntouched
+    ? "Write the job first"
+    : dryRun.checked !== text
+      ? "Checking the text"
+      : isValid
+        ? null
+        : firstError === undefined
+          ? "Not accepted: see the error above"
+          : `Fix line ${firstError.line} first`;
   const submit = () => {
-    if (!isValid || isBusy || TEMPLATES.some((template) => template.text === text)) return;
+    setTried(block !== null);
+    if (block !== null && dryRun.checked === text && firstError !== undefined) editor.current?.goTo(firstError.line);
+    if (block !== null || isBusy) return;
     if (isUnplaceable) setAsking(true);
     else void send();
   };
-  const isUntouched = TEMPLATES.some((template) => template.text === text);
   const warnings = dryRun.findings.length - errors;
 
   return (
@@ -97,13 +110,18 @@ function Form({ initial }: { initial?: string }) {
           footer={
             <>
               <Verdict dryRun={dryRun} isCurrent={dryRun.checked === text} errors={errors} warnings={warnings} />
-              <span className="right">
+              <span className="right submit">
+                {block !== null && (
+                  <span className={`small ${tried ? "is-warn" : "dim"}`} role="status">
+                    {tried ? `Not submitted. ${block}` : block}
+                  </span>
+                )}
                 <WriteButton
                   look="primary"
-                  disabled={!isValid || isUntouched}
+                  disabled={block !== null}
                   busy={isBusy}
                   onClick={submit}
-                  title={isUntouched ? "Write the job first" : isValid ? "Ctrl Enter" : "Fix the errors first"}
+                  title={block ?? "Ctrl Enter"}
                 >
                   {isUnplaceable ? "Submit…" : "Submit"} <kbd className="kbd">Ctrl ↵</kbd>
                 </WriteButton>

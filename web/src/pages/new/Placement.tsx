@@ -1,3 +1,4 @@
+import { isOutage } from "../../api/problem";
 import { clock } from "../../lib/format";
 import { useIsCurrent } from "../../live";
 import { Glyph } from "../../ui/Glyph";
@@ -6,21 +7,23 @@ import { Words } from "../../ui/Words";
 import { FitTable } from "../job/FitTable";
 import type { DryRun } from "./useDryRun";
 
-/** Who would take the job. Under an error: for the last text without one, with its time. */
+/** Who would take the job. While the coordinator does not answer: for the last text that it checked, with its time. */
 export function Placement({ dryRun }: { dryRun: DryRun }) {
   const { answer, answeredAt, error, isChecking } = dryRun;
   const isCurrent = useIsCurrent();
   const isOld = error !== null && answeredAt !== null;
+  // Of a text with errors nothing is known: an answer for an older text would be read as one for this text.
+  const isInvalid = error !== null && !isOutage(error);
   const note = isChecking
     ? "checking"
-    : isOld || !isCurrent
+    : (isOld && !isInvalid) || !isCurrent
       ? answeredAt !== null && `for the text of ${clock(answeredAt)}`
       : null;
   const outcome = answer?.forecast.answer;
   const isUnplaceable = outcome?.outcome === "waits" && outcome.unplaceable;
   return (
     <Panel title="Where it would go" sub={note || null}>
-      {answer === null || outcome === undefined ? (
+      {answer === null || outcome === undefined || isInvalid ? (
         <p className="panel-b dim">
           {error === null
             ? "The placement appears as you type."
