@@ -5,6 +5,7 @@ pub(crate) mod claim;
 pub(crate) mod inbox;
 pub(crate) mod modes;
 pub(crate) mod offers;
+pub(crate) mod preemption;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +17,7 @@ use domain::{
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
 use scheduler::Placement;
+use serde_json::json;
 use tracing::{debug, error, info, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};
@@ -59,6 +61,8 @@ impl Coordinator {
         units.extend(errand_units);
         offers.extend(errand_offers);
         if units.is_empty() {
+            drop(allocation);
+            self.request_preemptions().await;
             return 0;
         }
         fail_point!("dispatch::planned");
@@ -121,7 +125,8 @@ impl Coordinator {
             if let Some(since) = state.waiting_since(placement.job) {
                 self.note_dispatched(&placement.factory, now.since(since));
             }
-            if let Some(unit) = self.stamp(&job, placement.factory.clone(), placement_score(placement)) {
+            let preempted = state.preempted_for(placement.job, &placement.factory);
+            if let Some(unit) = self.stamp(&job, DispatchTarget::of(placement, preempted)) {
                 state.expect_engine(placement.job, placement.engine.clone());
                 offers.push(placement.job);
                 units.push(unit);
@@ -160,7 +165,7 @@ impl Coordinator {
             let target =
                 ask(job.value.avoid()).and_then(|best| if has_capacity(&best) { Some(best) } else { ask(Some(&best)) });
             let Some(target) = target.filter(|target| has_capacity(target)) else { continue };
-            if let Some(unit) = self.stamp(&job, target.clone(), 0.0) {
+            if let Some(unit) = self.stamp(&job, DispatchTarget::of_errand(target.clone())) {
                 *planned.entry(target).or_default() += 1;
                 units.push(unit);
                 offers.push(id);
@@ -169,10 +174,10 @@ impl Coordinator {
         (units, offers)
     }
 
-    fn stamp(&self, job: &Versioned<Arc<Job>>, target: FactoryId, score: f64) -> Option<Commit> {
+    fn stamp(&self, job: &Versioned<Arc<Job>>, target: DispatchTarget) -> Option<Commit> {
         let current = self.migrated((*job.value).clone()).ok()?;
         let id = job.value.id();
-        match self.offered(current, target, score) {
+        match self.offered(current, target) {
             Ok(stamped) => Some(stamped.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {
                 debug!(job.id = %id, %refusal, "Job {} can no longer be dispatched", job.value.label());
@@ -182,11 +187,12 @@ impl Coordinator {
     }
 
     /// A job with its next offer.
-    pub(crate) fn offered(&self, job: Job, target: FactoryId, score: f64) -> Result<Job, Refusal> {
+    pub(crate) fn offered(&self, job: Job, target: DispatchTarget) -> Result<Job, Refusal> {
         let now = self.now();
         let accept_by = now.after(self.settings.accept_within);
-        let dispatch = Dispatch { seq: job.dispatch_seq().next(), target, accept_by, score };
-        job.apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR)
+        let DispatchTarget { factory, score, decision } = target;
+        let dispatch = Dispatch { seq: job.dispatch_seq().next(), target: factory, accept_by, score };
+        job.decided_by(decision).apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR)
     }
 
     /// Publishes an offer to the broker. If that fails, the accept deadline requeues the job (protocol 4).
@@ -222,8 +228,26 @@ impl Coordinator {
     }
 }
 
-fn placement_score(placement: &Placement) -> f64 {
-    placement.score.total
+/// The target of a dispatch, and the decision for it.
+pub(crate) struct DispatchTarget {
+    pub(crate) factory: FactoryId,
+    pub(crate) score: f64,
+    pub(crate) decision: serde_json::Map<String, serde_json::Value>,
+}
+
+impl DispatchTarget {
+    /// The scheduler's choice, and the job that gave up its seat for it.
+    pub(crate) fn of(placement: &Placement, preempted: Option<JobId>) -> Self {
+        let mut decision = serde_json::Map::new();
+        if let Some(preempted) = preempted {
+            decision.insert("preempted".to_owned(), json!(preempted));
+        }
+        Self { factory: placement.factory.clone(), score: placement.score.total, decision }
+    }
+
+    fn of_errand(factory: FactoryId) -> Self {
+        Self { factory, score: 0.0, decision: serde_json::Map::new() }
+    }
 }
 
 /// The broker's message: small; everything but the job and the number is only a hint.

@@ -16,6 +16,9 @@ pub enum Error {
     /// The factory does not exist.
     #[error("no factory `{0}`")]
     NoSuchFactory(FactoryId),
+    /// Without this token no administrator could sign in.
+    #[error("`{0}` is the last admin token: create another one first with `giga token create --role admin`")]
+    LastAdminToken(String),
     /// The token does not exist.
     #[error("no such token")]
     NoSuchToken,

@@ -12,6 +12,7 @@ pub(crate) mod leases;
 pub(crate) mod manifest_cache;
 pub(crate) mod money;
 pub(crate) mod offer_answers;
+pub(crate) mod preemptions;
 mod products;
 pub(crate) mod profiles;
 pub(crate) mod progress;
@@ -37,6 +38,7 @@ use crate::state::instances::Instances;
 use crate::state::leases::{Leases, Process};
 use crate::state::money::Money;
 use crate::state::offer_answers::OfferAnswers;
+use crate::state::preemptions::Preemptions;
 use crate::work::quota_windows::QuotaWindows;
 
 /// One point in time on the clocks that the state uses.
@@ -129,6 +131,7 @@ pub(crate) struct FleetState {
     ended_offers: Vec<(FactoryId, MessageId)>,
     quota_windows: QuotaWindows,
     money: Money,
+    preemptions: Preemptions,
 }
 
 impl FleetState {
@@ -194,6 +197,7 @@ impl FleetState {
         self.note_ended_offer(&job.value);
         let open = OpenJob::new(job, self.jobs.get(&id), moment);
         let job = &open.job;
+        self.note_preemption(&job.value, moment);
         let was_known = self.forget(id);
         if job.value.seat().is_none() && job.value.dispatch().is_none() {
             self.engines.remove(&id);
@@ -205,12 +209,15 @@ impl FleetState {
             }
             None => self.leases.end(id),
         }
+        let asked_for = job.value.preemption().map(|preemption| preemption.for_job);
         if job.value.stage().name().is_terminal() {
             self.closed.note(id, job.revision);
+            self.keep_freed_seat(asked_for);
             return was_known;
         }
         self.place(&open, moment.steady);
         self.jobs.insert(id, open);
+        self.keep_freed_seat(asked_for);
         true
     }
 
@@ -240,6 +247,9 @@ impl FleetState {
         let is_ripe = open.due.is_none_or(|due| due <= now);
         if may_need_people(job) {
             self.needing.insert(id);
+        }
+        if job.spec().preemptible && job.seat().is_some() {
+            self.preemptions.add_run(id);
         }
         if job.stage().name() == StageName::Queued {
             *self.pending.entry(job.product().clone()).or_default() += 1;
@@ -278,6 +288,7 @@ impl FleetState {
         let waiting = WaitingJob { job: job.id(), shape, priority: job.priority(), since, avoid: job.avoid().cloned() };
         self.waiting_since.insert(job.id(), since);
         self.queue.insert(waiting);
+        self.keep_freed_seat(Some(job.id()));
     }
 
     fn occupy(&mut self, job: &Job, factory: FactoryId) {
@@ -347,6 +358,7 @@ impl FleetState {
         }
         self.errands.remove(id);
         self.needing.remove(&id);
+        self.preemptions.remove_run(id);
         self.waiting_since.remove(&id);
         self.deadlines.clear(id);
         for dep in &known.value.submission().deps {
@@ -362,6 +374,7 @@ impl FleetState {
 
     fn leave_queue(&mut self, id: JobId) {
         let Some(waiting) = self.queue.remove(&id) else { return };
+        self.fleet.unreserve(&id);
         let key = waiting.shape.key();
         drop(waiting);
         if self.shapes.get(&key).is_some_and(|shape| Arc::strong_count(shape) == 1) {

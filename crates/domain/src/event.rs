@@ -112,7 +112,9 @@ pub enum EventKind {
     Released,
     /// The lease expired: no heartbeat from the holder.
     Reaped,
-    /// A more urgent job took the seat.
+    /// The coordinator asked the holder to give up its seat for a critical job.
+    PreemptionRequested,
+    /// The seat was given up for a critical job.
     Preempted,
     /// An attempt failed and will be retried.
     AttemptFailed,

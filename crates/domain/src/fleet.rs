@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::engine_health::EngineHealth;
-use crate::ids::{InstanceId, SessionId, TokenId};
+use crate::ids::{Generation, InstanceId, SessionId, TokenId};
 use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName};
 use crate::time::Timestamp;
 
@@ -179,6 +179,10 @@ pub struct Session {
     pub created_at: Timestamp,
     /// When the session ends.
     pub expires_at: Timestamp,
+    /// The generation of the store in which it began. A restore ends it: a browser that signed out after the backup stays
+    /// signed out.
+    #[serde(default)]
+    pub generation: Generation,
 }
 
 /// The scope of a token.

@@ -18,7 +18,7 @@ use crate::event::{Actor, EventKind, JobEvent};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId, Revision};
 use crate::job_columns::{JobColumns, facts_of};
 use crate::json::json_text;
-use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease};
+use crate::lease::{Checkpoint, Dispatch, ErrandKind, Lease, Preemption};
 use crate::merge_conflict::MergeConflict;
 use crate::merge_failure::FailedErrand;
 use crate::names::{CommitSha, FactoryId, ProductId};
@@ -78,6 +78,8 @@ pub struct Job {
     state: State,
     fresh_events: Vec<JobEvent>,
     fresh_runs: Vec<Run>,
+    /// The decision behind the next dispatch, for its event.
+    decision: Option<Box<serde_json::Map<String, serde_json::Value>>>,
 }
 
 /// The mutable part of a job. Small, because every change rewrites it.
@@ -140,6 +142,9 @@ struct State {
     feedback: Feedback,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     avoid: Option<FactoryId>,
+    /// The last request to give up a seat for a critical job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    preemption: Option<Preemption>,
     /// The coordinator stopped retrying the promotion or merge.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     merge_failed: bool,
@@ -184,6 +189,8 @@ struct PriorHolder {
     errand: Option<ErrandKind>,
     /// The run that uses a seat.
     running: Option<RunningRun>,
+    /// The request that the holder gives up its seat.
+    preemption: Option<Preemption>,
 }
 
 impl PriorHolder {
@@ -258,6 +265,7 @@ impl Job {
             previous_run: None,
             feedback: Feedback::default(),
             avoid: None,
+            preemption: None,
             merge_failed: false,
             conflict: None,
             failed_errand: None,
@@ -301,6 +309,7 @@ impl Job {
             dispatch: self.dispatch().cloned(),
             errand: self.errand().map(|errand| errand.kind),
             running: self.running(),
+            preemption: self.pending_preemption().cloned(),
         };
         let around = JobContext {
             at,
@@ -317,6 +326,11 @@ impl Job {
         }
         let (kind, mut data) = self.describe(&event, &before);
         self.add_usage(&before, &mut data);
+        if let (StageEvent::Dispatched { .. }, Some(decision)) = (&event, self.decision.take())
+            && let Some(data) = data.as_object_mut()
+        {
+            data.extend(*decision);
+        }
         self.record(kind, at, by, data);
         Ok(self)
     }
@@ -335,6 +349,13 @@ impl Job {
         self.record(EventKind::Pinned, at, by, json!({ "factoryId": pin }));
         self.state.pin = pin;
         self.shape = self.shape().key();
+        self
+    }
+
+    /// Records the decision behind the next dispatch: its event keeps it [S4].
+    #[must_use]
+    pub fn decided_by(mut self, decision: serde_json::Map<String, serde_json::Value>) -> Self {
+        self.decision = (!decision.is_empty()).then(|| Box::new(decision));
         self
     }
 
@@ -382,7 +403,7 @@ impl Job {
 
     fn made_of(submission: Arc<Submission>, state: State) -> Self {
         let shape = ShapeKey(0);
-        let job = Self { submission, shape, state, fresh_events: Vec::new(), fresh_runs: Vec::new() };
+        let job = Self { submission, shape, state, fresh_events: Vec::new(), fresh_runs: Vec::new(), decision: None };
         Self { shape: job.shape().key(), ..job }
     }
 

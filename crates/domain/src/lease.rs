@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::ids::{ClaimNonce, DispatchSeq, Epoch, InstanceId, JobId};
-use crate::names::{CommitSha, FactoryId, RepoIdentity};
+use crate::names::{CommitSha, EngineName, FactoryId, RepoIdentity};
 use crate::time::Timestamp;
 
 /// A lease: one holder, and the epoch that each of its writes must present.
@@ -39,6 +39,27 @@ pub struct Dispatch {
     pub accept_by: Timestamp,
     /// The winning score, for explanations.
     pub score: f64,
+}
+
+/// A request to a holder to give up its seat for a critical job [S5].
+///
+/// It stays on the job after the lease ended: until `keep_until` the freed seat is kept for the critical job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Preemption {
+    /// The critical job.
+    pub for_job: JobId,
+    /// The factory of the seat.
+    pub factory: FactoryId,
+    /// The engine that the critical job would use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineName>,
+    /// The epoch of the lease that has to end.
+    pub epoch: Epoch,
+    /// Deadline to save the work and to release the job. After it the coordinator revokes the lease.
+    pub until: Timestamp,
+    /// Until then the freed seat is kept for the critical job.
+    pub keep_until: Timestamp,
 }
 
 /// The fence that a worker presents with every write: job, epoch, and the factory of its token.

@@ -61,7 +61,7 @@ pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use job_search::{JobSearch, SearchTerm, search_terms};
 pub use json::json_text;
-pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease};
+pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease, Preemption};
 pub use manifest::{Finding, Manifest, ProfileUse, Severity, Strictness, duration_millis, manifest_schema, suggest};
 pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};

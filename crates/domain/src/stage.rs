@@ -146,7 +146,10 @@ impl Stage {
             (Self::Assigned { .. } | Self::Building { .. }, E::Granted { .. }) => Err(Refusal::AlreadyGranted),
 
             (Self::Assigned { lease }, E::Started { .. }) => Ok(Self::Building { lease, started_at: around.at }),
-            (stage @ (Self::Assigned { .. } | Self::Building { .. }), E::Checkpointed { .. }) => Ok(stage),
+            (
+                stage @ (Self::Assigned { .. } | Self::Building { .. }),
+                E::Checkpointed { .. } | E::PreemptionRequested { .. },
+            ) => Ok(stage),
             (Self::Building { lease, .. }, E::Completed { completion, promote_until, .. }) => {
                 let errand = completion.sha.clone().map(|sha| Errand {
                     kind: ErrandKind::Promote,

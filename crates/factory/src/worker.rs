@@ -301,7 +301,7 @@ impl Worker {
             unavailable_repos,
             seat_limit: self.seats_offered(),
             engine_seats: self.settings.engine_seats.clone(),
-            repo_seats: BTreeMap::new(),
+            repo_seats: self.settings.repo_seats.clone(),
             cost: self.settings.cost,
             engines: engines.clone(),
             load: self.load(),

@@ -70,7 +70,7 @@ pub(crate) struct Config {
 }
 
 /// Names of the contract for what this program does not do yet.
-const WITHOUT_EFFECT: [&str; 2] = ["AQ_FLEET_SHADOW", "FLEET_PREEMPTION"];
+const WITHOUT_EFFECT: [&str; 1] = ["AQ_FLEET_SHADOW"];
 
 /// A variable that looks like one of ours and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -276,7 +276,7 @@ mod tests {
 
         let config = resolve(&Overrides::default(), &env, "").unwrap();
 
-        assert_eq!(config.without_effect, ["AQ_FLEET_SHADOW", "FLEET_PREEMPTION"]);
+        assert_eq!(config.without_effect, ["AQ_FLEET_SHADOW"]);
         assert!(config.coordinator.settings().budgets);
     }
 

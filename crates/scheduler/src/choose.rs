@@ -92,6 +92,23 @@ impl FleetOverlay<'_> {
         self.choice(kind, load_state, self.rank(member), has_repo, constraints)
     }
 
+    /// The engine and the score of a factory in a hypothetical state.
+    pub(crate) fn assess_at(
+        &self,
+        member: &IndexedFactory,
+        load_state: &Availability,
+        load: Load,
+        constraints: &Constraints,
+    ) -> (Option<EngineName>, Score) {
+        let kind = self.view.fleet.kinds().get(member.kind);
+        let has_repo = constraints.repo.is_some_and(|repo| member.repos.contains(&repo));
+        let engine = match constraints.engine(kind, load_state) {
+            EnginePick::One(engine) => Some(engine.clone()),
+            EnginePick::Busy | EnginePick::Resting | EnginePick::Absent => None,
+        };
+        (engine, self.score(kind, load_state, load, has_repo, constraints))
+    }
+
     /// The member of a group that passes the most repository conditions; `None` if all members moved to the overlay.
     ///
     /// Only for groups without an eligible member: a repository at its limit is a valid reason too.

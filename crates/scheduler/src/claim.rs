@@ -22,10 +22,14 @@ pub struct SkippedJob {
 ///
 /// A job that avoids the factory is skipped while another factory is eligible.
 pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId) -> bool) -> Option<Placement> {
-    if !view.fleet.member(factory)?.load_state.is_ready() {
+    let member = view.fleet.member(factory)?;
+    let overlay = FleetOverlay::of(view);
+    if let Some(kept) = reserved(view, &overlay, factory, &is_asked) {
+        return Some(kept);
+    }
+    if !member.load_state.is_ready() {
         return None;
     }
-    let overlay = FleetOverlay::of(view);
     let mut claimed = None;
     FairShare::asked(view, is_asked).serve(|next, _| {
         let waiting = view.queue.get(&next.job)?;
@@ -38,6 +42,20 @@ pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId
         None
     });
     claimed
+}
+
+/// A job whose seat on this factory is kept for it.
+fn reserved(
+    view: &FleetView,
+    overlay: &FleetOverlay,
+    factory: &FactoryId,
+    is_asked: impl Fn(&ProductId) -> bool,
+) -> Option<Placement> {
+    let mut kept = view.fleet.reservations().iter().filter(|(_, seat)| seat.factory == *factory);
+    kept.find_map(|(job, seat)| {
+        let waiting = view.queue.get(job).filter(|waiting| is_asked(&waiting.shape.product))?;
+        overlay.at_reserved_seat(waiting, seat)
+    })
 }
 
 /// The first job of each shape that a factory does not get, in the order of service, at most `limit`. For explanations,

@@ -23,7 +23,11 @@ pub(crate) fn diagnose(overlay: &FleetOverlay, constraints: &Constraints) -> Unp
         return overlay.view.why_paused(&shape.product);
     }
     if let Some(pin) = &shape.pin {
-        return match overlay.view.fleet.member(pin) {
+        let serves = |member: &&IndexedFactory| {
+            let products = &member.state.products;
+            products.is_empty() || products.contains(&shape.product)
+        };
+        return match overlay.view.fleet.member(pin).filter(serves) {
             Some(member) => pinned(overlay, constraints, member),
             None => Unplaced::PinnedToAbsent { factory: pin.clone() },
         };

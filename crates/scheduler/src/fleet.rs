@@ -190,6 +190,26 @@ impl Fleet {
         Some(seat)
     }
 
+    /// Keeps a seat for a waiting job: it counts as used, and only this job gets it. Replaces the job's earlier one.
+    pub fn reserve(&mut self, job: JobId, seat: Seat) {
+        self.unreserve(&job);
+        let factory = seat.factory.clone();
+        self.ledger.reserve(job, seat);
+        self.reseat(&factory);
+    }
+
+    /// Releases the seat kept for a job.
+    pub fn unreserve(&mut self, job: &JobId) -> Option<Seat> {
+        let seat = self.ledger.unreserve(job)?;
+        self.reseat(&seat.factory);
+        Some(seat)
+    }
+
+    /// The seats kept for waiting jobs, by job.
+    pub fn reservations(&self) -> &BTreeMap<JobId, Seat> {
+        self.ledger.reserved()
+    }
+
     /// The seat of a job.
     pub fn seat(&self, job: &JobId) -> Option<&Seat> {
         self.ledger.seat(job)

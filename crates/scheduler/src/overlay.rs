@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{FactoryId, RepoName, Shape};
+use domain::{EngineName, FactoryId, RepoName, Shape};
 use foldhash::{HashMap, HashMapExt as _};
 
 use crate::constraints::Constraints;
-use crate::filter::{Candidate, RepoFit};
+use crate::filter::{Candidate, FilterCondition, RepoFit};
 use crate::fleet::{
     Availability, CapabilityClass, CapabilityClassId, CountByName, FactoryUsage, IndexedFactory, Load, LoadBucket,
     LoadBuckets, LoadRank, RepoId, SaturatedRepos, Seat, saturated_repos,
 };
 use crate::plan::Placement;
+use crate::score::Score;
 use crate::view::{Demand, FleetView};
 
 /// The fleet with the seats that a plan has assigned.
@@ -24,6 +25,8 @@ pub(crate) struct FleetOverlay<'a> {
     buckets: BTreeMap<CapabilityClassId, LoadBuckets>,
     saturated: SaturatedRepos,
     repos: CountByName<RepoName>,
+    /// Seats per repository that the plan released.
+    released: CountByName<RepoName>,
 }
 
 /// A factory with newly assigned seats.
@@ -56,16 +59,32 @@ impl<'a> FleetOverlay<'a> {
             buckets: BTreeMap::new(),
             saturated: SaturatedRepos::new(),
             repos: CountByName::default(),
+            released: CountByName::default(),
         }
     }
 
     pub(crate) fn constraints<'n>(&self, demand: Demand<'n>) -> Constraints<'n> {
-        Constraints::of(demand, &self.view, |repo| self.view.fleet.repo_used(repo) + self.repos.of(repo))
+        Constraints::of(demand, &self.view, |repo| self.repo_used(repo))
+    }
+
+    /// [`FleetOverlay::constraints`] as if the seat were free.
+    pub(crate) fn constraints_without<'n>(&self, demand: Demand<'n>, seat: &Seat) -> Constraints<'n> {
+        let is_its = |repo: &RepoName| seat.repo.as_ref() == Some(repo);
+        Constraints::of(demand, &self.view, |repo| self.repo_used(repo).saturating_sub(u32::from(is_its(repo))))
+    }
+
+    fn repo_used(&self, repo: &RepoName) -> u32 {
+        (self.view.fleet.repo_used(repo) + self.repos.of(repo)).saturating_sub(self.released.of(repo))
     }
 
     /// Assigns a seat to a job of this shape.
     pub(crate) fn occupy(&mut self, placement: &Placement, shape: &Shape) {
-        let factory = &placement.factory;
+        self.replace(None, &seat_of(placement, shape));
+    }
+
+    /// Assigns a seat, and releases another one of the same factory.
+    pub(crate) fn replace(&mut self, released: Option<&Seat>, seat: &Seat) {
+        let factory = &seat.factory;
         let Some(member) = self.view.fleet.member(factory) else { return };
         let buckets = self.buckets.entry(member.kind).or_default();
         let mut used = match self.changed.remove(factory) {
@@ -75,22 +94,52 @@ impl<'a> FleetOverlay<'a> {
             }
             None => self.view.fleet.used_at(factory).clone(),
         };
-        used.add(&Seat {
-            factory: factory.clone(),
-            product: shape.product.clone(),
-            repo: shape.repo.clone(),
-            engine: placement.engine.clone(),
-        });
+        if let Some(released) = released {
+            used.subtract(released);
+            if let Some(repo) = &released.repo {
+                self.released.add(repo);
+            }
+            // The repository may have a free seat again.
+            self.saturated.retain(|_, factories| {
+                factories.remove(factory);
+                !factories.is_empty()
+            });
+        }
+        used.add(seat);
         let load_state = Availability::of(&member.state, &used);
         let rank = LoadRank::new(Load::of(&member.state, &used), factory.clone());
         buckets.insert(&load_state, &rank, &member.repos);
         for repo in saturated_repos(&member.state.factory, &used) {
             self.saturated.entry(repo.clone()).or_default().insert(factory.clone());
         }
-        if let Some(repo) = &shape.repo {
+        if let Some(repo) = &seat.repo {
             self.repos.add(repo);
         }
         self.changed.insert(factory.clone(), ChangedFactory { used, load_state, rank });
+    }
+
+    /// A factory for a job as if a seat of the factory were free, if the factory is eligible then.
+    pub(crate) fn consider_without<'d>(
+        &'d self,
+        seat: &Seat,
+        constraints: &Constraints<'d>,
+    ) -> Option<(Option<EngineName>, Score)> {
+        let member = self.view.fleet.member(&seat.factory)?;
+        let mut used = match self.changed.get(&seat.factory) {
+            Some(changed) => changed.used.clone(),
+            None => self.view.fleet.used_at(&seat.factory).clone(),
+        };
+        used.subtract(seat);
+        let load_state = Availability::of(&member.state, &used);
+        let candidate = self.candidate(member, constraints);
+        let is_saturated = |repo: &RepoName| saturated_repos(&member.state.factory, &used).any(|full| full == repo);
+        let free = constraints.shape.repo.as_ref().is_none_or(|repo| !is_saturated(repo));
+        let repo = RepoFit { free, ..candidate.repo };
+        let candidate = Candidate { load_state: &load_state, repo, ..candidate };
+        match FilterCondition::stopping(&candidate, constraints) {
+            Some(_) => None,
+            None => Some(self.assess_at(member, &load_state, Load::of(&member.state, &used), constraints)),
+        }
     }
 
     /// One factory as input to the filter.
@@ -157,5 +206,15 @@ impl<'a> FleetOverlay<'a> {
     fn is_saturated(&self, factory: &FactoryId, repo: &RepoName) -> bool {
         let among = |factories: Option<&BTreeSet<FactoryId>>| factories.is_some_and(|all| all.contains(factory));
         among(self.view.fleet.saturated(repo)) || among(self.saturated.get(repo))
+    }
+}
+
+/// The seat that a placement uses.
+pub(crate) fn seat_of(placement: &Placement, shape: &Shape) -> Seat {
+    Seat {
+        factory: placement.factory.clone(),
+        product: shape.product.clone(),
+        repo: shape.repo.clone(),
+        engine: placement.engine.clone(),
     }
 }

@@ -6,7 +6,7 @@ use domain::{EngineName, FactoryId, JobId, Shape, Timestamp};
 
 use crate::diagnose::diagnose;
 use crate::fair_share::{FairShare, ServiceOutcome};
-use crate::overlay::FleetOverlay;
+use crate::overlay::{FleetOverlay, seat_of};
 use crate::queue::QueuePosition;
 use crate::score::Score;
 use crate::unplaced::Unplaced;
@@ -55,9 +55,14 @@ pub struct UnplacedShape {
 pub fn plan(view: &FleetView) -> Plan {
     let mut plan = Plan::default();
     let mut overlay = FleetOverlay::of(view);
+    place_reserved(view, &mut overlay, &mut plan);
+    let reserved = plan.placements.len();
     FairShare::pushed(view).serve(|next, turn| {
         if plan.placements.len() >= view.limit {
             return None;
+        }
+        if plan.placements.iter().take(reserved).any(|placement| placement.job == next.job) {
+            return Some(ServiceOutcome::SkipJob);
         }
         let waiting = view.queue.get(&next.job)?;
         let constraints = overlay.constraints(waiting.demand());
@@ -75,6 +80,20 @@ pub fn plan(view: &FleetView) -> Plan {
     });
     plan.unplaced.extend(paused(view));
     plan
+}
+
+/// Places jobs on the seats that are kept for them.
+fn place_reserved(view: &FleetView, overlay: &mut FleetOverlay, plan: &mut Plan) {
+    for (job, seat) in view.fleet.reservations() {
+        let Some(waiting) = view.queue.get(job).filter(|waiting| view.pushes(&waiting.shape.product)) else { continue };
+        if plan.placements.len() >= view.limit {
+            return;
+        }
+        if let Some(placement) = overlay.at_reserved_seat(waiting, seat) {
+            overlay.replace(Some(seat), &seat_of(&placement, &waiting.shape));
+            plan.placements.push(placement);
+        }
+    }
 }
 
 fn paused<'a>(view: &'a FleetView) -> impl Iterator<Item = UnplacedShape> + 'a {

@@ -108,7 +108,8 @@ pub enum Unplaced {
         /// The reason.
         problem: String,
     },
-    /// The job is pinned to a factory that is not in the fleet.
+    /// The job is pinned to a factory that is not in the fleet, or that serves other products only: both read the same, so
+    /// that a pin tells nothing about factories of other products.
     PinnedToAbsent {
         /// The factory.
         factory: FactoryId,
@@ -298,7 +299,10 @@ impl fmt::Display for Unplaced {
                 write!(f, "no eligible factory can use its engine, such as `{engine}` on `{factory}`: {problem}")
             }
             Self::PinnedToAbsent { factory } => {
-                write!(f, "the job is pinned to `{factory}`, which is not in the fleet: enrol it, or unpin the job")
+                write!(
+                    f,
+                    "the job is pinned to `{factory}`, which is not in the fleet or serves other products only: enrol it, or unpin the job"
+                )
             }
             Self::PinnedToUnfit { factory, why } => {
                 write!(f, "the job is pinned to `{factory}`, which {}: fix that, or unpin the job", ReasonList(why))

@@ -14,6 +14,7 @@ use crate::auth_rate_limit::AuthRateLimit;
 use crate::backup_service::BackupService;
 use crate::body_budget::BodyBudget;
 use crate::host_check::AllowedHosts;
+use crate::list_limit::ListLimit;
 use crate::mount::Mount;
 use crate::openapi;
 use crate::options::{Limits, Options};
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) hosts: AllowedHosts,
     pub(crate) wrong_tokens: AuthRateLimit,
     pub(crate) streams: Arc<Streams>,
+    /// The lists that are read, by token.
+    pub(crate) lists: Arc<ListLimit>,
     /// The memory budget of request bodies.
     pub(crate) body_budget: BodyBudget,
     /// The memory budget of webhook bodies.
@@ -115,6 +118,7 @@ impl App {
             hosts: AllowedHosts::new(bound.ip(), &options.allowed_hosts),
             wrong_tokens: AuthRateLimit::new(Arc::clone(&clock), &limits),
             streams: Arc::new(Streams::new(limits.streams_per_token_max, closing)),
+            lists: Arc::default(),
             body_budget: BodyBudget::default(),
             webhook_bodies: WebhookBodies::default(),
             changes: TaskTracker::new(),

@@ -16,6 +16,7 @@ mod exposition;
 mod extract;
 mod host_check;
 mod json_response;
+mod list_limit;
 mod middleware;
 mod mount;
 mod openapi;

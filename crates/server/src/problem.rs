@@ -215,6 +215,7 @@ impl From<Error> for Problem {
             Error::NoSuchJob(_) => Self::new(code::NO_SUCH_JOB, detail),
             Error::NoSuchFactory(_) => Self::new(code::NO_SUCH_FACTORY, detail),
             Error::NoSuchRun { .. } => Self::new(code::NO_SUCH_RUN, detail),
+            Error::LastAdminToken(_) => Self::new(code::LAST_ADMIN_TOKEN, detail),
             Error::NoSuchToken => Self::new(code::NO_SUCH_TOKEN, detail),
             Error::Manifest(findings) => Self::new(code::BAD_MANIFEST, detail).with(json!({ "findings": findings })),
             Error::UnknownProduct { known, .. } => {

@@ -49,6 +49,7 @@ problem_codes! {
     FOREIGN_INSTANCE "foreign_instance" CONFLICT "The instance id belongs to another factory.";
     IDEMPOTENCY_CONFLICT "idempotency_conflict" CONFLICT "The key was used with another body. `jobId` names the job that has it.";
     ILLEGAL_TRANSITION "illegal_transition" CONFLICT "The job's stage does not allow this. `stage` and `allowed` say what it does.";
+    LAST_ADMIN_TOKEN "last_admin_token" CONFLICT "Without this token no administrator could sign in. Create another admin token first.";
     NO_QUESTION "no_question" CONFLICT "The job's agent asks nothing: it was answered before, or never asked.";
     NOT_READY "not_ready" CONFLICT "The job or the fleet is not in a state that allows this yet. The detail has the reason.";
     NOT_TARGET "not_target" CONFLICT "The job was offered to another factory.";

@@ -208,6 +208,7 @@ pub(crate) enum Act {
     ResumeProduct,
     SetCeiling,
     Mode(Mode),
+    Preemption(bool),
 }
 
 /// What an action is about.

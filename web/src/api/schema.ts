@@ -545,7 +545,8 @@ export interface paths {
         };
         /**
          * A page of jobs, newest first.
-         * @description `factory`, `tag` and `text` examine 5,000 jobs per page at most: a page can be short, even empty, and still have a `next`.
+         * @description Every filter has an index. A page examines 5,000 jobs at most: when filters have few jobs in common, it can be short,
+         *     even empty, and still have a `next`.
          */
         get: operations["getJobs"];
         put?: never;
@@ -2095,6 +2096,8 @@ export interface components {
             budgets?: boolean | null;
             /** @description The default mode. */
             mode: components["schemas"]["Mode"];
+            /** @description Whether critical jobs may preempt others; the coordinator's setting when absent. */
+            preemption?: boolean | null;
             /** @description Overrides by product. */
             products?: {
                 [key: string]: components["schemas"]["Mode"];
@@ -2218,7 +2221,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        EventKind: "submitted" | "unblocked" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored" | "usage_reported";
+        EventKind: "submitted" | "unblocked" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored" | "usage_reported";
         /** @description A page of a job's events. */
         EventList: {
             /** @description The events, oldest first. */
@@ -5033,7 +5036,10 @@ export interface components {
             /** @description The product. */
             product: components["schemas"]["ProductId"];
         };
-        /** @description The job is pinned to a factory that is not in the fleet. */
+        /**
+         * @description The job is pinned to a factory that is not in the fleet, or that serves other products only: both read the same, so
+         *     that a pin tells nothing about factories of other products.
+         */
         UnplacedPinnedToAbsent: {
             /**
              * @description discriminator enum property added by openapi-typescript

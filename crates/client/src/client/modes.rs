@@ -61,14 +61,25 @@ impl Client {
         product: Option<&ProductId>,
         mode: Option<Mode>,
     ) -> Result<DispatchModes, ClientError> {
+        self.change_flags(|flags| match (product, mode) {
+            (Some(product), Some(mode)) => drop(flags.products.insert(product.clone(), mode)),
+            (Some(product), None) => drop(flags.products.remove(product)),
+            (None, mode) => flags.mode = mode.unwrap_or_default(),
+        })
+        .await
+    }
+
+    /// Lets critical jobs preempt others, or not.
+    pub async fn set_preemption(&self, preemption: bool) -> Result<DispatchModes, ClientError> {
+        self.change_flags(|flags| flags.preemption = Some(preemption)).await
+    }
+
+    /// Reads, changes and writes the flags, again if another operator changed them meanwhile.
+    async fn change_flags(&self, change: impl Fn(&mut DispatchModes)) -> Result<DispatchModes, ClientError> {
         let mut tries = 0;
         loop {
             let (mut flags, tag) = self.flags().await?;
-            match (product, mode) {
-                (Some(product), Some(mode)) => drop(flags.products.insert(product.clone(), mode)),
-                (Some(product), None) => drop(flags.products.remove(product)),
-                (None, mode) => flags.mode = mode.unwrap_or_default(),
-            }
+            change(&mut flags);
             match self.set_flags(&flags, Some(&tag)).await {
                 Err(error) if error.code() == Some("precondition_failed") && tries < SWITCH_TRIES_MAX => tries += 1,
                 answer => return answer,

@@ -43,6 +43,10 @@ pub struct Settings {
     pub windows: QuotaWindowPolicy,
     /// The weights of the placement score.
     pub weights: Weights,
+    /// Whether critical jobs may preempt others, until an administrator sets the flag.
+    pub preemption: bool,
+    /// How long a preempted run has to save its work and to release its seat.
+    pub preemption_grace: Duration,
     /// A factory with less free disk space gets no new work.
     pub disk_free_min_bytes: u64,
     /// Whether the ceilings of budgets are enforced, unless the flags say otherwise.
@@ -67,6 +71,8 @@ impl Default for Settings {
             retry: RetryPolicy::default(),
             windows: QuotaWindowPolicy::default(),
             weights: Weights::default(),
+            preemption: false,
+            preemption_grace: Duration::from_mins(1),
             disk_free_min_bytes: 1024 * 1024 * 1024,
             budgets: false,
         }

@@ -20,6 +20,7 @@ use tracing::{debug, info};
 pub(crate) use claim_locks::ClaimLocks;
 
 use crate::coordinator::{COORDINATOR, Coordinator};
+use crate::dispatch::DispatchTarget;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::fleet::registry::millis;
@@ -143,7 +144,7 @@ impl Coordinator {
         let (now, job, factory) = (self.now(), &pick.job, &process.factory);
         let current = self.migrated((*job.value).clone()).ok()?;
         let seq = current.dispatch_seq().next();
-        let score = pick.placement.score.total;
+        let DispatchTarget { score, decision, .. } = DispatchTarget::of(&pick.placement, pick.preempted);
         let dispatch = Dispatch { seq, target: factory.clone(), accept_by: now, score };
         let lease = Lease {
             factory: factory.clone(),
@@ -153,7 +154,7 @@ impl Coordinator {
             seq,
             granted_at: now,
         };
-        let offered = current.apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR);
+        let offered = current.decided_by(decision).apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR);
         match offered.and_then(|offered| offered.apply(StageEvent::Granted { lease }, now, who.actor())) {
             Ok(granted) => Some(granted.commit_at(Expected::At(job.revision), None)),
             Err(refusal) => {

@@ -45,14 +45,24 @@ impl Coordinator {
             return Err(Error::Forbidden("an operator or admin token is needed".to_owned()));
         }
         let Versioned { value, revision } = self.modes.now();
-        Ok(Versioned { value: value.limited_to(&who.products()), revision })
+        Ok(Versioned { value: self.in_force(value).limited_to(&who.products()), revision })
+    }
+
+    /// The modes with the coordinator's settings where no flag was set.
+    pub(crate) fn in_force(&self, modes: DispatchModes) -> DispatchModes {
+        DispatchModes { preemption: Some(modes.preemption.unwrap_or(self.settings.preemption)), ..modes }
+    }
+
+    /// Whether critical jobs may preempt others.
+    pub(crate) fn preempts(&self) -> bool {
+        self.modes.now.borrow().value.preemption.unwrap_or(self.settings.preemption)
     }
 
     /// Changes the modes, if they are still at `expected` where that is given. Open offers stay open.
     pub async fn put_flags(
         &self,
         who: &Principal,
-        flags: DispatchModes,
+        mut flags: DispatchModes,
         expected: Option<Revision>,
     ) -> Result<Versioned<DispatchModes>, Error> {
         who.require_admin()?;
@@ -61,8 +71,13 @@ impl Coordinator {
         if expected.is_some_and(|expected| expected != known.revision) {
             return Err(Error::Outdated);
         }
+        if known.value.preemption.is_none() && flags.preemption == Some(self.settings.preemption) {
+            // A client returns what it was shown: the setting still decides.
+            flags.preemption = None;
+        }
+        let shown = |flags: Versioned<DispatchModes>| Versioned { value: self.in_force(flags.value), ..flags };
         if known.value == flags {
-            return Ok(known);
+            return Ok(shown(known));
         }
         let over = if known.revision == Revision(0) { Expected::Absent } else { Expected::At(known.revision) };
         match self.put_document(Collection::Flags, KEY, over, Some(&flags)).await? {
@@ -71,7 +86,7 @@ impl Coordinator {
                 self.cache_modes(written.clone());
                 self.begin_budgets().await;
                 info!(by = %who.name, flags = ?written.value, "`{}` changed the dispatch modes", who.name);
-                Ok(written)
+                Ok(shown(written))
             }
             PutOutcome::Lost(found) => {
                 if let Some(found) = found {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::{Collection, Expected, Session, SessionId, Timestamp, Token, TokenScope, Versioned};
+use domain::{Collection, Expected, Generation, Session, SessionId, Timestamp, Token, TokenScope, Versioned};
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tracing::{debug, info};
@@ -80,8 +80,15 @@ struct Code {
 }
 
 impl SessionBook {
-    pub(crate) fn load(&self, sessions: impl Iterator<Item = (String, Versioned<Session>)>) {
-        self.by_hash.write().extend(sessions);
+    /// Sessions of another generation are from before a restore, and have ended.
+    pub(crate) fn load(&self, sessions: impl Iterator<Item = (String, Versioned<Session>)>, generation: Generation) {
+        let ended = |(hash, mut session): (String, Versioned<Session>)| {
+            if session.value.generation != generation {
+                session.value.expires_at = session.value.created_at;
+            }
+            (hash, session)
+        };
+        self.by_hash.write().extend(sessions.map(ended));
     }
 
     /// Whether a session exists and has not ended.
@@ -149,6 +156,7 @@ impl Coordinator {
             token_hash,
             created_at: now,
             expires_at: token.expires_at.map_or(end, |at| at.min(end)),
+            generation: self.generation,
         };
         let principal = Principal { session: Some(session.id), ..Principal::of(&token) };
         let expires_at = session.expires_at;

@@ -302,11 +302,21 @@ impl Coordinator {
         who.require_admin()?;
         let found = self.tokens.matching(|token| token.id == id);
         let Some((hash, _, token)) = found.into_iter().next() else { return Err(Error::NoSuchToken) };
+        if token.grant == TokenScope::Admin && self.valid_admins() == vec![token.id] {
+            return Err(Error::LastAdminToken(token.name));
+        }
         self.remove_token(&hash).await?;
         if let TokenScope::Factory { factory, .. } = &token.grant {
             self.inboxes.close(factory);
         }
         Ok(())
+    }
+
+    fn valid_admins(&self) -> Vec<TokenId> {
+        let now = self.now();
+        let is_valid = |token: &Token| token.expires_at.is_none_or(|at| at > now);
+        let admins = self.tokens.matching(|token| token.grant == TokenScope::Admin && is_valid(token));
+        admins.into_iter().map(|(_, _, token)| token.id).collect()
     }
 
     /// All tokens, without their secrets.

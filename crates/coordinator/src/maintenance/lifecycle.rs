@@ -120,7 +120,8 @@ impl Coordinator {
         self.load_flags().await?;
         self.load_budgets().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
-        self.sessions.load(self.documents::<Session>(Collection::Sessions).await?.into_iter());
+        let sessions = self.documents::<Session>(Collection::Sessions).await?;
+        self.sessions.load(sessions.into_iter(), self.generation);
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.cache_factory(factory);
         }

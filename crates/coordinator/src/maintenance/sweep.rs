@@ -60,6 +60,7 @@ impl Coordinator {
         self.check_presence();
         self.wake_engines();
         self.resume_offers();
+        self.release_kept_seats();
         self.reap_expired().await;
         self.check_budgets().await;
         let now = self.steady();
@@ -168,10 +169,13 @@ impl Coordinator {
                 let message = format!("timed out: no report from `{}`", lease.factory);
                 self.take_errand_back(id, lease.seq, message).await
             }
-            (_, None) => {
-                self.state.lock().drop_deadline(id);
-                Ok(())
-            }
+            (_, None) => match job.value.pending_preemption() {
+                Some(preemption) => self.preempt(id, preemption).await,
+                None => {
+                    self.state.lock().drop_deadline(id);
+                    Ok(())
+                }
+            },
         }
     }
 
@@ -289,6 +293,9 @@ impl Coordinator {
         }
         if let Some(period) = state.next_budget_period() {
             pause = pause.min(period.since(self.now()) + Duration::from_millis(1));
+        }
+        if let Some(until) = state.next_kept_seat() {
+            pause = pause.min(until.since(now) + Duration::from_millis(1));
         }
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);

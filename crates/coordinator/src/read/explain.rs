@@ -2,7 +2,7 @@
 
 use domain::{
     BlockedOn, ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Position,
-    Revision, Scope, Stage,
+    Priority, Revision, Scope, Stage,
 };
 use protocol::{JobExplanation, JobView, JobWait};
 use scheduler::{Demand, ExplainedOutcome, Explanation, FleetView, Presence, Unplaced};
@@ -36,6 +36,9 @@ impl Coordinator {
     /// Why a job waits: a queued one, one blocked on dependencies, or one whose promotion or merge no factory can take.
     pub(crate) fn waiting(&self, who: &Principal, job: &Job) -> Option<JobWait> {
         match job.stage() {
+            Stage::Queued { dispatch: None, .. } if let Some(text) = self.requested_seat(job.id()) => {
+                Some(JobWait { code: "preempting".to_owned(), text, unplaceable: false, retry_at: None })
+            }
             Stage::Queued { dispatch: None, .. } if self.state.lock().waiting_since(job.id()).is_some() => {
                 let ExplainedOutcome::Waits { why, unplaceable } = self.forecast(job).answer else { return None };
                 let text = self.reason_text(who, &self.state.lock(), job.id(), &why);
@@ -170,7 +173,11 @@ impl Coordinator {
                 let message = job.message().unwrap_or("the last attempt failed");
                 format!("backing off until {at} before attempt {}: {message}", job.attempts() + 1)
             }
+            Stage::Queued { .. } if let Some(text) = self.requested_seat(job.id()) => text,
             Stage::Queued { .. } => match (self.modes.now().value.mode_of(job.product()), &now.answer) {
+                (_, ExplainedOutcome::Waits { why, .. }) if is_for_seats(why) && self.finds_no_victim(job) => {
+                    format!("{}; no preemptible job runs on a seat that it could use", now.text)
+                }
                 (Mode::Push, _) | (_, ExplainedOutcome::Waits { .. }) => now.text.clone(),
                 (mode, ExplainedOutcome::Goes { factory, .. }) => {
                     format!("waiting for a factory to poll ({mode} mode); best match: {factory}")
@@ -192,11 +199,13 @@ impl Coordinator {
                 }
             }
             Stage::Assigned { lease } => {
-                format!("assigned to factory `{}`, preparing{}", lease.factory, self.connection_of(&lease.factory))
+                let connection = self.connection_of(&lease.factory);
+                format!("assigned to factory `{}`, preparing{connection}{}", lease.factory, asked_for_seat(job))
             }
             Stage::Building { lease, started_at } => {
                 let connection = self.connection_of(&lease.factory);
-                format!("running on factory `{}` since {started_at}{connection}", lease.factory)
+                let asked = asked_for_seat(job);
+                format!("running on factory `{}` since {started_at}{connection}{asked}", lease.factory)
             }
             Stage::Review { .. } => "waiting for its reviewers".to_owned(),
             Stage::Testing { errand: Some(errand), .. } => {
@@ -230,6 +239,25 @@ impl Coordinator {
         })
     }
 
+    /// What happens to get a seat for a critical job.
+    fn requested_seat(&self, id: JobId) -> Option<String> {
+        let state = self.state.lock();
+        let request = state.seat_request(id)?;
+        let (victim, factory) = (request.victim.short(), &request.preemption.factory);
+        Some(match state.is_seat_kept(id) {
+            true => format!("job {victim} was preempted on `{factory}` for it: the seat is kept for this job"),
+            false => format!(
+                "job {victim} was asked to save its work and to release its seat on `{factory}` for this job until {}",
+                request.preemption.until.to_the_second()
+            ),
+        })
+    }
+
+    /// Whether preemption is on and finds no seat for a critical job.
+    fn finds_no_victim(&self, job: &Job) -> bool {
+        job.priority() == Priority::Critical && self.preempts()
+    }
+
     /// The connection problem of a job's holder; empty when there is none.
     fn connection_of(&self, factory: &FactoryId) -> String {
         let pulse = self.state.lock().liveness_of(factory).cloned();
@@ -258,6 +286,19 @@ impl Coordinator {
             _ => format!("its dependency {label} failed"),
         }
     }
+}
+
+/// Whether a job waits only because other jobs use the seats.
+fn is_for_seats(why: &Unplaced) -> bool {
+    matches!(why, Unplaced::AllBusy | Unplaced::EngineBusy { .. } | Unplaced::RepoBusy { .. })
+}
+
+/// The request that a running job gives up its seat; empty when there is none.
+fn asked_for_seat(job: &Job) -> String {
+    job.pending_preemption().map_or_else(String::new, |preemption| {
+        let (for_job, until) = (preemption.for_job.short(), preemption.until.to_the_second());
+        format!("; asked to save its work and to release its seat for critical job {for_job} until {until}")
+    })
 }
 
 fn done(job: &Job) -> &'static str {

@@ -12,7 +12,7 @@ use scheduler::Placement;
 use tracing::debug;
 
 use crate::coordinator::Coordinator;
-use crate::dispatch::ROUND_MAX;
+use crate::dispatch::{DispatchTarget, ROUND_MAX};
 use crate::submit::validate::ValidatedJob;
 
 /// Seats reserved for offers that are being written. When it is dropped, the offers themselves count, or the seats are
@@ -45,7 +45,7 @@ impl Coordinator {
             let id = arrival.job.id();
             let Some(placement) = placements.remove(&id) else { continue };
             kept.jobs.push(id);
-            match self.offered(arrival.job.clone(), placement.factory, placement.score.total) {
+            match self.offered(arrival.job.clone(), DispatchTarget::of(&placement, None)) {
                 Ok(offered) => arrival.job = offered,
                 Err(refusal) => debug!(job.id = %id, %refusal, "Job {} cannot be offered at submit", id.short()),
             }

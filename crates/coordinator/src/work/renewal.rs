@@ -30,7 +30,7 @@ impl Coordinator {
         let listed: HashSet<_> = request.held.iter().map(|one| (one.held.job_id, one.held.lease_epoch)).collect();
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
         let (mut lost, mut unknown, mut is_spending) = (Vec::new(), Vec::new(), false);
-        let (abandoned, is_current, draining) = {
+        let (abandoned, is_current, mut directives) = {
             let mut state = self.state.lock();
             for HeldJobProgress { held, progress } in &request.held {
                 match state.renew_lease(held.job_id, held.lease_epoch, &process, expires) {
@@ -45,7 +45,9 @@ impl Coordinator {
             let abandoned = state.count_omitted(&process, &listed);
             let known = state.factory(id).map(|factory| &factory.value);
             let is_current = known.is_some_and(|factory| factory.instance == request.instance);
-            (abandoned, is_current, known.is_some_and(|factory| factory.draining))
+            let draining = known.is_some_and(|factory| factory.draining).then_some(Directive::Drain);
+            let directives: Vec<_> = draining.into_iter().chain(state.preemption_directives(id)).collect();
+            (abandoned, is_current, directives)
         };
         if is_spending {
             self.weigh_money();
@@ -59,7 +61,7 @@ impl Coordinator {
             self.reap(job, epoch).await;
         }
         lost.extend(self.confirm_lost(who, &process, unknown).await);
-        let directives = if draining { vec![Directive::Drain] } else { Vec::new() };
+        directives.retain(|directive| !is_lost(directive, &lost));
         let modes = self.modes.now().value.limited_to(&who.products());
         Ok(RenewResponse { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives, modes })
     }
@@ -147,6 +149,16 @@ impl Coordinator {
         for (job, epoch) in others {
             self.reap(job, epoch).await;
         }
+    }
+}
+
+/// Whether a directive is about a lease that is lost: the factory stops that run at once.
+fn is_lost(directive: &Directive, lost: &[HeldJob]) -> bool {
+    match directive {
+        Directive::Preempt { job_id, lease_epoch } => {
+            lost.iter().any(|held| held.job_id == *job_id && held.lease_epoch == *lease_epoch)
+        }
+        _ => false,
     }
 }
 

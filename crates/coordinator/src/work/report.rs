@@ -220,7 +220,11 @@ impl Coordinator {
                 holder: holder.clone(),
                 message: message.clone(),
                 insights: request.insights.clone(),
-                not_before: self.settings.retry.after_release(job.releases(), now),
+                // A preempted job did nothing wrong: it may run elsewhere at once.
+                not_before: match job.pending_preemption() {
+                    Some(_) => None,
+                    None => self.settings.retry.after_release(job.releases(), now),
+                },
             };
             job.apply(released, now, who.actor()).map(Decision::Write)
         })

@@ -37,6 +37,7 @@ mod modes;
 mod needs;
 mod offer_answers;
 mod placement;
+mod preemption;
 mod profiles;
 mod progress;
 mod pull_requests;
@@ -64,12 +65,12 @@ macro_rules! tests_on {
 tests_on!(
     simulated: accept, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
     enrolment, clock_jumps,
-    retry_policy, leadership, leases, modes, placement, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
+    retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
     usage_limits, needs, budgets, profiles
 );
 
 // The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 tests_on!(
-    postgres: accept, claim, needs, dependencies, dispatch, errands, event_stream, leadership, leases, races, restore, seats, actions, usage_limits, budgets, profiles
+    postgres: accept, claim, needs, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, budgets, profiles
 );

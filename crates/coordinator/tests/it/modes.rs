@@ -107,6 +107,7 @@ async fn the_modes_survive_a_restart() {
     let flags = DispatchModes {
         mode: Mode::Gate,
         products: [(product("notes"), Mode::Push)].into(),
+        preemption: Some(false),
         ..DispatchModes::default()
     };
     let put = fleet.coordinator.put_flags(&fleet.admin, flags.clone(), None).await.unwrap();

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Actor, EventKind};
+use crate::ids::JobId;
 use crate::names::dollars;
 use crate::stage::StageName;
 
@@ -17,6 +18,10 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Submitted => submitted(stage, &data),
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
+        EventKind::Dispatched if data.has("preempted") => {
+            let (factory, victim) = (data.text("targetFactoryId"), data.short_id("preempted"));
+            format!("offered to {factory}, on the seat that job {victim} gave up")
+        }
         EventKind::Dispatched => format!("offered to {}", data.text("targetFactoryId")),
         EventKind::DispatchExpired if data.has("message") => {
             data.with_message(format!("offer to {} withdrawn", data.text("targetFactoryId")))
@@ -44,6 +49,13 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Shipped => data.with_message("merged".to_owned()),
         EventKind::Released => data.with_message(format!("released by {actor}, requeued")),
         EventKind::Reaped => format!("lease expired: no heartbeat from {}, requeued", data.text("factoryId")),
+        EventKind::PreemptionRequested => format!(
+            "{} asked to save the work and to release the seat for critical job {} until {}",
+            data.text("factoryId"),
+            data.short_id("forJobId"),
+            data.text("until")
+        ),
+        EventKind::Preempted if data.has("forJobId") => preempted(&data),
         EventKind::Preempted => format!("preempted on {} by a more urgent job, requeued", data.text("factoryId")),
         EventKind::AttemptFailed => {
             let attempt = data.text("attempts");
@@ -114,6 +126,12 @@ fn dead_lettered(data: &Data<'_>) -> String {
     if data.has("reason") { format!("{counts} ({})", data.text("reason")) } else { counts }
 }
 
+fn preempted(data: &Data<'_>) -> String {
+    let sentence =
+        format!("preempted on {} for critical job {}, requeued", data.text("factoryId"), data.short_id("forJobId"));
+    if data.is("revoked") { format!("{sentence}: not released in time, lease revoked") } else { sentence }
+}
+
 fn quota_hit(data: &Data<'_>) -> String {
     let limit = format!("usage limit of {} reached, requeued", data.text("engine"));
     if data.has("until") { format!("{limit}; resets at {}", data.text("until")) } else { limit }
@@ -139,6 +157,12 @@ fn on(by: &Actor) -> String {
 struct Data<'d>(&'d Value);
 
 impl Data<'_> {
+    /// The short form of a job's id.
+    fn short_id(&self, key: &str) -> String {
+        let id = self.text(key);
+        id.parse::<JobId>().map_or(id, |id| id.short().to_string())
+    }
+
     fn has(&self, key: &str) -> bool {
         self.0.get(key).is_some_and(|value| !value.is_null())
     }

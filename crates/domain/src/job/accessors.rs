@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::job_label::JobLabel;
-use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease};
+use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease, Preemption};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId, RepoIdentity};
 use crate::previous_run::PreviousRun;
@@ -224,6 +224,17 @@ impl Job {
         self.state.avoid.as_ref()
     }
 
+    /// The last request to give up a seat for a critical job.
+    pub fn preemption(&self) -> Option<&Preemption> {
+        self.state.preemption.as_ref()
+    }
+
+    /// The request that the current holder gives up its seat.
+    pub fn pending_preemption(&self) -> Option<&Preemption> {
+        let epoch = self.seat()?.epoch;
+        self.state.preemption.as_ref().filter(|preemption| preemption.epoch == epoch)
+    }
+
     /// The latest status message.
     pub fn message(&self) -> Option<&str> {
         self.state.message.as_deref()
@@ -271,7 +282,7 @@ impl Job {
         self.shape
     }
 
-    /// When the sweep has to process the job: accept deadline, end of backoff, or errand deadline.
+    /// When the sweep has to process the job: accept deadline, end of backoff, deadline of an errand or of a preemption.
     pub fn due(&self) -> Option<Timestamp> {
         match (self.stage(), self.errand().map(|errand| &errand.state)) {
             (Stage::Queued { dispatch: Some(offer), .. }, _) => Some(offer.accept_by),
@@ -279,7 +290,7 @@ impl Job {
             (_, Some(ErrandState::Dispatched { dispatch })) => Some(dispatch.accept_by),
             (_, Some(ErrandState::Held { until, .. })) => Some(*until),
             (_, Some(ErrandState::Waiting { not_before })) => *not_before,
-            (_, None) => None,
+            (_, None) => self.pending_preemption().map(|preemption| preemption.until),
         }
     }
 

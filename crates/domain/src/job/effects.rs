@@ -38,6 +38,8 @@ impl Job {
             }
             E::Granted { lease } => {
                 self.state.unaccepted = 0;
+                // A seat of an earlier run is kept for a critical job until the deadline passes.
+                self.state.preemption.take_if(|preemption| preemption.keep_until <= at);
                 self.begin_run(lease);
             }
             E::Started { engine, .. } => self.start_run(engine, at),
@@ -48,6 +50,13 @@ impl Job {
             }
             E::Asked { question, account, .. } => self.park_run(question, account, at),
             E::QuotaHit { window, account, .. } => self.put_run_off(window, account, at),
+            E::PreemptionRequested { preemption } => self.state.preemption = Some(preemption.clone()),
+            E::Released { insights, .. } if before.preemption.is_some() => {
+                if let Some(run) = &mut self.state.run {
+                    run.insights = insights.clone();
+                }
+                self.preempt_run(at);
+            }
             E::Released { message, insights, .. } => {
                 // The first release may be a shutdown. A factory that releases twice in a row is avoided.
                 if self.state.releases > 0 {
@@ -70,10 +79,7 @@ impl Job {
                 self.remember_end(RunEnd::LeaseExpired);
                 self.end_run(RunOutcome::LeaseLost, None, at);
             }
-            E::Preempted { .. } => {
-                self.remember_end(RunEnd::Preempted);
-                self.end_run(RunOutcome::Preempted, None, at);
-            }
+            E::Preempted { .. } => self.preempt_run(at),
             E::ErrandDone { .. } => self.errand_done(at),
             E::ErrandFailed { message, retry_at, conflict, .. } => {
                 self.state.avoid = before.holder().cloned();
@@ -200,6 +206,11 @@ impl Job {
         self.state.message = message.map(str::to_owned);
         self.remember_end(RunEnd::Released { message: message.map(str::to_owned) });
         self.end_run(RunOutcome::Released, message.map(str::to_owned), at);
+    }
+
+    fn preempt_run(&mut self, at: Timestamp) {
+        self.remember_end(RunEnd::Preempted);
+        self.end_run(RunOutcome::Preempted, None, at);
     }
 
     /// Completes the work. The run ends once the branch points at the commit [J6].
@@ -385,6 +396,13 @@ impl Job {
                 let data = json!({ "engine": window.engine, "window": window.window, "until": window.until, "message": account.message, "insights": account.insights });
                 (EventKind::QuotaHit, data)
             }
+            E::PreemptionRequested { preemption } => (
+                EventKind::PreemptionRequested,
+                json!({ "factoryId": preemption.factory, "forJobId": preemption.for_job, "until": preemption.until }),
+            ),
+            E::Released { .. } if let Some(preemption) = &before.preemption => {
+                (EventKind::Preempted, json!({ "factoryId": before.holder(), "forJobId": preemption.for_job }))
+            }
             E::Released { message, not_before: None, .. } => (EventKind::Released, json!({ "message": message })),
             E::Released { message, not_before, .. } => {
                 (EventKind::Released, json!({ "message": message, "notBefore": not_before }))
@@ -404,7 +422,13 @@ impl Job {
                 let kind = self.unless_dead(EventKind::Reaped);
                 (kind, json!({ "factoryId": before.holder(), "lostLeases": self.state.lost_leases }))
             }
-            E::Preempted { .. } => (EventKind::Preempted, json!({ "factoryId": before.holder() })),
+            E::Preempted { .. } => {
+                let mut data = json!({ "factoryId": before.holder(), "revoked": true });
+                if let Some(preemption) = &before.preemption {
+                    data["forJobId"] = json!(preemption.for_job);
+                }
+                (EventKind::Preempted, data)
+            }
             E::ErrandGranted { lease, .. } => {
                 let errand = self.errand().map(|errand| errand.kind);
                 (EventKind::ErrandGranted, json!({ "errand": errand, "factoryId": lease.factory }))

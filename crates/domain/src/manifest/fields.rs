@@ -151,7 +151,13 @@ pub(super) static FIELDS: &[Field] = &[
     ),
     unsupported("review", "Who must approve before the work is shipped."),
     group("retry", "How failures are retried. The fleet's policy when absent.", RETRY),
-    unsupported("preemptible", "Whether a critical job may take this one's seat."),
+    value(
+        "preemptible",
+        "Whether a critical job without a seat may take this one's: the work is saved, and the job continues later; `false` when absent.",
+        "true",
+        |form, node| form.spec.preemptible = form.boolean(node).unwrap_or_default(),
+        || json!({"type": "boolean"}),
+    ),
     unsupported(
         "touches",
         "Globs of the files that the job will change: jobs that touch the same files do not run at once.",

@@ -1,7 +1,7 @@
 //! Events that change a job.
 
 use crate::ids::{DispatchSeq, Epoch, Generation, JobId};
-use crate::lease::{Checkpoint, Dispatch, Lease};
+use crate::lease::{Checkpoint, Dispatch, Lease, Preemption};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
@@ -93,7 +93,9 @@ pub enum StageEvent {
     AttemptFailed { holder: Holder, reason: FailureReason, account: FailureDetails, verdict: RetryDecision },
     /// The lease expired: no heartbeat from the holder.
     Reaped { epoch: Epoch, verdict: RetryDecision },
-    /// A more urgent job needs the seat.
+    /// The coordinator asks the holder to give up its seat for a critical job.
+    PreemptionRequested { preemption: Preemption },
+    /// The holder did not give up its seat in time: the lease is revoked.
     Preempted { epoch: Epoch },
     /// A factory accepted the errand.
     ErrandGranted { lease: Lease, until: Timestamp },
@@ -152,6 +154,7 @@ impl StageEvent {
             | Self::DispatchExpired { .. }
             | Self::Granted { .. }
             | Self::Reaped { .. }
+            | Self::PreemptionRequested { .. }
             | Self::Preempted { .. }
             | Self::ErrandGranted { .. }
             | Self::ErrandExpired { .. }
@@ -170,6 +173,7 @@ impl StageEvent {
     pub fn epoch(&self) -> Option<Epoch> {
         match self {
             Self::Reaped { epoch, .. } | Self::Preempted { epoch } | Self::ErrandExpired { epoch, .. } => Some(*epoch),
+            Self::PreemptionRequested { preemption } => Some(preemption.epoch),
             event => event.holder().map(|holder| holder.epoch),
         }
     }
@@ -190,6 +194,7 @@ impl StageEvent {
             Self::Released { .. } => "released",
             Self::AttemptFailed { .. } => "failed by its factory",
             Self::Reaped { .. } => "reaped",
+            Self::PreemptionRequested { .. } => "asked for its seat",
             Self::Preempted { .. } => "preempted",
             Self::ErrandGranted { .. } => "assigned for promotion or shipping",
             Self::ErrandDone { .. } => "promoted or shipped",

@@ -10,6 +10,9 @@ use tokio::sync::Notify;
 /// The size of output that waits for a slow or unavailable coordinator.
 const BACKLOG_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// The length of a line in the log. A longer one is cut: no page can show it, and it would displace other lines.
+const LINE_BYTES_MAX: usize = 256 * 1024;
+
 /// The mark where a log was truncated.
 const CUT: &str = "[the rest is not shown: the limit `factory.limits.output` is reached]";
 
@@ -71,6 +74,8 @@ impl LogWriter {
     /// Adds a line, or counts it as dropped when the buffer is full. The first line beyond the log's size leaves a
     /// mark.
     pub(super) fn push(&self, line: &str) {
+        let cut = cut_line(line);
+        let line = cut.as_deref().unwrap_or(line);
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(length), Ordering::Relaxed);
@@ -92,6 +97,14 @@ impl LogWriter {
     pub(super) fn forget_last_line(&self) {
         self.backlog.state.lock().last.whole.clear();
     }
+}
+
+/// A line that is too long, cut, with its length.
+fn cut_line(line: &str) -> Option<String> {
+    (line.len() > LINE_BYTES_MAX).then(|| {
+        let shown = &line[..line.floor_char_boundary(LINE_BYTES_MAX)];
+        format!("{shown} [cut: the line has {} bytes]", line.len())
+    })
 }
 
 impl Drop for LogWriter {
@@ -185,6 +198,11 @@ impl LastLine {
 mod tests {
     use super::*;
 
+    fn fill(writer: &LogWriter) {
+        let long = "x".repeat(LINE_BYTES_MAX - 1);
+        (0..BACKLOG_BYTES_MAX / LINE_BYTES_MAX).for_each(|_| writer.push(&long));
+    }
+
     #[test]
     fn the_last_line_is_one_that_says_something_and_none_of_a_secret() {
         let backlog = Arc::new(LogBuffer::scrubbed(&Scrubber::default()));
@@ -207,11 +225,25 @@ mod tests {
 
     // [J9]
     #[test]
+    fn a_line_that_is_too_long_is_cut_and_shown() {
+        let backlog = Arc::new(LogBuffer::default());
+        let writer = LogWriter::new(&backlog, u64::MAX);
+
+        writer.push(&"ä".repeat(5_000_000));
+        writer.push("next");
+        drop(writer);
+
+        let shown = String::from_utf8(backlog.first(BACKLOG_BYTES_MAX).0.to_vec()).unwrap();
+        assert!(shown.len() < LINE_BYTES_MAX + 100, "{}", shown.len());
+        assert!(shown.ends_with(" [cut: the line has 10000000 bytes]\nnext\n"), "{}", &shown[LINE_BYTES_MAX - 10..]);
+    }
+
+    // [J9]
+    #[test]
     fn lines_that_do_not_fit_are_counted_where_they_are_missing() {
         let backlog = Arc::new(LogBuffer::default());
         let writer = LogWriter::new(&backlog, u64::MAX);
-        let long = "x".repeat(BACKLOG_BYTES_MAX - 1);
-        writer.push(&long);
+        fill(&writer);
         writer.push("lost");
         writer.push("lost as well");
         backlog.sent(BACKLOG_BYTES_MAX);
@@ -227,7 +259,7 @@ mod tests {
     fn lines_missing_at_the_end_are_marked_too() {
         let backlog = Arc::new(LogBuffer::default());
         let writer = LogWriter::new(&backlog, u64::MAX);
-        writer.push(&"x".repeat(BACKLOG_BYTES_MAX - 1));
+        fill(&writer);
         writer.push("lost");
 
         drop(writer);

@@ -25,6 +25,8 @@ pub struct WorkerSettings {
     pub seats: u32,
     /// Concurrent jobs by engine, where fewer.
     pub engine_seats: BTreeMap<EngineName, u32>,
+    /// Concurrent jobs by repository, where fewer.
+    pub repo_seats: BTreeMap<RepoName, u32>,
     /// Relative cost of a seat, 0 to 100.
     pub cost: u8,
     /// The state directory.

@@ -249,7 +249,8 @@ Modes:
     poll  factories poll for work at an interval
     gate  factories poll for work when the queue has changed
 
-Without --product the mode applies to every product that has no mode of its own.")]
+Without --product the mode applies to every product that has no mode of its own.
+--preemption applies to the whole fleet.")]
 pub(crate) struct ModeArgs {
     /// New mode: push, poll or gate; running jobs are not affected
     #[arg(value_name = "MODE")]
@@ -257,6 +258,17 @@ pub(crate) struct ModeArgs {
     /// Remove the mode of the product given with --product, so that it uses the fleet's mode
     #[arg(long, conflicts_with = "mode")]
     pub(crate) follow: bool,
+    /// Let critical jobs without a seat preempt jobs with `preemptible: true`: on or off
+    #[arg(long, value_name = "on|off", value_parser = on_or_off, conflicts_with_all = ["mode", "follow", "product"])]
+    pub(crate) preemption: Option<bool>,
+}
+
+fn on_or_off(given: &str) -> Result<bool, String> {
+    match given {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected `on` or `off`".to_owned()),
+    }
 }
 
 /// The verbs of `token`.

@@ -154,6 +154,7 @@ fn tint(kind: EventKind) -> Tint {
         | EventKind::Reaped
         | EventKind::DispatchExpired
         | EventKind::DispatchDeclined
+        | EventKind::PreemptionRequested
         | EventKind::Preempted
         | EventKind::Restored
         | EventKind::Cancelled

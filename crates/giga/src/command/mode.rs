@@ -15,6 +15,10 @@ pub(super) async fn mode(context: &Context<'_>, args: ModeArgs) -> Result<(), Fa
     let product = &context.config.client.product;
     // A product that comes from the environment must not turn a switch of the fleet into one of a product.
     let named = product.value.as_ref().filter(|_| matches!(product.origin, Origin::Flag(_)));
+    if let Some(preemption) = args.preemption {
+        let flags = client.set_preemption(preemption).await?;
+        return show(context, &flags);
+    }
     let flags = match (args.mode, args.follow) {
         (None, false) => client.flags().await?.0,
         (None, true) if named.is_none() => {
@@ -23,10 +27,19 @@ pub(super) async fn mode(context: &Context<'_>, args: ModeArgs) -> Result<(), Fa
         }
         (mode, _) => client.set_mode(named, mode).await?,
     };
+    show(context, &flags)
+}
+
+fn show(context: &Context<'_>, flags: &DispatchModes) -> Result<(), Failure> {
     if context.out.is_json() {
-        return context.out.document(&flags);
+        return context.out.document(flags);
     }
-    context.out.table(&table(&flags))
+    context.out.table(&table(flags))?;
+    match flags.preemption {
+        Some(true) => context.out.line("preemption: on (critical jobs may take the seats of preemptible ones)"),
+        Some(false) => context.out.line("preemption: off"),
+        None => Ok(()),
+    }
 }
 
 fn table(flags: &DispatchModes) -> Table {

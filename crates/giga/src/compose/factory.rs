@@ -179,6 +179,7 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<WorkerSettings> {
         name: registered_name(config),
         seats: own.seats.value,
         engine_seats: own.engine_seats.value.clone(),
+        repo_seats: own.repo_seats.value.clone(),
         cost: own.cost.value,
         state: own.state.value.clone(),
         repos: own.repos.value.clone(),

@@ -64,6 +64,10 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) token_overlap: Setting<HumanDuration>,
     /// Free space below which a factory gets no new work, in MiB.
     pub(crate) disk_free_min_mib: Setting<u32>,
+    /// Whether critical jobs may preempt others, until the flag is set at run time.
+    pub(crate) preemption: Setting<bool>,
+    /// How long a preempted run has to save its work.
+    pub(crate) preemption_grace: Setting<HumanDuration>,
     /// Whether an engine's credential gets work again automatically when its usage window resets.
     pub(crate) quota_resume: Setting<bool>,
     /// Whether the ceilings of budgets are enforced, until `PUT /flags` says otherwise.
@@ -148,6 +152,12 @@ impl CoordinatorConfig {
         let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
         let budgets =
             SettingSource::new("coordinator.budgets").env(&["GIGA_BUDGETS", "FLEET_BUDGETS"]).file(file.budgets);
+        let preemption = SettingSource::new("coordinator.preemption")
+            .env(&["GIGA_PREEMPTION", "FLEET_PREEMPTION"])
+            .file(file.preemption);
+        let grace = SettingSource::new("coordinator.preemption_grace")
+            .env(&["GIGA_PREEMPTION_GRACE"])
+            .file(file.preemption_grace);
         Ok(Self {
             store: resolver.setting(store, StoreChoice::default)?,
             listen: resolver.setting(listen, || LISTEN)?,
@@ -169,6 +179,8 @@ impl CoordinatorConfig {
             sweep_every: resolver.setting(sweep, || HumanDuration(default.sweep_every))?,
             token_overlap: resolver.setting(overlap, || HumanDuration(default.token_overlap))?,
             disk_free_min_mib: resolver.setting(disk_free, || DISK_FREE_MIN_MIB)?,
+            preemption: resolver.setting(preemption, || default.preemption)?,
+            preemption_grace: resolver.setting(grace, || HumanDuration(default.preemption_grace))?,
             quota_resume: resolver.setting(resume, || default.windows.auto_resume)?,
             budgets: resolver.setting(budgets, || default.budgets)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
@@ -196,6 +208,8 @@ impl CoordinatorConfig {
             starving_after: self.starving_after.value.0,
             sweep_every: self.sweep_every.value.0,
             token_overlap: self.token_overlap.value.0,
+            preemption: self.preemption.value,
+            preemption_grace: self.preemption_grace.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             budgets: self.budgets.value,
             retry,

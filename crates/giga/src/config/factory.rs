@@ -43,6 +43,8 @@ pub(crate) struct FactoryConfig {
     pub(crate) seats: Setting<u32>,
     /// Jobs at one time by engine, where fewer.
     pub(crate) engine_seats: Setting<BTreeMap<EngineName, u32>>,
+    /// Jobs at one time by repository, where fewer.
+    pub(crate) repo_seats: Setting<BTreeMap<RepoName, u32>>,
     /// What a seat costs relative to others.
     pub(crate) cost: Setting<u8>,
     /// Where mirrors, worktrees and records are kept.
@@ -152,7 +154,8 @@ impl FactoryConfig {
         Ok(Self {
             name: resolver.setting(name, machine_name)?,
             seats: resolver.setting(seats, || SEATS)?,
-            engine_seats: resolver.table("factory.engine_seats", file.engine_seats, seats_by_engine),
+            engine_seats: resolver.table("factory.engine_seats", file.engine_seats, seats_by_name),
+            repo_seats: resolver.table("factory.repo_seats", file.repo_seats, seats_by_name),
             cost: cost(resolver, file.cost)?,
             state: resolver.setting(state, || data.factory_state())?,
             repo_base: resolver.optional(repo_base)?,
@@ -202,8 +205,8 @@ fn cost(resolver: &mut Resolver, file: Option<toml::Spanned<u8>>) -> Result<Sett
     Ok(cost)
 }
 
-fn seats_by_engine(seats: &BTreeMap<EngineName, u32>) -> String {
-    seats.iter().map(|(engine, seats)| format!("{engine} {seats}")).collect::<Vec<_>>().shown()
+fn seats_by_name<K: std::fmt::Display>(seats: &BTreeMap<K, u32>) -> String {
+    seats.iter().map(|(name, seats)| format!("{name} {seats}")).collect::<Vec<_>>().shown()
 }
 
 /// Names alone: a value can be a secret.

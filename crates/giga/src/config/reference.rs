@@ -55,6 +55,11 @@ const MEANINGS: &[(&str, &str)] = &[
     ("coordinator.sweep_every", "How often memory is compared with the store while there is open work."),
     ("coordinator.token_overlap", "How long a rotated token keeps working."),
     ("coordinator.disk_free_min_mib", "Free space below which a factory gets no new work, in MiB."),
+    (
+        "coordinator.preemption",
+        "Whether a critical job without a seat may preempt a preemptible one, until `giga mode --preemption` sets it.",
+    ),
+    ("coordinator.preemption_grace", "How long a preempted run has to save its work and to release its seat."),
     ("coordinator.quota_resume", "Whether a credential gets work again automatically when its usage window resets."),
     (
         "coordinator.budgets",
@@ -68,6 +73,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.name", "Name of the factory. It cannot change after enrolment."),
     ("factory.seats", "Jobs at one time."),
     ("factory.engine_seats", "Jobs at one time by engine, where fewer."),
+    ("factory.repo_seats", "Jobs at one time by repository on this factory, where fewer."),
     ("factory.cost", "Cost of a seat relative to other factories; cheaper ones are preferred."),
     ("factory.state", "State directory: mirrors, worktrees, records."),
     ("factory.repo_base", "Directory whose repositories are offered."),

@@ -87,7 +87,7 @@ fn a_branch_without_the_jobs_id_is_refused_with_its_line() {
 fn what_a_factory_and_its_programs_are_told_is_listed_without_values() {
     let machine = Machine::new();
     let text = "[coordinator]\nsweep_every = \"30s\"\n[factory]\ncost = 40\nref_prefix = \"bots\"\ndelete_branch = false\n\
-                [factory.engine_seats]\nclaude = 1\n\
+                [factory.engine_seats]\nclaude = 1\n[factory.repo_seats]\n\"acme/notes\" = 2\n\
                 [factory.environment]\npass = [\"NPM_TOKEN\"]\nset = { CI = \"hidden\" }\n";
     machine.write("giga.toml", text);
 
@@ -100,6 +100,7 @@ fn what_a_factory_and_its_programs_are_told_is_listed_without_values() {
     assert_eq!(setting(&ran, "factory.delete_branch"), pair("false", "giga.toml:6"));
     assert_eq!(setting(&ran, "factory.default_base"), pair("main", "default"));
     assert_eq!(setting(&ran, "factory.engine_seats"), pair("claude 1", "giga.toml"));
+    assert_eq!(setting(&ran, "factory.repo_seats"), pair("acme/notes 2", "giga.toml"));
     assert_eq!(setting(&ran, "factory.environment"), pair("NPM_TOKEN, CI", "giga.toml"));
     assert!(!ran.stdout.contains("hidden"), "{}", ran.stdout);
 }

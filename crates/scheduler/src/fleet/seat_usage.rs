@@ -12,6 +12,8 @@ use super::Seat;
 pub(crate) struct SeatUsage {
     /// Never iterated: its order would differ from one process to the next.
     seats: HashMap<JobId, Seat>,
+    /// Seats kept for waiting jobs.
+    reserved: BTreeMap<JobId, Seat>,
     factories: BTreeMap<FactoryId, FactoryUsage>,
     pub(crate) repos: CountByName<RepoName>,
     pub(crate) products: CountByName<ProductId>,
@@ -34,18 +36,43 @@ static NOTHING: FactoryUsage =
 
 impl SeatUsage {
     pub(crate) fn occupy(&mut self, job: JobId, seat: Seat) {
-        self.factories.entry(seat.factory.clone()).or_default().add(&seat);
-        self.products.add(&seat.product);
-        if let Some(repo) = &seat.repo {
-            self.repos.add(repo);
-        }
+        self.add(&seat);
         self.seats.insert(job, seat);
     }
 
     pub(crate) fn vacate(&mut self, job: &JobId) -> Option<Seat> {
         let seat = self.seats.remove(job)?;
+        self.subtract(&seat);
+        Some(seat)
+    }
+
+    /// Keeps a seat for a waiting job. It counts as used.
+    pub(crate) fn reserve(&mut self, job: JobId, seat: Seat) {
+        self.add(&seat);
+        self.reserved.insert(job, seat);
+    }
+
+    pub(crate) fn unreserve(&mut self, job: &JobId) -> Option<Seat> {
+        let seat = self.reserved.remove(job)?;
+        self.subtract(&seat);
+        Some(seat)
+    }
+
+    pub(crate) fn reserved(&self) -> &BTreeMap<JobId, Seat> {
+        &self.reserved
+    }
+
+    fn add(&mut self, seat: &Seat) {
+        self.factories.entry(seat.factory.clone()).or_default().add(seat);
+        self.products.add(&seat.product);
+        if let Some(repo) = &seat.repo {
+            self.repos.add(repo);
+        }
+    }
+
+    fn subtract(&mut self, seat: &Seat) {
         if let Some(used) = self.factories.get_mut(&seat.factory) {
-            used.subtract(&seat);
+            used.subtract(seat);
             if used.seats == 0 {
                 self.factories.remove(&seat.factory);
             }
@@ -54,7 +81,6 @@ impl SeatUsage {
         if let Some(repo) = &seat.repo {
             self.repos.subtract(repo);
         }
-        Some(seat)
     }
 
     pub(crate) fn seat(&self, job: &JobId) -> Option<&Seat> {
@@ -77,7 +103,7 @@ impl FactoryUsage {
         }
     }
 
-    fn subtract(&mut self, seat: &Seat) {
+    pub(crate) fn subtract(&mut self, seat: &Seat) {
         self.seats -= 1;
         if let Some(engine) = &seat.engine {
             self.engines.subtract(engine);

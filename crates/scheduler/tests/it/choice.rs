@@ -90,6 +90,19 @@ fn a_pinned_job_runs_only_on_its_factory() {
     assert_eq!(goes_to(vec![factory("a", &[])], pinned), None);
 }
 
+// [I12]
+#[test]
+fn a_pin_tells_nothing_about_factories_of_other_products() {
+    let reason = |factories| {
+        let pinned = with_shape(job(1, &["has:xcode"]), |shape| shape.pin = Some(name("b")));
+        Scenario { factories, jobs: vec![pinned], ..Scenario::default() }.plan().unplaced
+    };
+    let mut foreign = factory("b", &["os:linux"]);
+    foreign.products = [name("other")].into();
+
+    assert_eq!(reason(vec![foreign]), reason(Vec::new()));
+}
+
 // [S3]
 #[test]
 fn jobs_spread_over_idle_factories() {

@@ -10,3 +10,8 @@ pub(crate) fn check(name: &str, actual: &str) {
 fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden").join(name)
 }
+
+/// Fails unless the file of the documentation equals `actual`.
+pub(crate) fn check_docs(name: &str, actual: &str) {
+    testkit::assert_golden(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name), actual);
+}

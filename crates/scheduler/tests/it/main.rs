@@ -3,9 +3,11 @@
 
 mod choice;
 mod explanation;
+mod fair_share;
 mod golden;
 mod naive;
 mod order;
+mod preempt;
 mod property;
 mod reason;
 mod scenario;

@@ -92,7 +92,9 @@ impl<'a> Naive<'a> {
 
     fn reason(&self, waiting: &WaitingJob) -> &'static str {
         if let Some(pin) = &waiting.shape.pin {
-            let pinned = self.scenario.factories.iter().find(|state| state.factory.id == *pin);
+            let product = &waiting.shape.product;
+            let serves = |state: &FactoryState| state.products.is_empty() || state.products.contains(product);
+            let pinned = self.scenario.factories.iter().find(|state| state.factory.id == *pin && serves(state));
             let Some(state) = pinned else { return "pinned_to_absent" };
             let (_, code) = self.gates(state, waiting).into_iter().find(|(open, _)| !open).unwrap();
             let passing = ["warming", "usage_window", "all_busy", "engine_busy", "repo_busy"];

@@ -93,6 +93,10 @@ impl World {
         }
     }
 
+    pub(crate) fn set_products(&mut self, products: BTreeMap<ProductId, Product>) {
+        self.products = products;
+    }
+
     /// Applies a committed placement as the coordinator does.
     pub(crate) fn carry_out(&mut self, placement: &Placement) {
         let waiting = self.queue.remove(&placement.job).unwrap();

@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{DefaultProduct, QueryParams, parse_list};
 use crate::json_response::Json;
+use crate::list_limit::ListCaller;
 use crate::problem::Problem;
 
 /// The jobs to count.
@@ -36,7 +37,7 @@ pub(crate) struct CountQuery {
 )]
 pub(crate) async fn jobs(
     State(app): State<App>,
-    Caller(who): Caller,
+    ListCaller { who, .. }: ListCaller,
     DefaultProduct(product): DefaultProduct,
     QueryParams(asked): QueryParams<CountQuery>,
 ) -> Result<Json<JobCounts>, Problem> {

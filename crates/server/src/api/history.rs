@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Id, QueryParams, RunNumber};
 use crate::json_response::Json;
+use crate::list_limit::ListCaller;
 use crate::problem::Problem;
 
 /// The default page size.
@@ -102,7 +103,11 @@ pub(crate) async fn explain(
     get, path = "/jobs/{id}/dag", tag = "jobs", params(("id" = JobId, Path, description = "The job")),
     responses((status = 200, description = "The graph, or the part closest to the job", body = Dag)),
 )]
-pub(crate) async fn dag(State(app): State<App>, Caller(who): Caller, Id(id): Id<JobId>) -> Result<Json<Dag>, Problem> {
+pub(crate) async fn dag(
+    State(app): State<App>,
+    ListCaller { who, .. }: ListCaller,
+    Id(id): Id<JobId>,
+) -> Result<Json<Dag>, Problem> {
     Ok(Json(app.coordinator.dag(&who, id).await?))
 }
 

@@ -16,6 +16,7 @@ use crate::auth::Caller;
 use crate::etag;
 use crate::extract::{ActionName, BATCH_LEN_MAX, DefaultProduct, Id, JsonBody, QueryParams, SubmitBody, parse_list};
 use crate::json_response::Json;
+use crate::list_limit::ListCaller;
 use crate::problem::Problem;
 
 /// The default page size.
@@ -164,7 +165,7 @@ pub(crate) struct JobQuery {
 )]
 pub(crate) async fn list(
     State(app): State<App>,
-    Caller(who): Caller,
+    ListCaller { who, .. }: ListCaller,
     DefaultProduct(product): DefaultProduct,
     QueryParams(asked): QueryParams<JobQuery>,
 ) -> Result<Json<JobList>, Problem> {

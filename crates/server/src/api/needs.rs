@@ -13,6 +13,7 @@ use crate::auth::Caller;
 use crate::etag;
 use crate::extract::{DefaultProduct, Id, JsonBody, QueryParams, parse_list};
 use crate::json_response::Json;
+use crate::list_limit::ListCaller;
 use crate::problem::Problem;
 
 /// The default page size.
@@ -56,7 +57,7 @@ pub(crate) struct NeedsQuery {
 )]
 pub(crate) async fn needs_me(
     State(app): State<App>,
-    Caller(who): Caller,
+    ListCaller { who, .. }: ListCaller,
     DefaultProduct(product): DefaultProduct,
     QueryParams(asked): QueryParams<NeedsQuery>,
 ) -> Result<Json<NeedList>, Problem> {

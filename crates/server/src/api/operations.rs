@@ -15,6 +15,7 @@ use crate::auth::Caller;
 use crate::etag;
 use crate::extract::{Id, JsonBody, QueryParams, parse_list};
 use crate::json_response::Json;
+use crate::list_limit::ListCaller;
 use crate::problem::Problem;
 
 /// The default page size.
@@ -83,7 +84,10 @@ fn weak_tag(incarnation: u64, state: &[QueueState]) -> String {
     get, path = "/alerts", tag = "operations",
     responses((status = 200, description = "By kind, then oldest first", body = AlertList)),
 )]
-pub(crate) async fn alerts(State(app): State<App>, Caller(who): Caller) -> Result<Json<AlertList>, Problem> {
+pub(crate) async fn alerts(
+    State(app): State<App>,
+    ListCaller { who, .. }: ListCaller,
+) -> Result<Json<AlertList>, Problem> {
     Ok(Json(app.coordinator.alerts(&who).await?))
 }
 
@@ -106,7 +110,7 @@ pub(crate) struct PageQuery {
 )]
 pub(crate) async fn dead_letters(
     State(app): State<App>,
-    Caller(who): Caller,
+    ListCaller { who, .. }: ListCaller,
     QueryParams(asked): QueryParams<PageQuery>,
 ) -> Result<Json<DeadLetterList>, Problem> {
     Ok(Json(app.coordinator.dead_letters(&who, asked.cursor, asked.limit.unwrap_or(PAGE)).await?))

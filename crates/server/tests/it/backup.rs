@@ -24,7 +24,7 @@ async fn backup_of(fleet: &Fleet, folder: &Path) -> (BackupSummary, Vec<u8>) {
 }
 
 /// Another fleet, restored from a backup of this one.
-async fn restored(fleet: &Fleet) -> Fleet {
+pub(crate) async fn restored(fleet: &Fleet) -> Fleet {
     let folder = tempfile::tempdir().unwrap();
     let (backup, now) = (folder.path().join("backup"), SystemClock::new().now());
     fleet.store.back_up(&backup, now).await.unwrap();

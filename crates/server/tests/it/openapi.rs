@@ -170,6 +170,7 @@ fn check_streams(description: &Description) {
         mode: Mode::Gate,
         products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into(),
         budgets: Some(true),
+        preemption: Some(true),
     };
     let look = PollPullRequest {
         job_id: id(),

@@ -187,6 +187,19 @@ async fn a_session_survives_a_restart_of_the_coordinator() {
     assert_eq!(ask(again.address, moved(&gone).on(Asking::get(SESSION))).await.code(), "unauthenticated");
 }
 
+// [T4] [row 28]
+#[tokio::test]
+async fn a_restore_revives_no_session() {
+    let fleet = Fleet::start().await;
+    let halves = sign_in(&fleet, &fleet.admin_token).await;
+
+    let restored = crate::backup::restored(&fleet).await;
+    let secret = halves.cookie.split_once('=').unwrap().1;
+    let halves = Halves { cookie: format!("giga-{}={secret}", restored.address.port()), page: halves.page };
+
+    assert_eq!(ask(restored.address, halves.on(Asking::get(SESSION))).await.code(), "unauthenticated");
+}
+
 // [T4]
 #[tokio::test]
 async fn a_session_ends_after_twelve_hours_of_use() {
@@ -361,4 +374,21 @@ async fn a_link_names_the_address_for_other_machines() {
     assert!(made["url"].as_str().unwrap().starts_with("https://giga.example/#code=giga_code_"), "{made}");
     let cookie = set.headers["set-cookie"].to_str().unwrap();
     assert!(cookie.starts_with("__Host-giga=") && cookie.ends_with("; Secure"), "{cookie}");
+}
+
+// [T4]
+#[tokio::test]
+async fn the_last_admin_token_cannot_be_revoked() {
+    let fleet = Fleet::start().await;
+    let tokens: protocol::TokenList = fleet.admin.get("/tokens").await.unwrap();
+    let own = tokens.items.iter().find(|token| token.grant == TokenScope::Admin).unwrap().id;
+    let path = format!("/api/fleet/tokens/{own}");
+    let revoke = || Asking::new(Method::DELETE, &path).token(&fleet.admin_token);
+
+    let alone = ask(fleet.address, revoke()).await;
+    fleet.token(TokenScope::Admin).await;
+    let with_another = ask(fleet.address, revoke()).await;
+
+    assert_eq!((alone.status, alone.code()), (StatusCode::CONFLICT, "last_admin_token".to_owned()));
+    assert_eq!(with_another.status, StatusCode::NO_CONTENT);
 }

@@ -53,7 +53,7 @@ impl JobHistory for SqliteStore {
         let filter = filter.clone();
         let quarantine = Arc::clone(&self.quarantine);
         let page =
-            self.readers.ask(move |connection| list::page(connection, &quarantine, &filter, after, limit)).await?;
+            self.readers.list(move |connection| list::page(connection, &quarantine, &filter, after, limit)).await?;
         page.ok_or(StoreError::BadCursor)
     }
 

@@ -13,13 +13,16 @@ use super::errors::{closed, to_store_error};
 pub(super) struct Readers {
     free: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
+    /// Lists leave half of the connections to reads of single things.
+    lists: Semaphore,
     count: usize,
 }
 
 impl Readers {
     pub(super) fn new(connections: Vec<Connection>) -> Self {
         let count = connections.len();
-        Self { free: Arc::new(Mutex::new(connections)), permits: Arc::new(Semaphore::new(count)), count }
+        let (permits, lists) = (Arc::new(Semaphore::new(count)), Semaphore::new(count.div_ceil(2)));
+        Self { free: Arc::new(Mutex::new(connections)), permits, lists, count }
     }
 
     /// Runs `question` on a free connection.
@@ -43,6 +46,15 @@ impl Readers {
             Ok(Some(Err(error))) => Err(to_store_error(&error)),
             Ok(None) | Err(_) => Err(closed()),
         }
+    }
+
+    /// Runs a `question` that may examine many rows.
+    pub(super) async fn list<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let _turn = self.lists.acquire().await.map_err(|_| closed())?;
+        self.ask(question).await
     }
 
     /// Waits for the running reads and closes all connections.

@@ -36,6 +36,7 @@ async fn act_on(client: &Client, deed: &Deed, target: &Target) -> Result<(), Cli
         Target::Product(id) => act_on_product(client, deed, id).await,
         Target::Fleet => match deed.act {
             Act::Mode(mode) => client.set_mode(None, Some(mode)).await.map(drop),
+            Act::Preemption(preemption) => client.set_preemption(preemption).await.map(drop),
             _ => Ok(()),
         },
     }
@@ -87,7 +88,8 @@ async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), Clien
         | Act::PauseProduct
         | Act::ResumeProduct
         | Act::SetCeiling
-        | Act::Mode(_) => return Ok(()),
+        | Act::Mode(_)
+        | Act::Preemption(_) => return Ok(()),
     };
     post(client, &format!("/jobs/{id}/actions/{}", action.name()), &request).await
 }

@@ -200,8 +200,8 @@ fn budgets(fleet: Fleet) -> Value {
 
 fn modes(fleet: Fleet) -> Value {
     match fleet {
-        Fleet::Empty => json!({"mode": "push"}),
-        Fleet::Full | Fleet::Hostile => json!({"mode": "push", "products": {"legacy": "poll"}}),
+        Fleet::Empty => json!({"mode": "push", "preemption": false}),
+        Fleet::Full | Fleet::Hostile => json!({"mode": "push", "products": {"legacy": "poll"}, "preemption": true}),
     }
 }
 

@@ -152,6 +152,10 @@ fn money_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
 
 fn dispatch_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
     let modes = MenuItem { key: 'm', label: "Dispatch mode …".to_owned(), choice: MenuChoice::Modes };
+    let preemption = match model.dispatch.modes.as_ref().and_then(|modes| modes.preemption) {
+        Some(true) => item('e', "Preemption: switch it off", Act::Preemption(false)),
+        Some(false) | None => item('e', "Preemption: switch it on", Act::Preemption(true)),
+    };
     let letters = model.dispatch.dead_letters();
     let marked: Vec<Target> = letters
         .iter()
@@ -171,14 +175,14 @@ fn dispatch_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
                 let label = format!("Redrive all {same} with the reason {}", letter.reason);
                 items.push(MenuItem { key: 'v', label, choice: MenuChoice::RedriveReason });
             }
-            items.push(modes);
+            items.extend([modes, preemption]);
             (vec![target(&letter.job)], items)
         }
         Some(DispatchRow::Credential(credential)) => {
             let resume = item('u', "Resume the credential now", Act::ResumeCredential);
-            (vec![Target::Credential(credential.credential.clone())], vec![resume, modes])
+            (vec![Target::Credential(credential.credential.clone())], vec![resume, modes, preemption])
         }
-        None => (vec![Target::Fleet], vec![modes]),
+        None => (vec![Target::Fleet], vec![modes, preemption]),
     }
 }
 
@@ -186,6 +190,7 @@ fn dispatch_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
 pub(super) fn choose(model: &mut Model, menu: Menu, row: usize) {
     let Some(item) = menu.items.into_iter().nth(row) else { return };
     match item.choice {
+        MenuChoice::Act(act @ Act::Preemption(_)) => ask(model, act, vec![Target::Fleet]),
         MenuChoice::Act(act) => ask(model, act, menu.targets),
         MenuChoice::Priorities => {
             let items = Priority::ALL.map(|priority| {
@@ -318,6 +323,11 @@ fn consequence(act: &Act, count: usize) -> (&'static str, Field) {
             ("The coordinator offers jobs again, for every product without a mode of its own.", Field::None)
         }
         Act::Mode(_) => ("For every product without a mode of its own. `push` switches back at any time.", Field::None),
+        Act::Preemption(true) => (
+            "A critical job without a seat takes that of a preemptible one, whose work is saved and continues later.",
+            Field::None,
+        ),
+        Act::Preemption(false) => ("Critical jobs wait for a free seat.", Field::None),
     }
 }
 
@@ -344,6 +354,8 @@ pub(crate) fn verb(act: &Act) -> String {
         Act::ResumeProduct => "Resume".to_owned(),
         Act::SetCeiling => "Set the ceiling of".to_owned(),
         Act::Mode(mode) => format!("Switch to mode {mode}:"),
+        Act::Preemption(true) => "Switch preemption on:".to_owned(),
+        Act::Preemption(false) => "Switch preemption off:".to_owned(),
     }
 }
 
@@ -409,7 +421,7 @@ pub(super) fn ended(model: &mut Model, acted: &Acted) -> Vec<Effect> {
     model.dispatch.marks.clear();
     let changed = match &deed.act {
         Act::Drain | Act::Resume | Act::Prune => vec![Request::Factories, Request::Needs],
-        Act::Mode(_) => vec![Request::Flags],
+        Act::Mode(_) | Act::Preemption(_) => vec![Request::Flags],
         Act::PauseProduct | Act::ResumeProduct | Act::SetCeiling => vec![Request::Budgets, Request::Needs],
         Act::ResumeCredential => vec![Request::Credentials, Request::Needs],
         Act::Dismiss | Act::Redrive => vec![Request::DeadLetters, Request::Needs, jobs_request(model)],

@@ -61,6 +61,14 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
             if modes.products.len() > MODES_MAX {
                 lines.push(fact("", format!("and {} more products", modes.products.len() - MODES_MAX), Tint::Faint));
             }
+            match modes.preemption {
+                Some(true) => {
+                    let text = "on: a critical job without a seat takes that of a preemptible one";
+                    lines.push(fact("preemption", text.to_owned(), Tint::Plain));
+                }
+                Some(false) => lines.push(fact("preemption", "off".to_owned(), Tint::Plain)),
+                None => {}
+            }
         }
         None => lines.push(fact("mode", "not read yet".to_owned(), Tint::Faint)),
     }

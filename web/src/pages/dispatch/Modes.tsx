@@ -67,6 +67,7 @@ export function Modes() {
             </div>
           ))}
           <OwnModes flags={flags} />
+          <Preemption flags={flags} />
           {next !== null && <Switch flags={flags} next={next} onClose={() => setNext(null)} />}
         </>
       )}
@@ -105,6 +106,48 @@ function OwnModes({ flags }: { flags: DispatchModes }) {
       </WriteButton>
     </div>
   ));
+}
+
+function Preemption({ flags }: { flags: DispatchModes }) {
+  const isOn = flags.preemption === true;
+  const [asks, setAsks] = useState(false);
+  return (
+    <div className={`mode ${isOn ? "is-on" : ""}`}>
+      <span className={isOn ? "st-building" : "dim"}>
+        <Glyph name={isOn ? "dot" : "queued"} />
+      </span>
+      <span className="n">preemption</span>
+      <span className="d dim">
+        {isOn
+          ? "On: a critical job without a seat takes that of a preemptible one"
+          : "Off: critical jobs wait for a free seat"}
+      </span>
+      <WriteButton
+        small
+        onClick={() => setAsks(true)}
+        aria-label={isOn ? "Switch preemption off" : "Switch preemption on"}
+      >
+        {isOn ? "Switch off…" : "Switch on…"}
+      </WriteButton>
+      {asks && (
+        <Confirm
+          title={isOn ? "Switch preemption off?" : "Let critical jobs preempt others?"}
+          verb={isOn ? "Switch off" : "Switch on"}
+          onClose={() => setAsks(false)}
+          act={async () => {
+            await save({ ...flags, preemption: !isOn });
+            say(isOn ? "Preemption is off" : "Preemption is on");
+          }}
+        >
+          <p className="dim">
+            {isOn
+              ? "No further job is asked for its seat. Requests that were sent already stay in force."
+              : "A critical job without a seat takes that of a running job with preemptible: true, the lowest priority first. Its work is saved, no attempt is counted, and it continues later."}
+          </p>
+        </Confirm>
+      )}
+    </div>
+  );
 }
 
 function Switch({ flags, next, onClose }: { flags: DispatchModes; next: Offered; onClose: () => void }) {

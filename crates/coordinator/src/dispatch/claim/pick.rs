@@ -27,6 +27,8 @@ pub(super) struct Pick {
     pub(super) placement: Placement,
     /// How long it has waited.
     pub(super) waited: Duration,
+    /// The job that gave up its seat for it.
+    pub(super) preempted: Option<JobId>,
 }
 
 /// Jobs that a claim selected, with the seats reserved for them.
@@ -127,8 +129,9 @@ impl Coordinator {
         let now = self.steady();
         let placement = scheduler::claim(&state.view(now, &self.settings.weights, 1), factory, is_asked)?;
         let waited = state.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
+        let preempted = state.preempted_for(placement.job, factory);
         let job = state.hold(&placement)?;
-        Some(Pick { job, placement, waited })
+        Some(Pick { job, placement, waited, preempted })
     }
 
     /// The unmet dependency of a queued job: an operator re-opened it since the job was queued.

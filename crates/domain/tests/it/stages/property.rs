@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use domain::{Actor, DepsState, DispatchSeq, Epoch, Expected, Holder, Job, Refusal, Revision, StageEvent, StageName};
+use domain::{
+    Actor, DepsState, DispatchSeq, Epoch, Expected, Holder, Job, Preemption, Refusal, Revision, StageEvent, StageName,
+};
 use proptest::prelude::*;
 
 use super::sample::{NOW, ballot, fitting, linux, submitted};
@@ -51,6 +53,7 @@ fn flawed(mut event: StageEvent, flaw: Flaw) -> (StageEvent, bool) {
             Flaw::OldEpoch(by),
             StageEvent::Reaped { epoch, .. }
             | StageEvent::Preempted { epoch }
+            | StageEvent::PreemptionRequested { preemption: Preemption { epoch, .. } }
             | StageEvent::ErrandExpired { epoch, .. },
         ) => {
             *epoch = older(*epoch, by);

@@ -5,7 +5,8 @@ use std::time::Duration;
 use domain::{
     Actor, Checkpoint, ClaimNonce, CommitSha, Completion, DepsState, Dispatch, DispatchSeq, EngineName, Epoch,
     FactoryId, FailureDetails, FailureReason, Generation, Holder, InstanceId, Job, JobId, KeepCheckpoint, Lease,
-    OfferEnd, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp, UsageWindow,
+    OfferEnd, Preemption, ProductId, RetryDecision, Review, RunInsights, Spec, StageEvent, Submission, Timestamp,
+    UsageWindow,
 };
 
 /// Why an errand expired.
@@ -217,6 +218,7 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ),
         ("reaped, again", E::Reaped { epoch, verdict: RETRY }),
         ("reaped, enough", E::Reaped { epoch, verdict: EXHAUSTED }),
+        ("preemption requested", preemption_requested(job)),
         ("preempted", E::Preempted { epoch }),
         ("errand granted", E::ErrandGranted { lease: lease(job), until: later() }),
         ("errand done", E::ErrandDone { holder: holder.clone() }),
@@ -237,6 +239,19 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("requeued, work discarded", E::Requeued { checkpoint: KeepCheckpoint::Drop, message: None }),
         ("restored", E::Restored { generation: Generation(job.generation().0 + 1) }),
     ]
+}
+
+/// A request to give up the seat of the job's current lease.
+pub(super) fn preemption_requested(job: &Job) -> StageEvent {
+    let preemption = Preemption {
+        for_job: JobId::new(NOW, [7; 10]),
+        factory: mac(),
+        engine: None,
+        epoch: job.epoch(),
+        until: later(),
+        keep_until: later().after(Duration::from_secs(60)),
+    };
+    StageEvent::PreemptionRequested { preemption }
 }
 
 /// A job in every state that the transition table distinguishes.

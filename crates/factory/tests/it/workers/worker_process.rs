@@ -101,6 +101,7 @@ pub(crate) fn settings(name: &str, forge: &TestRemote, engine: &str) -> WorkerSe
         name: name.parse().unwrap(),
         seats: 1,
         engine_seats: BTreeMap::new(),
+        repo_seats: BTreeMap::new(),
         cost: 0,
         state: forge.path(name),
         repos: [(notes(), RepoConfig::at(url, main()))].into(),

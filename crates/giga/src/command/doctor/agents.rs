@@ -139,6 +139,8 @@ mod tests {
         let hidden = tempfile::tempdir().unwrap();
         let program = hidden.path().join("giga");
         std::fs::copy("/bin/true", &program).unwrap();
+        let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(hidden.path(), owner_only).unwrap();
 
         let closed = executable(&program, "agent", NOBODY, NOBODY);
         let open = executable(Path::new("/bin/true"), "agent", NOBODY, NOBODY);

@@ -60,10 +60,12 @@ fn permissions(folder: &Path) -> Check {
 }
 
 fn room(folder: &Path) -> Check {
-    let Some(there) = folder.ancestors().find(|above| above.is_dir()) else {
+    // The last ancestor of a relative path is empty: the working directory.
+    let here = |above: &Path| if above.as_os_str().is_empty() { Path::new(".").to_owned() } else { above.to_owned() };
+    let Some(there) = folder.ancestors().map(here).find(|above| above.is_dir()) else {
         return Check::warn("disk", "no part of the data directory's path exists", "choose another with --data");
     };
-    match rustix::fs::statvfs(there) {
+    match rustix::fs::statvfs(&there) {
         Err(error) => Check::warn("disk", format!("free space is unknown: {error}"), "check it with `df`"),
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);

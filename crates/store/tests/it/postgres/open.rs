@@ -11,10 +11,21 @@ use tokio::task::JoinSet;
 
 use super::{Database, SHARED, open, psql};
 
+/// How often a server on a busy machine is asked again.
+const ATTEMPTS_MAX: u32 = 5;
+
+/// The error of an attempt to open the store. A time-out of a busy machine proves nothing and is tried again.
 async fn refusal(url: &str) -> String {
     let url = PostgresUrl::parse(url).unwrap();
-    let refused = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
-    refused.expect_err("it is refused").to_string()
+    let mut text = String::new();
+    for _ in 0..ATTEMPTS_MAX {
+        let opened = PostgresStore::open(&url, PostgresOptions::default(), Arc::new(SystemClock::new())).await;
+        text = opened.expect_err("it is refused").to_string();
+        if !text.contains("did not answer in time") {
+            break;
+        }
+    }
+    text
 }
 
 // [D3]
