@@ -156,7 +156,7 @@ impl Coordinator {
     fn unheld(&self, product: &ProductId, before: Timestamp) -> Vec<ReservationKey> {
         let state = self.state.lock();
         let Some(budget) = state.budget(product) else { return Vec::new() };
-        let old = budget.value.reservations().filter(|(key, one)| one.at <= before && !state.holds(*key));
+        let old = budget.value.reservations().filter(|(key, one)| one.at <= before && !state.holds_reserved_run(*key));
         old.map(|(key, _)| key).collect()
     }
 

@@ -116,7 +116,7 @@ impl Coordinator {
     fn unspent_reservations(&self, budget: &ProductBudget) -> Usd {
         let state = self.state.lock();
         let unspent = budget.reservations().map(|(key, reservation)| {
-            let used = if state.holds(key) { self.live_spend(key.job) } else { Usd::ZERO };
+            let used = if state.holds_reserved_run(key) { self.live_spend(key.job) } else { Usd::ZERO };
             reservation.amount.minus(used)
         });
         unspent.sum()

@@ -142,13 +142,13 @@ impl FleetState {
     }
 
     /// Whether a job holds the lease that a reservation is for.
-    pub(crate) fn holds(&self, key: ReservationKey) -> bool {
+    pub(crate) fn holds_reserved_run(&self, key: ReservationKey) -> bool {
         self.jobs.get(&key.job).and_then(|open| open.job.value.seat()).is_some_and(|lease| lease.seq == key.seq)
     }
 
     /// Whether the run of a reservation is under way, and costs dollars.
     fn is_billed(&self, key: ReservationKey) -> bool {
-        let holder = self.jobs.get(&key.job).filter(|_| self.holds(key)).map(|open| &open.job.value);
+        let holder = self.jobs.get(&key.job).filter(|_| self.holds_reserved_run(key)).map(|open| &open.job.value);
         holder.is_some_and(|job| self.billing_of(job) != Some(Billing::Subscription))
     }
 
