@@ -91,6 +91,18 @@ const newRoute = createRoute({
   component: page(() => import("./pages/new/NewJobPage"), "NewJobPage"),
 });
 
+const budgetsRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/budgets",
+  component: page(() => import("./pages/budgets/BudgetsPage"), "BudgetsPage"),
+});
+
+const budgetRoute = createRoute({
+  getParentRoute: () => shellRoute,
+  path: "/budgets/$id",
+  component: page(() => import("./pages/budgets/BudgetsPage"), "BudgetsPage"),
+});
+
 const dispatchRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/dispatch",
@@ -119,6 +131,8 @@ const shell = shellRoute.addChildren([
   jobsRoute,
   jobRoute,
   newRoute,
+  budgetsRoute,
+  budgetRoute,
   dispatchRoute,
   adminRoute.addChildren([adminTabRoute]),
 ]);
@@ -141,6 +155,7 @@ export function preloadPages() {
     () => import("./pages/jobs/JobsPage"),
     () => import("./pages/job/JobPage"),
     () => import("./pages/fleet/FactoryPage"),
+    () => import("./pages/budgets/BudgetsPage"),
     () => import("./pages/dispatch/DispatchPage"),
     () => import("./pages/new/NewJobPage"),
     () => import("./pages/admin/AdminPage"),

@@ -136,7 +136,8 @@ impl SimulatedFleet {
 
     /// Decides for one job, and gives it its seat.
     fn decide(&mut self) -> Result<(), Error> {
-        let (weights, products, flags) = (Weights::default(), BTreeMap::new(), DispatchModes::default());
+        let (weights, products, out_of_money) = (Weights::default(), BTreeMap::new(), BTreeMap::new());
+        let flags = DispatchModes::default();
         self.jobs += 1;
         let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
         let mut queue = Queue::new();
@@ -147,6 +148,7 @@ impl SimulatedFleet {
             fleet: &self.fleet,
             queue: &queue,
             products: &products,
+            out_of_money: &out_of_money,
             weights: &weights,
             flags: &flags,
             limit: 1,

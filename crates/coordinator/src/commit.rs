@@ -174,6 +174,10 @@ impl Coordinator {
                     self.metrics_history.record_claim(job.value.product());
                 }
                 self.progress.settle(&job.value);
+                if job.value.seat().is_none() && state.has_ceiling(job.value.product()) {
+                    // A run may have ended: what it reserved and did not spend is free again.
+                    self.budgets.note_behind(job.value.product());
+                }
                 // A run may have begun or ended with it.
                 self.log_notifier.ring(job.value.id());
             }

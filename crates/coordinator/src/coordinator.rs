@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use domain::{Actor, Broker, Clock, Entropy, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp};
+use domain::{
+    Actor, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp,
+};
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
+use crate::budgets::desk::BudgetDesks;
 use crate::commit::quarantine::Quarantine;
 use crate::coordinator::settings::Settings;
 use crate::dispatch::claim::ClaimLocks;
@@ -75,6 +79,10 @@ pub struct Coordinator {
     /// The dispatch modes.
     pub(crate) modes: Modes,
     pub(crate) claim_locks: ClaimLocks,
+    /// Reads and writes of budgets.
+    pub(crate) budgets: BudgetDesks,
+    /// Runs that were asked to save their work and return their job, with the time on the monotonic clock.
+    pub(crate) release_asked: Mutex<HashMap<(JobId, Epoch), Duration>>,
     /// The dispatcher holds it exclusively: it counts free seats and takes them later. Claims share it: they reserve
     /// the seats they count.
     pub(crate) seat_allocation: RwLock<()>,

@@ -22,6 +22,8 @@ use tracing::{debug, error, info, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
+use crate::state::FleetState;
+use crate::state::money::Purses;
 
 /// Placements per round; one flush writes them all. In larger rounds the first would wait for the last.
 pub(crate) const ROUND_MAX: usize = 256;
@@ -110,10 +112,16 @@ impl Coordinator {
             return (Vec::new(), Vec::new());
         }
         let plan = scheduler::plan(&state.view(now, &self.settings.weights, ROUND_MAX));
+        let live = |job: JobId| self.live_spend(job);
+        let (mut purses, mut is_short) = (state.purses(self.now(), &live), false);
         let mut units = Vec::with_capacity(plan.placements.len());
         let mut offers = Vec::with_capacity(plan.placements.len());
         for placement in &plan.placements {
             let Some(job) = state.job(placement.job) else { continue };
+            if !purses.is_empty() && !self.affords(&mut state, &mut purses, &job.value, placement) {
+                is_short = true;
+                continue;
+            }
             if let Some(since) = state.waiting_since(placement.job) {
                 self.note_dispatched(&placement.factory, now.since(since));
             }
@@ -124,7 +132,20 @@ impl Coordinator {
                 units.push(unit);
             }
         }
+        drop(state);
+        if is_short {
+            // Other products may use the seats.
+            self.weigh_money();
+            self.work.notify_one();
+        }
         (units, offers)
+    }
+
+    /// Whether a product can pay for a placement; if not, it waits for money.
+    fn affords(&self, state: &mut FleetState, purses: &mut Purses, job: &Job, placement: &Placement) -> bool {
+        let engine = placement.engine.as_ref();
+        let billing = engine.and_then(|engine| state.billing_at(&placement.factory, engine));
+        state.afford(purses, job, billing)
     }
 
     /// Promotions and merges without a factory: short, and they use no seat.

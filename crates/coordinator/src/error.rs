@@ -81,6 +81,9 @@ pub enum Error {
     /// The job cannot start now, and stays queued.
     #[error("not ready: {0}")]
     NotReady(String),
+    /// The product waits for money: the job stays queued.
+    #[error("not ready: the product waits for money: the job needs {}, {} is left", domain::dollars(.0.amount.dollars()), domain::dollars(.0.left.dollars()))]
+    OutOfMoney(domain::OutOfMoney),
     /// The run does not exist.
     #[error("job `{job}` has no run {n}")]
     NoSuchRun {

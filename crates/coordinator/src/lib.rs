@@ -3,6 +3,7 @@
 //! The coordinator owns policy, the broker owns transport, the store owns truth. Every change of a job goes through one
 //! loop: read, decide, compare-and-set, announce.
 
+mod budgets;
 mod commit;
 mod coordinator;
 mod dispatch;

@@ -10,6 +10,7 @@ pub(crate) mod factories;
 pub(crate) mod instances;
 pub(crate) mod leases;
 pub(crate) mod manifest_cache;
+pub(crate) mod money;
 pub(crate) mod offer_answers;
 pub(crate) mod preemptions;
 mod products;
@@ -35,6 +36,7 @@ use crate::state::errands::Errands;
 use crate::state::factories::Liveness;
 use crate::state::instances::Instances;
 use crate::state::leases::{Leases, Process};
+use crate::state::money::Money;
 use crate::state::offer_answers::OfferAnswers;
 use crate::state::preemptions::Preemptions;
 use crate::work::quota_windows::QuotaWindows;
@@ -130,6 +132,7 @@ pub(crate) struct FleetState {
     /// Offers that ended since the last call of [`FleetState::take_ended_offers`].
     ended_offers: Vec<(FactoryId, MessageId)>,
     quota_windows: QuotaWindows,
+    money: Money,
     preemptions: Preemptions,
 }
 
@@ -175,7 +178,7 @@ impl FleetState {
     /// The scheduler's view of the state.
     pub(crate) fn view<'a>(&'a self, now: Timestamp, weights: &'a Weights, limit: usize) -> FleetView<'a> {
         let (fleet, queue, products, flags) = (&self.fleet, &self.queue, &self.products, &self.modes);
-        FleetView { now, fleet, queue, products, flags, weights, limit }
+        FleetView { now, fleet, queue, products, out_of_money: self.out_of_money(), flags, weights, limit }
     }
 
     /// Whether the state has this revision of a job, or a newer one.

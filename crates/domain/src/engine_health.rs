@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::budget::Billing;
 use crate::names::{EngineName, FactoryId};
 use crate::time::Timestamp;
 
@@ -33,6 +34,9 @@ pub struct EngineHealth {
     /// When the factory retries the engine by itself: `problem` is an outage of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
+    /// How the credential is billed; unknown counts as API dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub billing: Option<Billing>,
 }
 
 impl EngineHealth {
@@ -47,6 +51,7 @@ impl EngineHealth {
             problem: None,
             window_until: None,
             retry_at: None,
+            billing: None,
         }
     }
 

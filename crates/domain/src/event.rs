@@ -158,6 +158,8 @@ pub enum EventKind {
     Dismissed,
     /// The store was restored from a backup, which revoked the job's lease or offer.
     Restored,
+    /// A factory reported what a run has cost, apart from its result.
+    UsageReported,
 }
 
 /// The actor that caused an event.

@@ -99,6 +99,9 @@ pub struct Product {
     /// A paused product starts no new runs [I10].
     #[serde(default)]
     pub paused: bool,
+    /// Who paused it, when and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
     /// Whether promoted jobs are shipped without a request.
     #[serde(default)]
     pub auto_ship: bool,
@@ -117,8 +120,29 @@ fn one() -> u32 {
 impl Product {
     /// A product with default settings.
     pub fn new(id: ProductId) -> Self {
-        Self { id, repos: BTreeSet::new(), paused: false, auto_ship: false, weight: 1, repo_seats: BTreeMap::new() }
+        Self {
+            id,
+            repos: BTreeSet::new(),
+            paused: false,
+            pause: None,
+            auto_ship: false,
+            weight: 1,
+            repo_seats: BTreeMap::new(),
+        }
     }
+}
+
+/// A pause of a product by a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pause {
+    /// Who paused it.
+    pub by: String,
+    /// When. A run that is granted afterwards is revoked (row 17).
+    pub at: Timestamp,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A stored token [I12]. The secret itself is not stored: the document's key is its hash.

@@ -10,6 +10,10 @@ mod effects;
 mod feedback;
 mod review;
 mod stuck;
+mod usage;
+
+pub use usage::UsageReport;
+use usage::{Meter, RunningRun};
 
 pub use review::VoteOutcome;
 
@@ -199,6 +203,9 @@ struct State {
     /// The wait for a reviewer or for an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     person_wait: Option<PersonWait>,
+    /// Costs that were reported apart from the results of runs, by usage id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    meters: Vec<Meter>,
     updated_at: Timestamp,
     /// Sequence number of the last change in the store: the queue loads in this order (row 36).
     #[serde(default, skip_serializing_if = "is_unordered")]
@@ -210,6 +217,8 @@ struct PriorHolder {
     lease: Option<Lease>,
     dispatch: Option<Dispatch>,
     errand: Option<ErrandKind>,
+    /// The run that uses a seat.
+    running: Option<RunningRun>,
     /// The request that the holder gives up its seat.
     preemption: Option<Preemption>,
 }
@@ -306,6 +315,7 @@ impl Job {
             votes: Vec::new(),
             requested_review: None,
             person_wait: None,
+            meters: Vec::new(),
             updated_at: at,
             order: 0,
         };
@@ -343,6 +353,7 @@ impl Job {
             lease: self.lease().cloned(),
             dispatch: self.dispatch().cloned(),
             errand: self.errand().map(|errand| errand.kind),
+            running: self.running(),
             preemption: self.pending_preemption().cloned(),
         };
         let around = JobContext {
@@ -361,6 +372,7 @@ impl Job {
             self.shape = self.shape().key();
         }
         let (kind, mut data) = self.describe(&event, &before);
+        self.add_usage(&before, &mut data);
         if let (StageEvent::Dispatched { .. }, Some(decision)) = (&event, self.decision.take())
             && let Some(data) = data.as_object_mut()
         {

@@ -2,6 +2,7 @@
 
 mod agent_files;
 mod branch_template;
+mod budget;
 mod child_result;
 mod commit_author;
 mod engine_health;
@@ -43,18 +44,23 @@ mod usage_window;
 
 pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
 pub use branch_template::{BranchTemplate, BranchTemplateError};
+pub use budget::{
+    AmountOutOfRange, Billing, BudgetPeriod, BudgetSettings, LedgerEntry, MoneyWait, OutOfMoney, PausePeriod,
+    ProductBudget, Reservation, ReservationKey, RunningWork, SpendByName, SpendProjection, SpendTotals, Spending, Usd,
+    WARNING_LEVELS, project,
+};
 pub use child_result::{CHILD_RESULTS_MAX, CHILD_SUMMARY_CHARS_MAX, ChildResult};
 pub use commit_author::{CommitAuthor, CommitAuthorError};
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};
-pub use fleet::{Factory, Product, Session, Token, TokenScope, UnavailableRepo};
+pub use fleet::{Factory, Pause, Product, Session, Token, TokenScope, UnavailableRepo};
 pub use generation::{EventCursor, EventCursorError, StoreGeneration};
 pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, SessionId,
     TokenId,
 };
-pub use job::{DepsState, DocumentError, Job, Submission, Versioned, VoteOutcome};
+pub use job::{DepsState, DocumentError, Job, Submission, UsageReport, Versioned, VoteOutcome};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use job_search::{JobSearch, SearchTerm, search_terms};

@@ -78,6 +78,9 @@ pub struct DispatchModes {
     /// Overrides by product.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub products: BTreeMap<ProductId, Mode>,
+    /// Whether the ceilings of budgets are enforced; the coordinator's setting when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<bool>,
     /// Whether critical jobs may preempt others; the coordinator's setting when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption: Option<bool>,
@@ -100,7 +103,7 @@ impl DispatchModes {
         let is_seen = |product: &ProductId| products.is_empty() || products.contains(product);
         let own = self.products.iter().filter(|(product, _)| is_seen(product));
         let products = own.map(|(product, mode)| (product.clone(), *mode)).collect();
-        Self { mode: self.mode, products, preemption: self.preemption }
+        Self { mode: self.mode, products, preemption: self.preemption, budgets: self.budgets }
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::budget::Billing;
 use crate::ids::Epoch;
 use crate::names::{CommitSha, EngineName, FactoryId};
 use crate::reason::FailureReason;
@@ -21,6 +22,9 @@ pub struct Run {
     /// The engine, once it started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub engine: Option<EngineName>,
+    /// How the engine's credential is billed, if the factory reported it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub billing: Option<Billing>,
     /// When the lease was granted.
     pub granted_at: Timestamp,
     /// When the engine started.
@@ -149,6 +153,22 @@ impl RunInsights {
         within("tokensOut", self.tokens_out, TOKENS_MAX, |tokens| tokens <= TOKENS_MAX)?;
         within("turns", self.turns, TURNS_MAX, |turns| turns <= TURNS_MAX)?;
         within("engineMs", self.engine_ms, ENGINE_MS_MAX, |ms| ms <= ENGINE_MS_MAX)
+    }
+
+    /// The larger of each value that grows during a run, and the others of `self`: reports may arrive in any order.
+    #[must_use]
+    pub fn at_least(self, earlier: &Self) -> Self {
+        let cost_usd = match (self.cost_usd, earlier.cost_usd) {
+            (Some(cost), Some(known)) => Some(cost.max(known)),
+            (cost, known) => cost.or(known),
+        };
+        Self {
+            cost_usd,
+            tokens_in: self.tokens_in.max(earlier.tokens_in),
+            tokens_out: self.tokens_out.max(earlier.tokens_out),
+            turns: self.turns.max(earlier.turns),
+            ..self
+        }
     }
 
     /// Clears values outside their range, so that they count as unknown. Returns an error for each.

@@ -14,8 +14,8 @@ use crate::lease::{Dispatch, Errand, ErrandKind, ErrandState, Lease};
 use crate::names::CommitSha;
 use crate::reason::FailureReason;
 use crate::refusal::Refusal;
-use crate::spec::{Kind, Review};
 use crate::review::Review;
+use crate::spec::Kind;
 use crate::time::Timestamp;
 use errand::is_errand;
 

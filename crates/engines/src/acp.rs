@@ -29,6 +29,7 @@ use crate::config::EngineConfig;
 pub struct AcpEngine {
     name: EngineName,
     credential: Option<String>,
+    billing: Option<domain::Billing>,
     argv: Vec<String>,
     mode: Option<String>,
     permissions: Permissions,
@@ -67,7 +68,7 @@ impl AcpEngine {
         argv.extend(config.args.iter().cloned());
         let credential = config.credential.clone();
         let (mode, permissions) = (config.permission_mode.clone(), config.permissions);
-        Ok(Self { name, credential, argv, mode, permissions, environment })
+        Ok(Self { name, credential, billing: config.billing, argv, mode, permissions, environment })
     }
 }
 
@@ -79,6 +80,10 @@ impl Engine for AcpEngine {
 
     fn credential(&self) -> Option<&str> {
         self.credential.as_deref()
+    }
+
+    fn billing(&self) -> Option<domain::Billing> {
+        self.billing
     }
 
     async fn detect(&self) -> Presence {

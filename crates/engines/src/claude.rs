@@ -173,6 +173,10 @@ impl Engine for ClaudeEngine {
         self.config.credential.as_deref()
     }
 
+    fn billing(&self) -> Option<domain::Billing> {
+        self.config.billing
+    }
+
     async fn detect(&self) -> Presence {
         match self.bench.version(self.program(), &self.environment).await {
             // `2.1.197 (Claude Code)`

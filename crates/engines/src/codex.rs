@@ -196,6 +196,10 @@ impl Engine for CodexEngine {
         self.config.credential.as_deref()
     }
 
+    fn billing(&self) -> Option<domain::Billing> {
+        self.config.billing
+    }
+
     async fn detect(&self) -> Presence {
         match self.bench.version(self.program(), &self.environment).await {
             // `codex-cli 0.166.0`

@@ -26,6 +26,7 @@ pub struct CommandEngine {
     retryable: Option<Vec<i32>>,
     model: Option<String>,
     credential: Option<String>,
+    billing: Option<domain::Billing>,
     figures: OutputMetrics,
     environment: Environment,
 }
@@ -86,7 +87,16 @@ impl CommandEngine {
         let figures =
             OutputMetrics::new(&config.reads).map_err(|why| TemplateError::Reads { engine: name.clone(), why })?;
         let (retryable, model) = (config.retryable_exit_codes.clone(), config.model.clone());
-        Ok(Self { name, argv, retryable, model, credential: config.credential.clone(), figures, environment })
+        Ok(Self {
+            name,
+            argv,
+            retryable,
+            model,
+            credential: config.credential.clone(),
+            billing: config.billing,
+            figures,
+            environment,
+        })
     }
 }
 
@@ -98,6 +108,10 @@ impl Engine for CommandEngine {
 
     fn credential(&self) -> Option<&str> {
         self.credential.as_deref()
+    }
+
+    fn billing(&self) -> Option<domain::Billing> {
+        self.billing
     }
 
     async fn detect(&self) -> Presence {

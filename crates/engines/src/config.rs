@@ -27,6 +27,9 @@ pub struct EngineConfig {
     pub model: Option<String>,
     /// Whose usage windows it uses: an opaque id, the engine's name when absent.
     pub credential: Option<String>,
+    /// How that credential is billed: `api` for dollars per use (the default), or `subscription`. What a subscription covers
+    /// is counted apart from the budget of a product.
+    pub billing: Option<domain::Billing>,
     /// The permission mode of claude: `acceptEdits` with any shell command when absent. For other agents their own
     /// mode.
     pub permission_mode: Option<String>,

@@ -97,6 +97,10 @@ impl Engine for DevinEngine {
         self.config.credential.as_deref()
     }
 
+    fn billing(&self) -> Option<domain::Billing> {
+        self.config.billing
+    }
+
     async fn detect(&self) -> Presence {
         match self.bench.version(self.program(), &self.environment).await {
             Ok(answer) => Presence::Ready {

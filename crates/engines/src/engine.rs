@@ -18,6 +18,10 @@ pub trait Engine: Send + Sync {
     fn credential(&self) -> Option<&str> {
         None
     }
+    /// How that credential is billed, if it is configured.
+    fn billing(&self) -> Option<domain::Billing> {
+        None
+    }
     /// This factory's own name for those windows.
     fn window_key(&self) -> &str {
         self.credential().unwrap_or(self.name().as_str())

@@ -143,6 +143,10 @@ impl Engine for SignInEngine {
         self.config.credential.as_deref()
     }
 
+    fn billing(&self) -> Option<domain::Billing> {
+        self.config.billing
+    }
+
     fn login_files(&self) -> Vec<PathBuf> {
         let login = self.method;
         let named = self.environment().variable(login.folder_variable).map(PathBuf::from);
@@ -216,6 +220,10 @@ impl Engine for DetectedEngine {
 
     fn credential(&self) -> Option<&str> {
         self.0.credential()
+    }
+
+    fn billing(&self) -> Option<domain::Billing> {
+        self.0.billing()
     }
 
     fn login_files(&self) -> Vec<PathBuf> {

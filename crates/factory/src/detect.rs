@@ -204,8 +204,12 @@ pub(crate) fn is_repo(folder: &Path) -> bool {
 /// skips it and explains why.
 async fn probe_engine(engine: &dyn Engine) -> Option<EngineHealth> {
     let credential = engine.credential().map(str::to_owned);
-    let known =
-        EngineHealth { credential, login: engine.login_fingerprint(), ..EngineHealth::named(engine.name().clone()) };
+    let known = EngineHealth {
+        credential,
+        login: engine.login_fingerprint(),
+        billing: engine.billing(),
+        ..EngineHealth::named(engine.name().clone())
+    };
     match engine.detect().await {
         Presence::Ready { version, login } => {
             let (signed_in, problem) = match login {

@@ -27,8 +27,8 @@ pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
-    CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs, ProfileCommand, ProfileCreateArgs,
-    ProfileShowArgs, RoleName, TokenCommand, TokenCreateArgs,
+    BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs,
+    ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RoleName, TokenCommand, TokenCreateArgs,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
@@ -203,6 +203,12 @@ Columns:
     Product {
         #[command(subcommand)]
         command: ProductCommand,
+    },
+    /// Show and change budgets: what products may spend, and what they have spent
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Budget {
+        #[command(subcommand)]
+        command: BudgetCommand,
     },
     /// List, show and create profiles: personas with defaults that jobs name
     #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]

@@ -6,6 +6,7 @@ mod alerts;
 mod backoff;
 mod backup;
 mod bench;
+mod budget;
 mod completions;
 mod credential;
 mod dash;
@@ -120,6 +121,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Alerts => alerts::alerts(context).await,
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Product { command } => product::product(context, command).await,
+        Command::Budget { command } => budget::budget(context, command).await,
         Command::Profile { command } => profile::profile(context, command).await,
         Command::Credential { command } => credential::credential(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,

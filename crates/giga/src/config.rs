@@ -70,7 +70,7 @@ pub(crate) struct Config {
 }
 
 /// Names of the contract for what this program does not do yet.
-const WITHOUT_EFFECT: [&str; 2] = ["AQ_FLEET_SHADOW", "FLEET_BUDGETS"];
+const WITHOUT_EFFECT: [&str; 1] = ["AQ_FLEET_SHADOW"];
 
 /// A variable that looks like one of ours and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -272,11 +272,12 @@ mod tests {
     // [§12]
     #[test]
     fn what_has_no_effect_yet_is_noticed() {
-        let env = [("AQ_FLEET_SHADOW", "1"), ("FLEET_BUDGETS", "1")];
+        let env = [("AQ_FLEET_SHADOW", "1"), ("FLEET_PREEMPTION", "1"), ("FLEET_BUDGETS", "1")];
 
         let config = resolve(&Overrides::default(), &env, "").unwrap();
 
-        assert_eq!(config.without_effect, ["AQ_FLEET_SHADOW", "FLEET_BUDGETS"]);
+        assert_eq!(config.without_effect, ["AQ_FLEET_SHADOW"]);
+        assert!(config.coordinator.settings().budgets);
     }
 
     #[test]

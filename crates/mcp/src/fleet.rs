@@ -14,8 +14,8 @@ use client::{Client, Endpoint, HttpTransport, Trust};
 use domain::{Clock, Dep, JobId, StageName, clean_line};
 use http::request::Parts;
 use protocol::{
-    Action, ActionRequest, AnswerRequest, EventList, FactoryList, JobDetail, JobExplanation, JobList, JobView,
-    SubmitRequest, SubmitResponse, TokenDigest,
+    Action, ActionRequest, AnswerRequest, BudgetList, BudgetView, EventList, FactoryList, JobDetail, JobExplanation,
+    JobList, JobView, SubmitRequest, SubmitResponse, TokenDigest,
 };
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::schema_for_output;
@@ -29,14 +29,15 @@ pub use http_service::{FleetService, fleet_service};
 use crate::failure::ToolFailure;
 use crate::schema::compact;
 use answers::{
-    ApiObject, EventLine, EventsAnswer, ExplainAnswer, FactoriesAnswer, JobAnswer, JobsAnswer, LogAnswer, Outcome,
-    Submitted, WaitAnswer, answer,
+    ApiObject, BudgetsAnswer, EventLine, EventsAnswer, ExplainAnswer, FactoriesAnswer, JobAnswer, JobsAnswer,
+    LogAnswer, Outcome, Submitted, WaitAnswer, answer,
 };
 use client::Query;
 use params::{
-    Answer, Cancellation, CheckedManifest, EventQuery, JobQuery, LogQuery, Manifest, Nothing, OneJob, WaitQuery,
+    Answer, BudgetQuery, Cancellation, CheckedManifest, EventQuery, JobQuery, LogQuery, Manifest, Nothing, OneJob,
+    WaitQuery,
 };
-use text::{factory_line, job_line, lines};
+use text::{budget_line, factory_line, job_line, lines};
 use wait::{WAIT_DEFAULT, WAIT_MAX, Watch};
 
 /// The page size of lists: enough to choose from, and few tokens.
@@ -358,6 +359,25 @@ impl FleetTools {
         let list: FactoryList = self.client(&context.extensions)?.get("/factories").await?;
         let shown = lines(list.items.iter().map(factory_line), "no factories", None);
         answer(shown, &FactoriesAnswer::of(&list.items)?)
+    }
+
+    /// Show what products may spend, have spent and have left.
+    #[tool(
+        output_schema = schema_for_output::<BudgetsAnswer>(),
+        annotations(read_only_hint = true, open_world_hint = false)
+    )]
+    async fn get_budget(
+        &self,
+        Parameters(query): Parameters<BudgetQuery>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ToolFailure> {
+        let client = self.client(&context.extensions)?;
+        let budgets = match query.product {
+            Some(product) => vec![client.get::<BudgetView>(&format!("/budgets/{product}")).await?],
+            None => client.get::<BudgetList>("/budgets").await?.items,
+        };
+        let shown = lines(budgets.iter().map(budget_line), "no products", None);
+        answer(shown, &BudgetsAnswer::of(&budgets)?)
     }
 }
 

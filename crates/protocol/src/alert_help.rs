@@ -100,8 +100,14 @@ impl AlertCode {
             Self::CredentialExhausted => {
                 ("The account of a credential has no credit left.", "Add credit, then `giga credential resume NAME`.")
             }
-            Self::BudgetWarning => ("A budget is nearly exhausted. Reserved: not raised yet.", "–"),
-            Self::BudgetPaused => ("A product is paused by its budget. Reserved: not raised yet.", "–"),
+            Self::BudgetWarning => (
+                "A product has spent more than 50, 80 or 95 % of its ceiling.",
+                "`giga budget show NAME` shows what it is spent on; `giga budget set NAME --ceiling USD` raises the ceiling.",
+            ),
+            Self::BudgetPaused => (
+                "A product is paused by its budget: the ceiling is reached, or less is left than the next job needs.",
+                "`giga budget set NAME --ceiling USD` raises the ceiling; otherwise the next period starts its jobs.",
+            ),
             Self::StoreDamaged => (
                 "An integrity check found the store damaged. `/readyz` fails.",
                 "Restore a backup with `giga backup restore FILE`.",

@@ -327,6 +327,9 @@ pub struct JobDetail {
     /// The jobs below it, for a job with children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeSummary>,
+    /// Whether the caller may vote, while the job is in review.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vote: Option<VoteRight>,
 }
 
 /// The jobs below a job, together.
@@ -368,9 +371,6 @@ pub struct ChildView {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde lends the field")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
-    /// Whether the caller may vote, while the job is in review.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vote: Option<VoteRight>,
 }
 
 /// A page of jobs.

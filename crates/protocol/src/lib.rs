@@ -2,6 +2,7 @@
 
 mod alert_help;
 mod backup;
+mod budgets;
 mod claims;
 mod evidence;
 mod factories;
@@ -24,6 +25,9 @@ mod sse;
 mod work;
 
 pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
+pub use budgets::{
+    BudgetList, BudgetView, BurnDown, BurnDownPoint, PauseRequest, SpendShare, UsageRequest, UsageResponse,
+};
 pub use claims::{ClaimRequest, ClaimResponse, GrantedJob, NotGranted, QueueVersion, WouldGrant};
 pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
 pub use factories::{

@@ -1,7 +1,7 @@
 //! What an event stream tells beside the events of jobs. None of it has a position: a client that reconnects reads the
 //! state again.
 
-use domain::{FactoryId, JobId};
+use domain::{FactoryId, JobId, ProductId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -61,6 +61,9 @@ pub struct AlertEvent {
     /// The affected factory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
+    /// The affected product, if the alert is about the product as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product_id: Option<ProductId>,
     /// The affected job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<JobId>,

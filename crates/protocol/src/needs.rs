@@ -68,13 +68,15 @@ pub enum NeedKind {
     StaleFactory,
     /// The account of a credential has no credit left.
     CredentialExhausted,
+    /// A product is paused by its budget, or has spent most of it.
+    Budget,
     /// Any other alert.
     Alert,
 }
 
 impl NeedKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Question,
         Self::Review,
         Self::MergeFailed,
@@ -85,6 +87,7 @@ impl NeedKind {
         Self::PullRequestAbandoned,
         Self::StaleFactory,
         Self::CredentialExhausted,
+        Self::Budget,
         Self::Alert,
     ];
 
@@ -101,6 +104,7 @@ impl NeedKind {
             Self::PullRequestAbandoned => "pull_request_abandoned",
             Self::StaleFactory => "stale_factory",
             Self::CredentialExhausted => "credential_exhausted",
+            Self::Budget => "budget",
             Self::Alert => "alert",
         }
     }

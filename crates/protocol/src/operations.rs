@@ -29,6 +29,9 @@ pub struct Alert {
     /// The affected factory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
+    /// The affected product, if the alert is about the product as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub product_id: Option<ProductId>,
     /// Number of affected jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u64>,

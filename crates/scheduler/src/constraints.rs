@@ -13,8 +13,10 @@ pub(crate) struct Constraints<'a> {
     pub(crate) shape: &'a Shape,
     pub(crate) avoid: Option<&'a FactoryId>,
     pub(crate) age: Duration,
-    /// Whether the product is paused.
+    /// Whether the product is paused, or waits for money.
     pub(crate) paused: bool,
+    /// Whether it waits for money.
+    pub(crate) out_of_money: bool,
     /// Whether the repository's fleet-wide limit is reached.
     pub(crate) repo_full: bool,
     /// Required capabilities, without repositories.
@@ -52,6 +54,7 @@ impl<'a> Constraints<'a> {
             avoid: demand.avoid,
             age: view.now.since(demand.since),
             paused: view.paused(&shape.product),
+            out_of_money: view.is_out_of_money(&shape.product),
             repo_full: limit.is_some_and(|(repo, limit)| repo_used(repo) >= limit),
             tokens: Vec::with_capacity(shape.capabilities.len()),
             unknown: false,

@@ -20,7 +20,7 @@ const IDENTITIES_MAX: usize = 3;
 pub(crate) fn diagnose(overlay: &FleetOverlay, constraints: &Constraints) -> Unplaced {
     let shape = constraints.shape;
     if constraints.paused {
-        return Unplaced::ProductPaused { product: shape.product.clone() };
+        return overlay.view.why_paused(&shape.product);
     }
     if let Some(pin) = &shape.pin {
         let serves = |member: &&IndexedFactory| {
@@ -96,7 +96,7 @@ fn because(
     let shape = constraints.shape;
     let factory = factory.clone();
     match (condition, &shape.repo) {
-        (FilterCondition::Product, _) => Unplaced::ProductPaused { product: shape.product.clone() },
+        (FilterCondition::Product, _) => overlay.view.why_paused(&shape.product),
         (FilterCondition::Capabilities, _) => no_factory_offers(overlay, constraints),
         (FilterCondition::Engine, _) => Unplaced::NoFactoryRunsEngine { engines: shape.engines.clone() },
         (FilterCondition::Repo, Some(repo)) => no_factory_has(overlay, constraints, repo),

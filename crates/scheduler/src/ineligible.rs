@@ -21,6 +21,11 @@ pub enum Ineligible {
         /// The product.
         product: ProductId,
     },
+    /// The budget of the product has no money left for the job.
+    WaitsForMoney {
+        /// The product.
+        product: ProductId,
+    },
     /// The job is pinned to another factory.
     PinnedElsewhere {
         /// The pinned factory.
@@ -137,6 +142,9 @@ impl Ineligible {
         let shape = constraints.shape;
         let repo = |reason: fn(RepoName) -> Self| shape.repo.clone().map(reason).into_iter().collect();
         match condition {
+            FilterCondition::Product if constraints.out_of_money => {
+                vec![Self::WaitsForMoney { product: shape.product.clone() }]
+            }
             FilterCondition::Product => vec![Self::ProductPaused { product: shape.product.clone() }],
             FilterCondition::Pin => shape.pin.clone().map(|pin| Self::PinnedElsewhere { pin }).into_iter().collect(),
             FilterCondition::Capabilities => {
@@ -213,6 +221,7 @@ impl fmt::Display for Ineligible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ProductPaused { product } => write!(f, "cannot start jobs of `{product}`: the product is paused"),
+            Self::WaitsForMoney { product } => write!(f, "cannot start jobs of `{product}`: it waits for money"),
             Self::PinnedElsewhere { pin } => write!(f, "is not `{pin}`, which the job is pinned to"),
             Self::Lacks { capability } => write!(f, "lacks `{capability}`"),
             Self::RunsNoEngine { engines } if engines.is_empty() => f.write_str("has no engine"),

@@ -100,7 +100,7 @@ fn paused<'a>(view: &'a FleetView) -> impl Iterator<Item = UnplacedShape> + 'a {
     let lines = view.queue.lines().filter(|(product, _)| view.paused(product));
     lines.flat_map(|(product, line)| {
         line.shapes().filter_map(|shape| {
-            let why = Unplaced::ProductPaused { product: product.clone() };
+            let why = view.why_paused(product);
             unplaced(shape, why, (line.len(shape), line.oldest(shape)))
         })
     })

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use domain::{Capability, EngineName, FactoryId, JobId, ProductId, RepoIdentity, RepoName, Timestamp, UsageWindow};
+use domain::{
+    Capability, EngineName, FactoryId, JobId, MoneyWait, ProductId, RepoIdentity, RepoName, Timestamp, UsageWindow,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -126,6 +128,13 @@ pub enum Unplaced {
         /// The product.
         product: ProductId,
     },
+    /// The budget of the product has no money left for the job.
+    WaitsForMoney {
+        /// The product.
+        product: ProductId,
+        /// What is missing.
+        money: MoneyWait,
+    },
     /// The otherwise eligible factories have no free seat.
     AllBusy,
     /// The otherwise eligible factories have no free seat for an acceptable engine.
@@ -172,6 +181,7 @@ impl Unplaced {
             Self::PinnedToUnfit { .. } => "pinned_to_unfit",
             Self::Warming => "warming",
             Self::ProductPaused { .. } => "product_paused",
+            Self::WaitsForMoney { .. } => "waits_for_money",
             Self::AllBusy => "all_busy",
             Self::EngineBusy { .. } => "engine_busy",
             Self::RepoBusy { .. } => "repo_busy",
@@ -183,6 +193,7 @@ impl Unplaced {
         match self {
             Self::UsageWindow { window } => window.until,
             Self::EnginePaused { until, .. } => Some(*until),
+            Self::WaitsForMoney { money, .. } => money.resets_at,
             _ => None,
         }
     }
@@ -216,6 +227,7 @@ impl Unplaced {
             Self::EnginePaused { .. }
             | Self::Warming
             | Self::ProductPaused { .. }
+            | Self::WaitsForMoney { .. }
             | Self::AllBusy
             | Self::EngineBusy { .. }
             | Self::RepoBusy { .. } => false,
@@ -299,6 +311,7 @@ impl fmt::Display for Unplaced {
             Self::ProductPaused { product } => {
                 write!(f, "product `{product}` is paused: `giga product resume {product}` starts it again")
             }
+            Self::WaitsForMoney { product, money } => f.write_str(&money.text(product)),
             Self::AllBusy => f.write_str("every eligible factory is busy: the job starts when a seat is free"),
             Self::EngineBusy { engines } if engines.is_empty() => {
                 f.write_str("every seat for an engine is in use: the job starts when one is free")

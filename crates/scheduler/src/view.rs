@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use domain::{DispatchModes, FactoryId, Mode, Product, ProductId, RepoName, Shape, Timestamp};
+use domain::{DispatchModes, FactoryId, Mode, MoneyWait, Product, ProductId, RepoName, Shape, Timestamp};
 
 use crate::fleet::Fleet;
 use crate::queue::Queue;
 use crate::score::Weights;
+use crate::unplaced::Unplaced;
 
 /// The inputs of a decision at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,8 @@ pub struct FleetView<'a> {
     pub queue: &'a Queue,
     /// The products. A missing one has weight 1, no limits, and is not paused.
     pub products: &'a BTreeMap<ProductId, Product>,
+    /// The products whose jobs wait for money: nothing of them starts.
+    pub out_of_money: &'a BTreeMap<ProductId, MoneyWait>,
     /// The dispatch modes. A plan places only products in push mode; a claim takes any waiting job.
     pub flags: &'a DispatchModes,
     /// Weights of the score.
@@ -44,7 +47,25 @@ impl FleetView<'_> {
         self.flags.mode_of(product) == Mode::Push
     }
 
+    /// Whether nothing of the product starts: it is paused, or waits for money.
     pub(crate) fn paused(&self, product: &ProductId) -> bool {
+        self.is_paused_by_a_person(product) || self.out_of_money.contains_key(product)
+    }
+
+    /// Whether only missing money keeps the product from starting jobs.
+    pub(crate) fn is_out_of_money(&self, product: &ProductId) -> bool {
+        self.out_of_money.contains_key(product) && !self.is_paused_by_a_person(product)
+    }
+
+    /// Why nothing of the product starts. A pause by a person is named first: money would not end it.
+    pub(crate) fn why_paused(&self, product: &ProductId) -> Unplaced {
+        match self.out_of_money.get(product).filter(|_| !self.is_paused_by_a_person(product)) {
+            Some(money) => Unplaced::WaitsForMoney { product: product.clone(), money: money.clone() },
+            None => Unplaced::ProductPaused { product: product.clone() },
+        }
+    }
+
+    fn is_paused_by_a_person(&self, product: &ProductId) -> bool {
         self.products.get(product).is_some_and(|product| product.paused)
     }
 

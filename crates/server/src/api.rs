@@ -2,6 +2,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod batch;
+pub(crate) mod budgets;
 pub(crate) mod counts;
 pub(crate) mod credentials;
 pub(crate) mod events;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
+    backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
     operations, products, profiles, review, root, sessions, tokens, webhooks, work,
 };
 
@@ -113,6 +113,13 @@ struct Description;
         products::list,
         products::product,
         products::put,
+        budgets::list,
+        budgets::budget,
+        budgets::put,
+        budgets::burn_down,
+        budgets::pause,
+        budgets::resume,
+        budgets::usage,
         profiles::list,
         profiles::profile,
         profiles::create,

@@ -230,7 +230,7 @@ impl From<Error> for Problem {
             Error::Invalid { .. } => Self::invalid(detail),
             Error::Outdated => Self::new(code::PRECONDITION_FAILED, detail),
             Error::ModeNotAvailable(_) => Self::new(code::MODE_NOT_AVAILABLE, detail),
-            Error::NotReady(_) => Self::new(code::NOT_READY, detail),
+            Error::NotReady(_) | Error::OutOfMoney(_) => Self::new(code::NOT_READY, detail),
             Error::Unauthenticated => {
                 let mut problem = Self::new(code::UNAUTHENTICATED, detail);
                 problem.parts.header = Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")));

@@ -8,7 +8,7 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, batch, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
+    backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
     operations, products, profiles, review, root, sessions, tokens, webhooks, work,
 };
 use crate::app::App;
@@ -80,6 +80,7 @@ fn under_the_prefix() -> Routes {
         .post("/jobs/{id}/pull-request", work::report_pull_request)
         .post("/jobs/{id}/quota", work::quota)
         .post("/jobs/{id}/ask", work::ask)
+        .post("/jobs/{id}/usage", budgets::usage)
         .post("/accept", work::accept)
         .post("/decline", work::decline)
         .post("/claim", modes::claim)
@@ -109,6 +110,12 @@ fn under_the_prefix() -> Routes {
         .get("/dead-letters", operations::dead_letters)
         .post("/dead-letters/{id}/dismiss", operations::dismiss)
         .post("/dead-letters/{id}/redrive", operations::redrive)
+        .get("/budgets", budgets::list)
+        .get("/budgets/{id}", budgets::budget)
+        .put("/budgets/{id}", budgets::put)
+        .get("/budgets/{id}/burndown", budgets::burn_down)
+        .post("/budgets/{id}/pause", budgets::pause)
+        .post("/budgets/{id}/resume", budgets::resume)
         .get("/backup", backup::back_up)
         .post("/restore", backup::restore)
         .get("/tokens", tokens::list)

@@ -23,7 +23,7 @@ pub(crate) fn layout(model: &Model) -> Layout {
     let top = if model.is_folded { 2 } else { 3 };
     let body = Rect::new(0, top, width, height.saturating_sub(top + FOOTER));
     let footer = Rect::new(0, height.saturating_sub(FOOTER), width, FOOTER.min(height));
-    let has_detail = model.detail.is_some() || (model.is_wide() && model.page != Page::Dispatch);
+    let has_detail = model.detail.is_some() || (model.is_wide() && model.page.has_jobs());
     let (list, detail) = match (model.is_wide() && has_detail, model.focus) {
         (true, _) => {
             let left = width * 11 / 20;
@@ -40,6 +40,7 @@ pub(crate) fn layout(model: &Model) -> Layout {
 pub(crate) fn lines_above_rows(model: &Model) -> u16 {
     match model.page {
         Page::Needs | Page::Jobs | Page::Factories => 1,
+        Page::Money => crate::view::money_summary_len(model) + 1,
         Page::Dispatch => crate::view::dispatch_summary_len(model) + 1,
         Page::Folder => 3,
     }

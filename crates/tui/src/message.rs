@@ -1,9 +1,9 @@
 //! What happens to the model, and what it asks for.
 
-use domain::{DispatchModes, FactoryId, JobEvent, JobId, Mode, Priority, Timestamp};
+use domain::{DispatchModes, FactoryId, JobEvent, JobId, Mode, Priority, ProductId, Timestamp};
 use protocol::{
-    CredentialList, Dag, DeadLetterList, EventList, FactoryList, HelloEvent, JobDetail, JobExplanation, JobList,
-    Metrics, NeedList, ProgressEvent, VoteRequest,
+    BudgetList, CredentialList, Dag, DeadLetterList, EventList, FactoryList, HelloEvent, JobDetail, JobExplanation,
+    JobList, Metrics, NeedList, ProgressEvent, VoteRequest,
 };
 use ratatui::crossterm::event::KeyEvent;
 
@@ -86,6 +86,7 @@ pub(crate) enum Request {
     Flags,
     DeadLetters,
     Credentials,
+    Budgets,
 }
 
 /// The answer to a read.
@@ -109,6 +110,7 @@ pub(crate) enum Data {
     Flags(DispatchModes),
     DeadLetters(DeadLetterList),
     Credentials(CredentialList),
+    Budgets(BudgetList),
 }
 
 /// Why a read failed.
@@ -204,6 +206,9 @@ pub(crate) enum Act {
     Resume,
     Prune,
     ResumeCredential,
+    PauseProduct,
+    ResumeProduct,
+    SetCeiling,
     Mode(Mode),
     Preemption(bool),
 }
@@ -214,6 +219,7 @@ pub(crate) enum Target {
     Job { id: JobId, title: String },
     Factory(FactoryId),
     Credential(String),
+    Product(ProductId),
     Fleet,
 }
 
@@ -224,6 +230,7 @@ impl Target {
             Self::Job { title, .. } => title.clone(),
             Self::Factory(id) => id.to_string(),
             Self::Credential(id) => id.clone(),
+            Self::Product(id) => id.to_string(),
             Self::Fleet => "the fleet".to_owned(),
         }
     }

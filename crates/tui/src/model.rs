@@ -10,6 +10,7 @@ mod jobs;
 mod line_edit;
 mod link;
 mod log;
+mod money;
 mod needs;
 mod overlay;
 
@@ -29,6 +30,7 @@ pub(crate) use jobs::{Jobs, PAGE_LEN, Reread};
 pub(crate) use line_edit::LineEdit;
 pub(crate) use link::{Link, LinkState};
 pub(crate) use log::Log;
+pub(crate) use money::Money;
 pub(crate) use needs::Needs;
 pub(crate) use overlay::{Dialog, Field, Input, InputKind, Menu, MenuChoice, MenuItem, Overlay};
 
@@ -52,6 +54,7 @@ pub(crate) struct Model {
     pub(crate) needs: Needs,
     pub(crate) jobs: Jobs,
     pub(crate) factories: Factories,
+    pub(crate) money: Money,
     pub(crate) dispatch: Dispatch,
     /// Only for a folder queue.
     pub(crate) folder: Option<FolderPage>,
@@ -85,16 +88,23 @@ pub(crate) enum Page {
     Needs,
     Jobs,
     Factories,
+    Money,
     Dispatch,
     Folder,
 }
 
 impl Page {
+    /// Whether a job of its list is shown beside the list.
+    pub(crate) fn has_jobs(self) -> bool {
+        !matches!(self, Self::Dispatch | Self::Money)
+    }
+
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Needs => "Needs me",
             Self::Jobs => "Jobs",
             Self::Factories => "Factories",
+            Self::Money => "Money",
             Self::Dispatch => "Dispatch",
             Self::Folder => "Folder",
         }
@@ -131,6 +141,7 @@ impl Model {
             needs: Needs::default(),
             jobs: Jobs::default(),
             factories: Factories::default(),
+            money: Money::default(),
             dispatch: Dispatch::default(),
             folder: setup.folder.map(FolderPage::new),
             metrics: None,
@@ -147,7 +158,7 @@ impl Model {
 
     /// The pages, in the order of their keys.
     pub(crate) fn pages(&self) -> Vec<Page> {
-        let mut pages = vec![Page::Needs, Page::Jobs, Page::Factories, Page::Dispatch];
+        let mut pages = vec![Page::Needs, Page::Jobs, Page::Factories, Page::Money, Page::Dispatch];
         if self.folder.is_some() {
             pages.push(Page::Folder);
         }
@@ -172,6 +183,7 @@ impl Model {
             Page::Needs => &self.needs.filter,
             Page::Jobs => &self.jobs.filter,
             Page::Factories => &self.factories.filter,
+            Page::Money => &self.money.filter,
             Page::Dispatch => &self.dispatch.filter,
             Page::Folder => self.folder.as_ref().map_or(Filter::NONE, |folder| &folder.filter),
         }
@@ -182,6 +194,7 @@ impl Model {
             Page::Needs => Some(&mut self.needs.filter),
             Page::Jobs => Some(&mut self.jobs.filter),
             Page::Factories => Some(&mut self.factories.filter),
+            Page::Money => Some(&mut self.money.filter),
             Page::Dispatch => Some(&mut self.dispatch.filter),
             Page::Folder => self.folder.as_mut().map(|folder| &mut folder.filter),
         }
@@ -193,6 +206,7 @@ impl Model {
             Page::Needs => self.needs.cursor,
             Page::Jobs => self.jobs.cursor,
             Page::Factories => self.factories.cursor,
+            Page::Money => self.money.cursor,
             Page::Dispatch => self.dispatch.cursor,
             Page::Folder => self.folder.as_ref().map_or_else(Cursor::default, |folder| folder.cursor),
         }
@@ -203,6 +217,7 @@ impl Model {
             (Page::Folder, Some(folder)) => &mut folder.cursor,
             (Page::Needs, _) => &mut self.needs.cursor,
             (Page::Factories, _) => &mut self.factories.cursor,
+            (Page::Money, _) => &mut self.money.cursor,
             (Page::Dispatch, _) => &mut self.dispatch.cursor,
             (Page::Jobs | Page::Folder, _) => &mut self.jobs.cursor,
         }
@@ -214,6 +229,7 @@ impl Model {
             Page::Needs => self.needs.rows().len(),
             Page::Jobs => self.jobs.rows().len(),
             Page::Factories => self.factories.rows().len(),
+            Page::Money => self.money.rows().len(),
             Page::Dispatch => self.dispatch.rows().len(),
             Page::Folder => self.folder.as_ref().map_or(0, |folder| folder.rows().len()),
         }
@@ -230,7 +246,7 @@ impl Model {
                 _ => None,
             },
             Page::Folder => self.folder.as_ref()?.rows().get(at).and_then(|file| file.job),
-            Page::Factories => None,
+            Page::Factories | Page::Money => None,
         }
     }
 
@@ -240,6 +256,7 @@ impl Model {
             Page::Needs => &self.needs.error,
             Page::Jobs => &self.jobs.error,
             Page::Factories => &self.factories.error,
+            Page::Money => &self.money.error,
             Page::Dispatch => &self.dispatch.error,
             Page::Folder => &self.folder.as_ref()?.error,
         };

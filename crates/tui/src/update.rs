@@ -111,6 +111,9 @@ pub(crate) fn reads(model: &mut Model) -> Vec<Effect> {
     if model.page == Page::Dispatch || model.dispatch.is_loaded {
         requests.extend([Request::DeadLetters, Request::Credentials]);
     }
+    if model.page == Page::Money || model.money.is_loaded {
+        requests.push(Request::Budgets);
+    }
     let mut effects: Vec<Effect> = requests.into_iter().map(Effect::Read).collect();
     if let Some(detail) = &mut model.detail {
         detail.due_at = Some(model.now);
@@ -131,6 +134,9 @@ pub(crate) fn open_page(model: &mut Model, page: Page) -> Vec<Effect> {
     model.page = page;
     if page == Page::Dispatch {
         effects.extend([Request::DeadLetters, Request::Credentials, Request::Flags].map(Effect::Read));
+    }
+    if page == Page::Money {
+        effects.push(Effect::Read(Request::Budgets));
     }
     if page == Page::Folder {
         effects.push(Effect::ListFolder);
@@ -217,7 +223,7 @@ fn settle(model: &mut Model) -> Vec<Effect> {
     }
     let mut effects = Vec::new();
     if model.focus == Focus::List {
-        let wanted = model.selected_job().filter(|_| model.is_wide() && model.page != Page::Dispatch);
+        let wanted = model.selected_job().filter(|_| model.is_wide() && model.page.has_jobs());
         let shown = model.detail.as_ref().map(|detail| detail.id);
         if wanted != shown {
             let tab = model.detail.as_ref().map_or(Tab::Timeline, |detail| detail.tab);

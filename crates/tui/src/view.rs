@@ -10,6 +10,7 @@ mod header;
 mod help;
 mod jobs;
 mod log;
+mod money;
 mod needs;
 mod overlay;
 mod table;
@@ -26,6 +27,7 @@ use crate::model::{Focus, LinkState, Model, Page};
 use crate::text;
 
 pub(crate) use dispatch::summary_len as dispatch_summary_len;
+pub(crate) use money::summary_len as money_summary_len;
 
 /// Draws the model.
 pub(crate) fn view(model: &Model, screen: &mut Buffer) {
@@ -57,6 +59,7 @@ fn list(model: &Model, area: Rect, screen: &mut Buffer) {
         Page::Needs => needs::draw(model, area, screen),
         Page::Jobs => jobs::draw(model, area, screen),
         Page::Factories => factories::draw(model, area, screen),
+        Page::Money => money::draw(model, area, screen),
         Page::Dispatch => dispatch::draw(model, area, screen),
         Page::Folder => folder::draw(model, area, screen),
     }

@@ -1,6 +1,7 @@
 import { client, idempotencyKey, unwrap } from "./client";
 import type {
   ActionRequest,
+  BudgetSettings,
   CreateProfileRequest,
   DispatchModes,
   JobAction,
@@ -71,6 +72,18 @@ export function removeFactory(id: string) {
 
 export function resumeCredential(credential: string) {
   return unwrap(client.POST("/api/fleet/credentials/resume", { body: { credential } }));
+}
+
+export function saveBudget(id: string, settings: BudgetSettings) {
+  return unwrap(client.PUT("/api/fleet/budgets/{id}", { params: { path: { id } }, body: settings }));
+}
+
+export function pauseProduct(id: string, reason?: string) {
+  return unwrap(client.POST("/api/fleet/budgets/{id}/pause", { params: { path: { id } }, body: { reason } }));
+}
+
+export function resumeProduct(id: string) {
+  return unwrap(client.POST("/api/fleet/budgets/{id}/resume", { params: { path: { id } } }));
 }
 
 export function createProfile(body: CreateProfileRequest) {

@@ -36,6 +36,20 @@ export const productsQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/products", { signal })),
 });
 
+export const budgetsQuery = queryOptions({
+  queryKey: ["budgets"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/budgets", { signal })),
+});
+
+/** How the money of the current period was spent over time. */
+export function burnDownQuery(id: string) {
+  return queryOptions({
+    queryKey: ["burndown", id],
+    queryFn: ({ signal }) =>
+      unwrap(client.GET("/api/fleet/budgets/{id}/burndown", { params: { path: { id } }, signal })),
+  });
+}
+
 export const profilesQuery = queryOptions({
   queryKey: ["profiles"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/profiles", { signal })),

@@ -75,6 +75,95 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The budgets of the products that the caller may see, with what they have spent. */
+        get: operations["getBudgets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/budgets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The budget of a product, with what it has spent in the current period. */
+        get: operations["getBudgetsId"];
+        /** Replaces the settings of a product's budget. Without `ceilingUsd` nothing is limited. */
+        put: operations["putBudgetsId"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/budgets/{id}/burndown": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the money of the current period was spent over time, and where that leads. */
+        get: operations["getBudgetsIdBurndown"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/budgets/{id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pauses a product: nothing of it starts, whatever was offered already. The budget's `running` says what happens to
+         *     running jobs.
+         */
+        post: operations["postBudgetsIdPause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/budgets/{id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends the pause of a product. */
+        post: operations["postBudgetsIdResume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/claim": {
         parameters: {
             query?: never;
@@ -937,6 +1026,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/jobs/{id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reports what a run has cost so far, also after its lease has ended. Changes no stage; a repeated report changes
+         *     nothing.
+         */
+        post: operations["postJobsIdUsage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/metrics": {
         parameters: {
             query?: never;
@@ -1388,6 +1497,7 @@ export interface components {
             jobs?: number | null;
             /** @description The alert with its remedy. */
             message: string;
+            productId?: components["schemas"]["ProductId"] | null;
             retryAt?: components["schemas"]["Timestamp"] | null;
             /** @description Since when. */
             since: components["schemas"]["Timestamp"];
@@ -1410,6 +1520,7 @@ export interface components {
             code: components["schemas"]["AlertCode"];
             factoryId?: components["schemas"]["FactoryId"] | null;
             jobId?: components["schemas"]["JobId"] | null;
+            productId?: components["schemas"]["ProductId"] | null;
         };
         /** @description The open alerts. */
         AlertList: {
@@ -1526,6 +1637,11 @@ export interface components {
             outcomes: components["schemas"]["BatchOutcome"][];
         };
         /**
+         * @description How a credential is billed [T2].
+         * @enum {string}
+         */
+        Billing: "api" | "subscription";
+        /**
          * @description A branch that work starts from and merges into.
          * @example main
          */
@@ -1547,6 +1663,162 @@ export interface components {
              * @description Wall-clock time of the engine, in milliseconds.
              */
             wallMs?: number | null;
+        };
+        /** @description The budgets of all products that the caller may see. */
+        BudgetList: {
+            /** @description In order of name. */
+            items: components["schemas"]["BudgetView"][];
+        };
+        /**
+         * @description The period of a ceiling, in UTC.
+         * @enum {string}
+         */
+        BudgetPeriod: "day" | "month" | "total";
+        /** @description The settings of a product's budget. */
+        BudgetSettings: {
+            /**
+             * Format: double
+             * @description The most that the product may spend per period, in US dollars; no limit when absent.
+             */
+            ceilingUsd?: number | null;
+            /**
+             * Format: double
+             * @description What a job without `budget.usd` reserves while it runs, in US dollars; 1 when absent.
+             */
+            jobUsd?: number | null;
+            /**
+             * @description The period of the ceiling, in UTC.
+             * @default month
+             */
+            period: components["schemas"]["BudgetPeriod"];
+            /**
+             * @description What happens to running jobs when the product is paused.
+             * @default finish
+             */
+            running: components["schemas"]["RunningWork"];
+        };
+        /** @description The budget of a product, with what it has spent in the current period. */
+        BudgetView: {
+            /** @description By engine, the most expensive one first. */
+            byEngine: components["schemas"]["SpendShare"][];
+            /** @description By profile, the most expensive one first. */
+            byProfile: components["schemas"]["SpendShare"][];
+            /** @description By repository, the most expensive one first. */
+            byRepo: components["schemas"]["SpendShare"][];
+            /**
+             * Format: double
+             * @description The most that the product may spend per period, in US dollars; no limit when absent.
+             */
+            ceilingUsd?: number | null;
+            /**
+             * Format: double
+             * @description The cost of a merged pull request, failed attempts included; absent if none was merged.
+             */
+            costPerMergedUsd?: number | null;
+            /** @description Whether ceilings are enforced. */
+            enforced: boolean;
+            /**
+             * Format: int64
+             * @description Those that did not complete.
+             */
+            failedRuns: number;
+            from?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: double
+             * @description What a job without `budget.usd` reserves while it runs, in US dollars.
+             */
+            jobUsd?: number | null;
+            /**
+             * Format: double
+             * @description Left of the ceiling after what is spent and reserved.
+             */
+            leftUsd?: number | null;
+            /**
+             * Format: int64
+             * @description Jobs whose commit was merged in the period.
+             */
+            merged: number;
+            pause?: components["schemas"]["Pause"] | null;
+            /** @description Whether a person paused the product. */
+            paused: boolean;
+            /** @description The period, in UTC. */
+            period: components["schemas"]["BudgetPeriod"];
+            /** @description The product. */
+            productId: components["schemas"]["ProductId"];
+            /** @description Where the spending leads. */
+            projection: components["schemas"]["SpendProjection"];
+            /** @description The latest recorded costs, newest first. */
+            recent: components["schemas"]["LedgerEntry"][];
+            /**
+             * Format: double
+             * @description Reserved for running jobs beyond what they have spent.
+             */
+            reservedUsd: number;
+            /** @description What happens to running jobs when the product is paused. */
+            running: components["schemas"]["RunningWork"];
+            /**
+             * Format: double
+             * @description The part of it that running jobs have spent so far.
+             */
+            runningUsd: number;
+            /**
+             * Format: int64
+             * @description Runs that ended in the period.
+             */
+            runs: number;
+            /**
+             * Format: int64
+             * @description Those whose engine did not report its cost.
+             */
+            runsWithoutCost: number;
+            /**
+             * Format: double
+             * @description Spent in the period, in US dollars, running jobs included.
+             */
+            spentUsd: number;
+            /**
+             * Format: double
+             * @description What subscriptions covered in the period, in US dollars. It does not count against the ceiling.
+             */
+            subscriptionUsd: number;
+            until?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: double
+             * @description The spent share of the ceiling, in percent.
+             */
+            usedPercent?: number | null;
+            waiting?: components["schemas"]["MoneyWait"] | null;
+        };
+        /** @description How the money of a period was spent over time. */
+        BurnDown: {
+            /**
+             * Format: double
+             * @description The ceiling; absent if there is none, or if it is for another period.
+             */
+            ceilingUsd?: number | null;
+            /** @description When the first point is. */
+            from: components["schemas"]["Timestamp"];
+            /** @description Pauses by people that overlap the period. */
+            pauses: components["schemas"]["PausePeriod"][];
+            /** @description The period. */
+            period: components["schemas"]["BudgetPeriod"];
+            /** @description What had been spent, oldest first, from the begin of the period up to now. */
+            points: components["schemas"]["BurnDownPoint"][];
+            /** @description The product. */
+            productId: components["schemas"]["ProductId"];
+            /** @description Where it leads. */
+            projection: components["schemas"]["SpendProjection"];
+            until?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description What had been spent at one time. */
+        BurnDownPoint: {
+            /** @description The time. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: double
+             * @description US dollars since the begin of the period.
+             */
+            spentUsd: number;
         };
         /**
          * @description A capability that a factory advertises and a job may require: `os:linux`, `has:docker`, `repo:notes`.
@@ -1940,6 +2212,8 @@ export interface components {
         };
         /** @description The dispatch modes of the fleet: a default, and overrides by product. */
         DispatchModes: {
+            /** @description Whether the ceilings of budgets are enforced; the coordinator's setting when absent. */
+            budgets?: boolean | null;
             /** @description The default mode. */
             mode: components["schemas"]["Mode"];
             /** @description Whether critical jobs may preempt others; the coordinator's setting when absent. */
@@ -1961,6 +2235,7 @@ export interface components {
         };
         /** @description One engine of a factory with one credential. An engine with several credentials has several of these. */
         EngineHealth: {
+            billing?: components["schemas"]["Billing"] | null;
             /** @description Opaque id of the credential. Equal on every factory that uses the same login; never the secret itself. */
             credential?: string | null;
             /** @description Fingerprint of the key or login on this factory; it changes when the login changes. Never the secret itself. */
@@ -2569,7 +2844,7 @@ export interface components {
             event: "modes";
         };
         /** @description One reason why a factory is not eligible. Shown after the factory's name: "`mac-1` lacks `has:docker`". */
-        Ineligible: components["schemas"]["IneligibleProductPaused"] | components["schemas"]["IneligiblePinnedElsewhere"] | components["schemas"]["IneligibleLacks"] | components["schemas"]["IneligibleRunsNoEngine"] | components["schemas"]["IneligibleNoRepo"] | components["schemas"]["IneligibleRepoDiffers"] | components["schemas"]["IneligibleRemoteUnavailable"] | components["schemas"]["IneligibleOutOfScope"] | components["schemas"]["IneligibleAway"] | components["schemas"]["IneligibleWarming"] | components["schemas"]["IneligibleDraining"] | components["schemas"]["IneligibleDiskLow"] | components["schemas"]["IneligibleUnresponsive"] | components["schemas"]["IneligibleUsageWindow"] | components["schemas"]["IneligibleEnginePaused"] | components["schemas"]["IneligibleEngineUnusable"] | components["schemas"]["IneligibleFull"] | components["schemas"]["IneligibleEngineBusy"] | components["schemas"]["IneligibleRepoBusy"] | components["schemas"]["IneligibleFleetRepoBusy"];
+        Ineligible: components["schemas"]["IneligibleProductPaused"] | components["schemas"]["IneligibleWaitsForMoney"] | components["schemas"]["IneligiblePinnedElsewhere"] | components["schemas"]["IneligibleLacks"] | components["schemas"]["IneligibleRunsNoEngine"] | components["schemas"]["IneligibleNoRepo"] | components["schemas"]["IneligibleRepoDiffers"] | components["schemas"]["IneligibleRemoteUnavailable"] | components["schemas"]["IneligibleOutOfScope"] | components["schemas"]["IneligibleAway"] | components["schemas"]["IneligibleWarming"] | components["schemas"]["IneligibleDraining"] | components["schemas"]["IneligibleDiskLow"] | components["schemas"]["IneligibleUnresponsive"] | components["schemas"]["IneligibleUsageWindow"] | components["schemas"]["IneligibleEnginePaused"] | components["schemas"]["IneligibleEngineUnusable"] | components["schemas"]["IneligibleFull"] | components["schemas"]["IneligibleEngineBusy"] | components["schemas"]["IneligibleRepoBusy"] | components["schemas"]["IneligibleFleetRepoBusy"];
         /** @description The factory is disconnected, stale or down. */
         IneligibleAway: {
             /**
@@ -2769,6 +3044,16 @@ export interface components {
             code: "usage_window";
             /** @description The window. */
             window: components["schemas"]["UsageWindow"];
+        };
+        /** @description The budget of the product has no money left for the job. */
+        IneligibleWaitsForMoney: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            code: "waits_for_money";
+            /** @description The product. */
+            product: components["schemas"]["ProductId"];
         };
         /** @description No heartbeat from the factory since the coordinator started. */
         IneligibleWarming: {
@@ -3102,6 +3387,29 @@ export interface components {
             /** @description The current epoch: writes with another one are fenced. */
             leaseEpoch: components["schemas"]["Epoch"];
         };
+        /** @description A cost that was recorded. */
+        LedgerEntry: {
+            /** @description When. */
+            at: components["schemas"]["Timestamp"];
+            /** @description How the credential is billed. */
+            billing: components["schemas"]["Billing"];
+            /** @description The engine. */
+            engine?: string | null;
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
+            /** @description What happened: the kind of the event. */
+            kind: components["schemas"]["EventKind"];
+            /**
+             * Format: int32
+             * @description The job's run.
+             */
+            run: number;
+            /**
+             * Format: double
+             * @description US dollars; absent if the engine did not report its cost.
+             */
+            usd?: number | null;
+        };
         /** @description A branch with commits of the agent that are not part of its work. */
         LeftBranch: {
             /** @description The remote branch that keeps the commit. */
@@ -3254,6 +3562,34 @@ export interface components {
          * @enum {string}
          */
         Mode: "push" | "poll" | "gate" | "shadow" | "self-select";
+        /** @description A product that waits for money: no job of it starts. */
+        MoneyWait: {
+            /**
+             * Format: double
+             * @description The ceiling of its budget, in US dollars.
+             */
+            ceilingUsd: number;
+            /** @description Whether running jobs may return money that they do not spend. */
+            mayBeReturned?: boolean;
+            /**
+             * Format: double
+             * @description What the next job needs.
+             */
+            needsUsd?: number | null;
+            /** @description The period of the ceiling. */
+            period: components["schemas"]["BudgetPeriod"];
+            /**
+             * Format: double
+             * @description What is set aside for running jobs beyond what they have spent.
+             */
+            reservedUsd: number;
+            resetsAt?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: double
+             * @description What was spent in the period, running jobs included.
+             */
+            spentUsd: number;
+        };
         /** @description One thing that needs a person. */
         Need: {
             /** @description What the caller may do about it. */
@@ -3291,7 +3627,7 @@ export interface components {
          * @description The kinds of things that need a person.
          * @enum {string}
          */
-        NeedKind: "question" | "review" | "merge_failed" | "unplaceable" | "dead_letter" | "failed" | "ready_to_ship" | "pull_request_abandoned" | "stale_factory" | "credential_exhausted" | "alert";
+        NeedKind: "question" | "review" | "merge_failed" | "unplaceable" | "dead_letter" | "failed" | "ready_to_ship" | "pull_request_abandoned" | "stale_factory" | "credential_exhausted" | "budget" | "alert";
         /** @description What needs the caller. */
         NeedList: {
             /** @description Whether `total` counts every failure. With more than 1,000, the newest of them are listed. */
@@ -3332,6 +3668,30 @@ export interface components {
             /** @description The epoch of the lease. */
             leaseEpoch: components["schemas"]["Epoch"];
             stage?: components["schemas"]["StageName"] | null;
+        };
+        /** @description A pause of a product by a person. */
+        Pause: {
+            /** @description When. A run that is granted afterwards is revoked (row 17). */
+            at: components["schemas"]["Timestamp"];
+            /** @description Who paused it. */
+            by: string;
+            /** @description Why. */
+            reason?: string | null;
+        };
+        /** @description Time during which a product was paused. */
+        PausePeriod: {
+            /** @description Who paused it. */
+            by: string;
+            /** @description Since when. */
+            from: components["schemas"]["Timestamp"];
+            /** @description Why. */
+            reason?: string | null;
+            until?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description Pauses a product. */
+        PauseRequest: {
+            /** @description Why. */
+            reason?: string | null;
         };
         /** @description Directs a factory to poll a pull request. */
         PollPullRequest: {
@@ -3415,6 +3775,7 @@ export interface components {
             autoShip?: boolean;
             /** @description Its name. */
             id: components["schemas"]["ProductId"];
+            pause?: components["schemas"]["Pause"] | null;
             /** @description A paused product starts no new runs [I10]. */
             paused?: boolean;
             /** @description Maximum number of concurrent jobs by repository in the fleet. 1 serialises work on it [S6]. */
@@ -3915,6 +4276,7 @@ export interface components {
         };
         /** @description One attempt at a job. */
         Run: {
+            billing?: components["schemas"]["Billing"] | null;
             endedAt?: components["schemas"]["Timestamp"] | null;
             engine?: components["schemas"]["EngineName"] | null;
             /** @description The epoch of its lease. */
@@ -4180,6 +4542,11 @@ export interface components {
             /** @description The run failed. */
             failed: components["schemas"]["FailureReason"];
         } | "lease_lost" | "released" | "preempted" | "cancelled" | "asked" | "quota_window" | "restored";
+        /**
+         * @description What happens to running jobs when their product is paused, by a person or by its budget.
+         * @enum {string}
+         */
+        RunningWork: "finish" | "release" | "stop";
         /** @description The score of a factory for a job: terms from 0 to 1, and their weighted sum. */
         Score: {
             /**
@@ -4380,6 +4747,45 @@ export interface components {
              * @default []
              */
             verify: string[];
+        };
+        /** @description Where the spending of a period leads if it continues as before. */
+        SpendProjection: {
+            /**
+             * Format: double
+             * @description What the period will have cost at its end; absent if it has no end.
+             */
+            atEndUsd?: number | null;
+            reachedAt?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: double
+             * @description US dollars per hour, over the elapsed part of the period and at most a week.
+             */
+            usdPerHour: number;
+        };
+        /** @description What one engine, repository or profile has spent in the period. */
+        SpendShare: {
+            /**
+             * Format: int64
+             * @description Those that did not complete.
+             */
+            failedRuns: number;
+            /** @description Its name. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Runs that ended.
+             */
+            runs: number;
+            /**
+             * Format: double
+             * @description What subscriptions covered.
+             */
+            subscriptionUsd: number;
+            /**
+             * Format: double
+             * @description US dollars.
+             */
+            usd: number;
         };
         /**
          * @description The name of a stage in the API and for users.
@@ -4707,7 +5113,7 @@ export interface components {
             since: components["schemas"]["Timestamp"];
         };
         /** @description Why a job waits. `Display` names the obstacle and the remedy. */
-        Unplaced: components["schemas"]["UnplacedNoFactories"] | components["schemas"]["UnplacedNoFactoryOffers"] | components["schemas"]["UnplacedNoFactoryRunsEngine"] | components["schemas"]["UnplacedNoFactoryHasRepo"] | components["schemas"]["UnplacedRepoDiffers"] | components["schemas"]["UnplacedRemoteUnavailable"] | components["schemas"]["UnplacedOutOfScope"] | components["schemas"]["UnplacedAway"] | components["schemas"]["UnplacedDraining"] | components["schemas"]["UnplacedDiskLow"] | components["schemas"]["UnplacedUnresponsive"] | components["schemas"]["UnplacedUsageWindow"] | components["schemas"]["UnplacedEnginePaused"] | components["schemas"]["UnplacedEngineUnusable"] | components["schemas"]["UnplacedPinnedToAbsent"] | components["schemas"]["UnplacedPinnedToUnfit"] | components["schemas"]["UnplacedWarming"] | components["schemas"]["UnplacedProductPaused"] | components["schemas"]["UnplacedAllBusy"] | components["schemas"]["UnplacedEngineBusy"] | components["schemas"]["UnplacedRepoBusy"];
+        Unplaced: components["schemas"]["UnplacedNoFactories"] | components["schemas"]["UnplacedNoFactoryOffers"] | components["schemas"]["UnplacedNoFactoryRunsEngine"] | components["schemas"]["UnplacedNoFactoryHasRepo"] | components["schemas"]["UnplacedRepoDiffers"] | components["schemas"]["UnplacedRemoteUnavailable"] | components["schemas"]["UnplacedOutOfScope"] | components["schemas"]["UnplacedAway"] | components["schemas"]["UnplacedDraining"] | components["schemas"]["UnplacedDiskLow"] | components["schemas"]["UnplacedUnresponsive"] | components["schemas"]["UnplacedUsageWindow"] | components["schemas"]["UnplacedEnginePaused"] | components["schemas"]["UnplacedEngineUnusable"] | components["schemas"]["UnplacedPinnedToAbsent"] | components["schemas"]["UnplacedPinnedToUnfit"] | components["schemas"]["UnplacedWarming"] | components["schemas"]["UnplacedProductPaused"] | components["schemas"]["UnplacedWaitsForMoney"] | components["schemas"]["UnplacedAllBusy"] | components["schemas"]["UnplacedEngineBusy"] | components["schemas"]["UnplacedRepoBusy"];
         /** @description The otherwise eligible factories have no free seat. */
         UnplacedAllBusy: {
             /**
@@ -4932,6 +5338,18 @@ export interface components {
             /** @description The window. */
             window: components["schemas"]["UsageWindow"];
         };
+        /** @description The budget of the product has no money left for the job. */
+        UnplacedWaitsForMoney: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            code: "waits_for_money";
+            /** @description What is missing. */
+            money: components["schemas"]["MoneyWait"];
+            /** @description The product. */
+            product: components["schemas"]["ProductId"];
+        };
         /** @description No heartbeat from the otherwise eligible factories since the coordinator started. */
         UnplacedWarming: {
             /**
@@ -4939,6 +5357,41 @@ export interface components {
              * @enum {string}
              */
             code: "warming";
+        };
+        /** @description Reports what a run has cost so far, also of a run whose lease has ended: it was spent. */
+        UsageRequest: {
+            /**
+             * Format: double
+             * @description US dollars since the run began.
+             */
+            costUsd?: number | null;
+            /** @description The epoch of the run's lease. */
+            leaseEpoch: components["schemas"]["Epoch"];
+            /**
+             * Format: int64
+             * @description Input tokens since the run began.
+             */
+            tokensIn?: number | null;
+            /**
+             * Format: int64
+             * @description Output tokens since the run began.
+             */
+            tokensOut?: number | null;
+            /**
+             * @description The meter that counted it, for what the run's own sums do not include. Its sums only grow: repeated and reordered
+             *     reports change nothing.
+             */
+            usageId?: string | null;
+        };
+        /** @description The answer to a usage report. */
+        UsageResponse: {
+            /**
+             * Format: double
+             * @description What the job's ended runs have cost, as far as it is known.
+             */
+            spentUsd?: number | null;
+            /** @description The job's stage, which the report did not change. */
+            stage: components["schemas"]["StageName"];
         };
         /** @description An exhausted usage window. `Display` describes what the job waits for. */
         UsageWindow: {
@@ -5534,6 +5987,198 @@ export interface operations {
             };
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description In order of name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getBudgetsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The product */
+                id: components["schemas"]["ProductId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The budget */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    putBudgetsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The product */
+                id: components["schemas"]["ProductId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["BudgetSettings"];
+            };
+        };
+        responses: {
+            /** @description The budget after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getBudgetsIdBurndown: {
+        parameters: {
+            query?: {
+                /** @description The period; the one of the ceiling when absent. */
+                period?: components["schemas"]["BudgetPeriod"];
+            };
+            header?: never;
+            path: {
+                /** @description The product */
+                id: components["schemas"]["ProductId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Oldest point first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BurnDown"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postBudgetsIdPause: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The product */
+                id: components["schemas"]["ProductId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PauseRequest"];
+            };
+        };
+        responses: {
+            /** @description The product after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postBudgetsIdResume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The product */
+                id: components["schemas"]["ProductId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The product after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Product"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
@@ -7459,6 +8104,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StageResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdUsage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UsageRequest"];
+            };
+        };
+        responses: {
+            /** @description What the job has cost */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageResponse"];
                 };
             };
             400: components["responses"]["Problem400"];

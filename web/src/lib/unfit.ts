@@ -6,6 +6,8 @@ export function unfitWords(why: Ineligible): string {
   switch (why.code) {
     case "product_paused":
       return `product ${why.product} is paused`;
+    case "waits_for_money":
+      return `product ${why.product} waits for money`;
     case "pinned_elsewhere":
       return `the job is pinned to ${why.pin}`;
     case "lacks":

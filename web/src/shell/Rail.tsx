@@ -16,6 +16,7 @@ export const PAGES = [
   { to: "/", key: "f", label: "Fleet", icon: "fleet" },
   { to: "/needs-me", key: "n", label: "Needs me", icon: "needs" },
   { to: "/jobs", key: "j", label: "Jobs", icon: "jobs" },
+  { to: "/budgets", key: "b", label: "Budgets", icon: "budgets" },
   { to: "/dispatch", key: "d", label: "Dispatch", icon: "dispatch" },
   { to: "/admin", key: "a", label: "Admin", icon: "admin" },
 ] as const satisfies readonly { to: string; key: string; label: string; icon: IconName }[];

@@ -53,6 +53,8 @@ pub struct Settings {
     pub preemption_grace: Duration,
     /// A factory with less free disk space gets no new work.
     pub disk_free_min_bytes: u64,
+    /// Whether the ceilings of budgets are enforced, unless the flags say otherwise.
+    pub budgets: bool,
 }
 
 impl Default for Settings {
@@ -78,6 +80,7 @@ impl Default for Settings {
             preemption: false,
             preemption_grace: Duration::from_mins(1),
             disk_free_min_bytes: 1024 * 1024 * 1024,
+            budgets: false,
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Accept: a factory takes an offer. Idempotent per nonce, and every precondition is checked again [I6].
 
-use domain::{Epoch, ErrandState, Job, JobId, Lease, MessageId, Refusal, Stage, StageEvent};
+use domain::{
+    Epoch, ErrandState, FactoryId, Job, JobId, Lease, MessageId, OfferEnd, Refusal, ReservationKey, Stage, StageEvent,
+};
 use fail::fail_point;
 use protocol::{AcceptRequest, AcceptResponse, Assignment, PromoteOrder};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::commit::Decision;
 use crate::coordinator::Coordinator;
@@ -33,7 +35,14 @@ impl Coordinator {
         let factory = who.factory()?;
         let job = self.workable(who, request.job_id).await?;
         let process = self.process(factory, request.instance)?;
-        let _seat = self.check_can_start(&process, &job.value, request).await?;
+        let _seat = match self.check_can_start(&process, &job.value, request).await {
+            Err(error) => return Err(self.without_offer(&job.value, request, factory, error).await),
+            seat => seat?,
+        };
+        let money = match self.reserve_for(&job.value, &process, request).await {
+            Err(error) => return Err(self.without_offer(&job.value, request, factory, error).await),
+            money => money?,
+        };
         fail_point!("accept::checked");
         let now = self.now();
         let until = now.after(self.settings.errand_within);
@@ -42,6 +51,11 @@ impl Coordinator {
             .amend(request.job_id, |job| {
                 if is_answered(&job, &process, request) {
                     return Ok(Decision::Keep);
+                }
+                let is_run = matches!(job.stage(), Stage::Queued { .. });
+                if is_run && money.is_none() && self.state.lock().has_ceiling(job.product()) {
+                    // Memory was behind: without a reservation nothing is granted (row 17).
+                    return Err(Refusal::SupersededDispatch { shown: request.dispatch_seq, current: None });
                 }
                 let lease = Lease {
                     factory: factory.clone(),
@@ -57,7 +71,11 @@ impl Coordinator {
                 };
                 job.apply(granted, now, actor.clone()).map(Decision::Write)
             })
-            .await?;
+            .await;
+        if let (Some(key), Err(Error::Refused(_))) = (money, &granted) {
+            self.return_money(job.value.product(), key).await;
+        }
+        let granted = granted?;
         fail_point!("accept::committed");
         let epoch = granted.value.epoch();
         self.note_accepted(factory);
@@ -66,6 +84,37 @@ impl Coordinator {
         let assignment = self.assignment(&granted.value).await?;
         let lease_ttl_ms = u64::try_from(self.settings.lease_ttl.as_millis()).unwrap_or(u64::MAX);
         Ok(AcceptResponse { lease_ttl_ms, lease_epoch: epoch, assignment })
+    }
+
+    /// Reserves the money of the run that this request would begin (row 17).
+    async fn reserve_for(
+        &self,
+        job: &Job,
+        process: &Process,
+        request: &AcceptRequest,
+    ) -> Result<Option<ReservationKey>, Error> {
+        let offer = job.dispatch().filter(|_| matches!(job.stage(), Stage::Queued { .. }));
+        let is_its = offer.is_some_and(|offer| offer.seq == request.dispatch_seq && offer.target == process.factory);
+        if is_its { self.reserve_money(job, request.dispatch_seq).await } else { Ok(None) }
+    }
+
+    /// Withdraws the offer of a job that may not start: its product is paused or waits for money. The job stays queued,
+    /// no attempt is counted, and no factory is at fault.
+    async fn without_offer(&self, job: &Job, request: &AcceptRequest, factory: &FactoryId, error: Error) -> Error {
+        let is_paused = self.state.lock().is_paused(job.product());
+        let is_stopped = is_paused || matches!(error, Error::OutOfMoney(_));
+        let offer = job.dispatch().filter(|offer| offer.seq == request.dispatch_seq && offer.target == *factory);
+        if !is_stopped || offer.is_none() || !matches!(job.stage(), Stage::Queued { .. }) {
+            return error;
+        }
+        let why = match is_paused {
+            true => format!("product `{}` is paused", job.product()),
+            false => format!("product `{}` waits for money", job.product()),
+        };
+        if let Err(error) = self.withdraw_offer(job.id(), request.dispatch_seq, OfferEnd::Withdrawn(why)).await {
+            warn!(job.id = %job.id(), %error, "Could not withdraw the offer of job {}, its deadline does it", job.label());
+        }
+        error
     }
 
     /// Extends the lease of a repeated answer from now, as the factory that repeated its request does (row 5).

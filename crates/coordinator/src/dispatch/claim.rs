@@ -9,7 +9,10 @@ mod pick;
 
 use std::sync::Arc;
 
-use domain::{Commit, CommitError, Dispatch, Expected, FactoryId, Job, Lease, Refusal, StageEvent, Versioned};
+use domain::{
+    Commit, CommitError, Dispatch, Expected, FactoryId, Job, Lease, ProductId, Refusal, ReservationKey, StageEvent,
+    Versioned,
+};
 use fail::fail_point;
 use protocol::{AcceptResponse, ClaimRequest, ClaimResponse, GrantedJob};
 use tracing::{debug, info};
@@ -79,7 +82,8 @@ impl Coordinator {
     ) -> Result<Option<Vec<Versioned<Arc<Job>>>>, Error> {
         // The dispatcher counts seats when it plans, and takes them after it has written.
         let _allocation = self.seat_allocation.read().await;
-        let ClaimSelection { picks, held } = self.pick(who, process, request).await?;
+        let ClaimSelection { mut picks, held } = self.pick(who, process, request).await?;
+        let reserved = self.reserve_picks(&mut picks).await?;
         if picks.is_empty() {
             return Ok(None);
         }
@@ -99,11 +103,40 @@ impl Coordinator {
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }
         }
+        self.return_unused(reserved, &granted).await;
         drop(held);
         for pick in picks.iter().filter(|pick| granted.iter().any(|job| job.value.id() == pick.placement.job)) {
             self.note_dispatched(&pick.placement.factory, pick.waited);
         }
         Ok(Some(granted))
+    }
+
+    /// Reserves the money of selected jobs; a job whose product waits for money is left out (row 17).
+    async fn reserve_picks(&self, picks: &mut Vec<Pick>) -> Result<Vec<(ProductId, ReservationKey)>, Error> {
+        let mut reserved = Vec::new();
+        let mut affordable = Vec::with_capacity(picks.len());
+        for pick in picks.drain(..) {
+            let job = &pick.job.value;
+            match self.reserve_money(job, job.dispatch_seq().next()).await {
+                Ok(key) => {
+                    reserved.extend(key.map(|key| (job.product().clone(), key)));
+                    affordable.push(pick);
+                }
+                Err(Error::OutOfMoney(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        *picks = affordable;
+        Ok(reserved)
+    }
+
+    /// Returns the money of grants that were not written. If one was written after all, the sweep restores it.
+    async fn return_unused(&self, reserved: Vec<(ProductId, ReservationKey)>, granted: &[Versioned<Arc<Job>>]) {
+        for (product, key) in reserved {
+            if !granted.iter().any(|job| job.value.id() == key.job) {
+                self.return_money(&product, key).await;
+            }
+        }
     }
 
     /// The commit that offers a job to the claiming factory and accepts the offer.

@@ -84,6 +84,7 @@ impl Coordinator {
             PutOutcome::Written(revision) => {
                 let written = Versioned { value: flags, revision };
                 self.cache_modes(written.clone());
+                self.begin_budgets().await;
                 info!(by = %who.name, flags = ?written.value, "`{}` changed the dispatch modes", who.name);
                 Ok(shown(written))
             }
@@ -122,6 +123,7 @@ impl Coordinator {
             is_news
         };
         if is_news {
+            self.weigh_money();
             self.live.note();
             // Jobs that waited to be claimed may have to be offered from now on.
             self.work.notify_one();

@@ -4,6 +4,7 @@ use domain::{Collection, Expected, Product, ProductId, Versioned};
 use protocol::{ProductList, ProductSettings};
 use tracing::info;
 
+use crate::budgets::pauses::set_pause;
 use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -52,7 +53,9 @@ impl Coordinator {
         }
         self.check_ownership(id, &settings)?;
         product.repos = settings.repos.unwrap_or(product.repos);
-        product.paused = settings.paused.unwrap_or(product.paused);
+        if let Some(paused) = settings.paused {
+            set_pause(&mut product, paused.then_some(None), &who.name, self.now());
+        }
         product.auto_ship = settings.auto_ship.unwrap_or(product.auto_ship);
         product.weight = settings.weight.unwrap_or(product.weight);
         product.repo_seats = settings.repo_seats.unwrap_or(product.repo_seats);
@@ -61,6 +64,9 @@ impl Coordinator {
         info!(product = %id, by = %who.name, "`{}` set product `{id}`", who.name);
         if product.auto_ship {
             self.ship_ready().await;
+        }
+        if settings.paused.is_some() {
+            self.after_pause(&product).await;
         }
         self.work.notify_one();
         Ok(product)

@@ -48,6 +48,8 @@ impl Coordinator {
             pull_request_poller: Default::default(),
             modes: Default::default(),
             claim_locks: Default::default(),
+            budgets: Default::default(),
+            release_asked: Default::default(),
             seat_allocation: Default::default(),
             dispatching: AtomicBool::new(false),
             trees: Default::default(),
@@ -84,6 +86,7 @@ impl Coordinator {
             self.run_timer(),
             self.run_sweep(),
             self.run_pull_request_poller(),
+            self.run_budgets(),
             self.run_disk_watch(),
             self.run_search_indexer()
         );
@@ -117,6 +120,7 @@ impl Coordinator {
         }
         self.load_profiles().await?;
         self.load_flags().await?;
+        self.load_budgets().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         let sessions = self.documents::<Session>(Collection::Sessions).await?;
         self.sessions.load(sessions.into_iter(), self.generation);

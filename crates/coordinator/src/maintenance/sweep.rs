@@ -62,6 +62,7 @@ impl Coordinator {
         self.resume_offers();
         self.release_kept_seats();
         self.reap_expired().await;
+        self.check_budgets().await;
         let now = self.steady();
         let overdue = self.state.lock().overdue(now, OVERDUE_MAX);
         let acts = stream::iter(overdue.into_iter().map(|id| self.try_deadline(id, now)));
@@ -93,6 +94,8 @@ impl Coordinator {
         self.follow_trees().await;
         self.ship_ready().await;
         self.remind_people().await;
+        self.compare_reservations().await;
+        self.enforce_pauses().await;
         self.purge_windows().await;
         self.wake_engines();
         let is_waiting = self.state.lock().waiting_count(&BTreeSet::new()) > 0;
@@ -289,6 +292,9 @@ impl Coordinator {
         }
         if let Some(resume) = self.until_offers_resume(&state) {
             pause = pause.min(resume + Duration::from_millis(1));
+        }
+        if let Some(period) = state.next_budget_period() {
+            pause = pause.min(period.since(self.now()) + Duration::from_millis(1));
         }
         if let Some(until) = state.next_kept_seat() {
             pause = pause.min(until.since(now) + Duration::from_millis(1));

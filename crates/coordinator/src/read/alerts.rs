@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{BlockedOn, DispatchModes, Job, JobFilter, JobSearch, Mode, ProductId, Stage, StageName, Timestamp};
+use domain::{
+    BlockedOn, DispatchModes, Job, JobFilter, JobSearch, Mode, ProductId, Stage, StageName, Timestamp, WARNING_LEVELS,
+    dollars,
+};
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
 use tracing::warn;
@@ -48,6 +51,7 @@ impl Coordinator {
             items.extend(self.disk_alerts());
         }
         items.extend(self.credit_alerts(who));
+        items.extend(self.budget_alerts(who));
         items.extend(self.merge_alerts(who));
         items.extend(self.dependency_alerts(who).await);
         items.extend(self.request_alerts(who));
@@ -103,6 +107,8 @@ impl Coordinator {
                 why if why.is_unplaceable() => AlertCode::Unplaceable,
                 // The reason has a resume time, and the operator has nothing to do.
                 Unplaced::UsageWindow { .. } => continue,
+                // Alerts of their own: once per product, not per shape.
+                Unplaced::WaitsForMoney { .. } => continue,
                 Unplaced::EnginePaused { .. } => AlertCode::EnginePaused,
                 _ if now.since(since) >= self.settings.starving_after => AlertCode::QueueStarvation,
                 _ => continue,
@@ -298,6 +304,40 @@ impl Coordinator {
         told.collect()
     }
 
+    /// Products that have spent most of their ceiling, or are paused by it.
+    fn budget_alerts(&self, who: &Principal) -> Vec<Alert> {
+        let now = self.now();
+        let state = self.state.lock();
+        let mut alerts = Vec::new();
+        for product in state.products_with_ceiling().into_iter().filter(|product| who.sees(product)) {
+            let Some(money) = state.money_of(&product, now, &|job| self.live_spend(job)) else { continue };
+            let Some(period) = state.budget(&product).map(|budget| budget.value.settings.period) else { continue };
+            let since = period.start(now).unwrap_or(self.started_at);
+            let waiting = state.out_of_money().get(&product).filter(|wait| !wait.may_be_returned);
+            let level = WARNING_LEVELS.into_iter().rev().find(|level| money.percent() >= f64::from(*level));
+            let mut alert = match (waiting, level) {
+                (Some(wait), _) => {
+                    let mut alert = alert(AlertCode::BudgetPaused, wait.text(&product), since, None);
+                    alert.jobs = Some(state.queue_version(&product).1).filter(|jobs| *jobs > 0);
+                    alert.retry_at = wait.resets_at;
+                    alert
+                }
+                (None, Some(level)) => {
+                    let spent = dollars(money.spent.dollars());
+                    let (ceiling, per) = (dollars(money.ceiling.dollars()), period.per());
+                    let message = format!(
+                        "product `{product}` has spent more than {level} % of its budget: {spent} of {ceiling} {per}"
+                    );
+                    alert(AlertCode::BudgetWarning, message, since, None)
+                }
+                (None, None) => continue,
+            };
+            alert.product_id = Some(product);
+            alerts.push(alert);
+        }
+        alerts
+    }
+
     /// Finished jobs whose promotion or merge was abandoned: an operator has to act.
     fn merge_alerts(&self, who: &Principal) -> Vec<Alert> {
         let state = self.state.lock();
@@ -430,5 +470,15 @@ pub(crate) fn alert(
     since: domain::Timestamp,
     job_id: Option<domain::JobId>,
 ) -> Alert {
-    Alert { code, message, since, job_id, job_title: None, factory_id: None, jobs: None, retry_at: None }
+    Alert {
+        code,
+        message,
+        since,
+        job_id,
+        job_title: None,
+        factory_id: None,
+        product_id: None,
+        jobs: None,
+        retry_at: None,
+    }
 }

@@ -296,7 +296,9 @@ fn is_same(one: &Metrics, other: &Metrics) -> bool {
 
 fn raised(alert: &Alert) -> (AlertEvent, Option<u64>) {
     let Alert { code, job_id, .. } = *alert;
-    let event = AlertEvent { code, change: AlertChange::Raised, factory_id: alert.factory_id.clone(), job_id };
+    let (factory_id, product_id) = (alert.factory_id.clone(), alert.product_id.clone());
+    let event = AlertEvent { code, change: AlertChange::Raised, factory_id, product_id, job_id };
+    // A warning at the next level is raised again.
     (event, alert.jobs)
 }
 

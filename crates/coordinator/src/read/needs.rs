@@ -261,6 +261,9 @@ fn need_of_alert(who: &Principal, alert: Alert, product: Option<&ProductId>) -> 
             (NeedKind::StaleFactory, factory.to_string(), vec![NeedAction::Drain, NeedAction::Prune])
         }
         (AlertCode::Unplaceable, _, Some(job)) => (NeedKind::Unplaceable, job.to_string(), vec![NeedAction::Cancel]),
+        (AlertCode::BudgetPaused | AlertCode::BudgetWarning, ..) if let Some(product) = &alert.product_id => {
+            (NeedKind::Budget, product.to_string(), Vec::new())
+        }
         (_, Some(factory), _) => (NeedKind::Alert, format!("{name}:{factory}"), vec![NeedAction::Drain]),
         (_, None, Some(job)) => (NeedKind::Alert, format!("{name}:{job}"), vec![NeedAction::Cancel]),
         (_, None, None) => (NeedKind::Alert, name.clone(), Vec::new()),
@@ -271,13 +274,14 @@ fn need_of_alert(who: &Principal, alert: Alert, product: Option<&ProductId>) -> 
         _ => is_admin,
     };
     let factory = alert.factory_id.as_ref().map(ToString::to_string);
+    let named = alert.product_id.as_ref().map(ToString::to_string).or(factory);
     Need {
-        title: alert.job_title.or(factory).unwrap_or_else(|| name.replace('_', " ")),
+        title: alert.job_title.or(named).unwrap_or_else(|| name.replace('_', " ")),
         text: alert.message,
         remedy: remedy.to_owned(),
         job_id: alert.job_id,
         factory_id: alert.factory_id,
-        product_id: product.cloned(),
+        product_id: alert.product_id.or_else(|| product.cloned()),
         actions: actions.into_iter().filter(may).collect(),
         ..blank(kind, &subject, alert.since)
     }
@@ -361,7 +365,7 @@ fn by_rank(one: &Need, other: &Need) -> Ordering {
 /// 0: people or money wait for it. 1: work has stopped. 2: it can wait.
 fn urgency(need: &Need) -> u8 {
     match need.kind {
-        NeedKind::Question | NeedKind::Review | NeedKind::CredentialExhausted => 0,
+        NeedKind::Question | NeedKind::Review | NeedKind::CredentialExhausted | NeedKind::Budget => 0,
         NeedKind::MergeFailed
         | NeedKind::PullRequestAbandoned
         | NeedKind::Unplaceable

@@ -59,8 +59,11 @@ impl Coordinator {
         // The dispatcher counts seats when it plans, and takes them after it has written.
         let (true, Ok(_allocation)) = (is_dispatching, self.seat_allocation.try_read()) else { return HashMap::new() };
         let now = self.steady();
-        let jobs = arriving.iter().map(|arrival| &arrival.job);
-        let placements = self.state.lock().seat_submitted(jobs, now, &self.settings.weights, ROUND_MAX);
+        // The dispatcher counts what is left of a ceiling.
+        let mut state = self.state.lock();
+        let jobs: Vec<_> =
+            arriving.iter().map(|arrival| &arrival.job).filter(|job| !state.has_ceiling(job.product())).collect();
+        let placements = state.seat_submitted(jobs.into_iter(), now, &self.settings.weights, ROUND_MAX);
         placements.into_iter().map(|placement| (placement.job, placement)).collect()
     }
 }

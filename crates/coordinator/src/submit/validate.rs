@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Review, Severity,
-    Spec,
-    StageName, Strictness, Submission,
+    Spec, StageName, Strictness, Submission,
 };
 use foldhash::{HashMap, HashMapExt as _};
 use protocol::SubmitRequest;

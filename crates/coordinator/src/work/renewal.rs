@@ -29,12 +29,15 @@ impl Coordinator {
         check(request)?;
         let listed: HashSet<_> = request.held.iter().map(|one| (one.held.job_id, one.held.lease_epoch)).collect();
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;
-        let (mut lost, mut unknown) = (Vec::new(), Vec::new());
+        let (mut lost, mut unknown, mut is_spending) = (Vec::new(), Vec::new(), false);
         let (abandoned, is_current, mut directives) = {
             let mut state = self.state.lock();
             for HeldJobProgress { held, progress } in &request.held {
                 match state.renew_lease(held.job_id, held.lease_epoch, &process, expires) {
-                    Renewal::Renewed => self.publish_progress(&state, *held, progress.as_ref()),
+                    Renewal::Renewed => {
+                        self.publish_progress(&state, *held, progress.as_ref());
+                        is_spending |= state.is_spending(held.job_id);
+                    }
                     Renewal::TooLate => lost.push(*held),
                     Renewal::Unknown => unknown.push(*held),
                 }
@@ -46,6 +49,9 @@ impl Coordinator {
             let directives: Vec<_> = draining.into_iter().chain(state.preemption_directives(id)).collect();
             (abandoned, is_current, directives)
         };
+        if is_spending {
+            self.weigh_money();
+        }
         if is_current {
             // A superseded process sends no heartbeat for its factory.
             self.note_heartbeat(who, id, request.load, request.disk_free_bytes, self.now());

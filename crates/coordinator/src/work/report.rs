@@ -42,7 +42,8 @@ impl Coordinator {
                     return Ok(Decision::Keep);
                 }
                 let started = StageEvent::Started { holder: holder.clone(), engine: engine.clone() };
-                job.apply(started, now, who.actor()).map(Decision::Write)
+                let billing = self.state.lock().billing_at(&holder.factory, &engine);
+                job.apply(started, now, who.actor()).map(|job| Decision::Write(job.with_billing(billing)))
             })
             .await?;
         fail_point!("start::committed");

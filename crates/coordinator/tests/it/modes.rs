@@ -104,8 +104,12 @@ async fn a_mode_switch_reaches_the_inbox_and_every_heartbeat() {
 async fn the_modes_survive_a_restart() {
     let fleet = Fleet::warm(lasting()).await;
     register(&fleet, "notes").await;
-    let flags =
-        DispatchModes { mode: Mode::Gate, products: [(product("notes"), Mode::Push)].into(), preemption: Some(false) };
+    let flags = DispatchModes {
+        mode: Mode::Gate,
+        products: [(product("notes"), Mode::Push)].into(),
+        preemption: Some(false),
+        ..DispatchModes::default()
+    };
     let put = fleet.coordinator.put_flags(&fleet.admin, flags.clone(), None).await.unwrap();
 
     let fleet = fleet.restarted().await;

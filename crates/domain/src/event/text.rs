@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Actor, EventKind};
 use crate::ids::JobId;
+use crate::names::dollars;
 use crate::stage::StageName;
 
 /// A message within a sentence: more is in the event's data.
@@ -23,6 +24,9 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
             format!("offered to {factory}, on the seat that job {victim} gave up")
         }
         EventKind::Dispatched => format!("offered to {}", data.text("targetFactoryId")),
+        EventKind::DispatchExpired if data.has("message") => {
+            data.with_message(format!("offer to {} withdrawn", data.text("targetFactoryId")))
+        }
         EventKind::DispatchExpired => format!("offer to {} expired without an answer", data.text("targetFactoryId")),
         EventKind::DispatchDeclined => {
             data.with_message(format!("{} declined the offer", data.text("targetFactoryId")))
@@ -91,6 +95,7 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::DependencyFailed => data.with_message("a dependency failed".to_owned()),
         EventKind::DependencyRecovered => "the failed dependency was requeued, waiting for it again".to_owned(),
         EventKind::Dismissed => data.with_message(format!("dismissed by {actor}")),
+        EventKind::UsageReported => usage_reported(&data),
         EventKind::Restored => "store restored from a backup, earlier leases and offers revoked".to_owned(),
     }
 }
@@ -115,6 +120,18 @@ fn approvals_wanted(data: &Data<'_>) -> String {
     let names = data.0.get("reviewers").and_then(Value::as_array);
     let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
     if names.is_empty() { wanted } else { format!("{wanted} by {}", names.join(", ")) }
+}
+
+fn usage_reported(data: &Data<'_>) -> String {
+    // A report during the run has its sums so far; a later one what it adds to the ledger.
+    let (during, later) = (data.0.get("insights"), data.0.get("usage"));
+    let cost = during.or(later).and_then(|usage| usage.get("costUsd")).and_then(Value::as_f64);
+    let cost = cost.map_or_else(|| "an unknown amount".to_owned(), dollars);
+    let run = data.0.get("run").or_else(|| later?.get("run")).map_or_else(|| "unknown".to_owned(), Value::to_string);
+    match later.and_then(|usage| usage.get("id")).and_then(Value::as_str) {
+        Some(id) => format!("run {run} has cost {cost} for {}", shortened(id)),
+        None => format!("run {run} has cost {cost}"),
+    }
 }
 
 fn submitted(stage: StageName, data: &Data<'_>) -> String {

@@ -29,7 +29,9 @@ impl Job {
             E::Dispatched { dispatch } => self.state.dispatch_seq = dispatch.seq,
             E::DispatchExpired { why, .. } => {
                 self.state.unaccepted += u32::from(*why == OfferEnd::Undelivered);
-                self.state.avoid = before.asked().cloned();
+                if !matches!(why, OfferEnd::Withdrawn(_)) {
+                    self.state.avoid = before.asked().cloned();
+                }
                 if let OfferEnd::Declined(reason) = why {
                     self.state.message = Some(reason.clone());
                 }
@@ -144,8 +146,8 @@ impl Job {
     /// Adds the last metrics that a run reported before it was lost, so that its cost counts.
     #[must_use]
     pub fn with_usage(mut self, heard: RunInsights) -> Self {
-        if let Some(run) = self.state.run.as_mut().filter(|run| run.insights == RunInsights::default()) {
-            run.insights = heard;
+        if let Some(run) = self.state.run.as_mut().filter(|run| run.outcome.is_none()) {
+            run.insights = heard.at_least(&run.insights);
         }
         self
     }
@@ -166,6 +168,7 @@ impl Job {
             epoch: lease.epoch,
             factory: lease.factory.clone(),
             engine: None,
+            billing: None,
             granted_at: lease.granted_at,
             started_at: None,
             ended_at: None,
@@ -208,7 +211,7 @@ impl Job {
 
     fn release_run(&mut self, message: Option<&str>, insights: &RunInsights, at: Timestamp) {
         if let Some(run) = &mut self.state.run {
-            run.insights = insights.clone();
+            run.insights = insights.clone().at_least(&run.insights);
         }
         self.state.message = message.map(str::to_owned);
         self.remember_end(RunEnd::Released { message: message.map(str::to_owned) });
@@ -225,7 +228,7 @@ impl Job {
         if let Some(run) = &mut self.state.run {
             run.outcome = Some(RunOutcome::Completed);
             run.sha.clone_from(&completion.sha);
-            run.insights = completion.insights.clone();
+            run.insights = completion.insights.clone().at_least(&run.insights);
             run.evidence.clone_from(&completion.evidence);
             run.message.clone_from(&completion.message);
         }
@@ -267,7 +270,7 @@ impl Job {
     /// Adds the run's cost, whatever its outcome.
     fn charge_run(&mut self, account: &FailureDetails) {
         if let Some(run) = &mut self.state.run {
-            run.insights = account.insights.clone();
+            run.insights = account.insights.clone().at_least(&run.insights);
             run.evidence.clone_from(&account.evidence);
         }
     }
@@ -374,9 +377,13 @@ impl Job {
                 json!({ "dispatchSeq": dispatch.seq, "targetFactoryId": dispatch.target, "acceptBy": dispatch.accept_by, "score": dispatch.score }),
             ),
             E::DispatchExpired { seq, why, .. } => {
-                let mut data = json!({ "dispatchSeq": seq, "unaccepted": self.state.unaccepted, "targetFactoryId": self.state.avoid });
+                let mut data = json!({ "dispatchSeq": seq, "unaccepted": self.state.unaccepted, "targetFactoryId": before.asked() });
                 let kind = match why {
                     OfferEnd::Undelivered | OfferEnd::Unanswered => EventKind::DispatchExpired,
+                    OfferEnd::Withdrawn(reason) => {
+                        data["message"] = json!(reason);
+                        EventKind::DispatchExpired
+                    }
                     OfferEnd::Declined(reason) => {
                         data["message"] = json!(reason);
                         EventKind::DispatchDeclined

@@ -41,19 +41,22 @@ pub enum Collection {
     Flags,
     /// Credentials with an exhausted usage window.
     Credentials,
+    /// Budgets of products, with what they have spent.
+    Budgets,
     /// Versions of profiles.
     Profiles,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
         Self::Sessions,
         Self::Flags,
         Self::Credentials,
+        Self::Budgets,
         Self::Profiles,
         Self::Meta,
     ];
@@ -68,6 +71,7 @@ impl Collection {
             Self::Meta => "fleet_meta",
             Self::Flags => "fleet_flags",
             Self::Credentials => "fleet_credentials",
+            Self::Budgets => "fleet_budgets",
             Self::Profiles => "fleet_profiles",
         }
     }

@@ -59,6 +59,8 @@ pub enum OfferEnd {
     Unanswered,
     /// The target declined it.
     Declined(String),
+    /// The coordinator withdrew it: the product is paused or waits for money. Nobody is at fault.
+    Withdrawn(String),
 }
 
 /// An event that changes a job.

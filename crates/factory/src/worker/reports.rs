@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use client::ClientError;
 use clock::Backoff;
-use domain::{Epoch, JobId, RunKey};
+use domain::{Epoch, JobId, RunInsights, RunKey};
 use protocol::{CompletionReport, WorkOperation};
 use protocol::{
     CompletionResponse, ErrandReport, FailureReport, FailureResponse, QuotaResponse, ReleaseReport, StageResponse,
+    UsageRequest, UsageResponse,
 };
 use serde_json::Value;
 use tracing::info;
@@ -113,6 +114,7 @@ impl Worker {
             return (late, None);
         }
         let answered = settled(self.deliver(operation).await);
+        self.report_refused_cost(operation, answered.as_ref()).await;
         if let (Some(_), Some(number)) = (&answered, number) {
             self.ledger.tick_off(number).await;
         }
@@ -131,10 +133,24 @@ impl Worker {
             let Some(answered) = settled(self.deliver(&older.operation).await) else {
                 return (late, QueueState::Blocked);
             };
+            self.report_refused_cost(&older.operation, Some(&answered)).await;
             self.ledger.tick_off(older.number).await;
             late.push((older.operation, answered));
         }
         (late, QueueState::Clear)
+    }
+
+    /// A refused result had a cost all the same: the coordinator counts it apart from the result (row 18). If this report
+    /// is lost, the cost is the last one that a renewal told.
+    async fn report_refused_cost(&self, operation: &WorkOperation, answered: Option<&ReportResponse>) {
+        let (Some(ReportResponse::Refused(_)), Some(insights)) = (answered, insights_of(operation)) else { return };
+        let (Some(cost_usd), Some(lease_epoch)) = (insights.cost_usd, epoch_of(operation)) else { return };
+        let (tokens_in, tokens_out) = (insights.tokens_in, insights.tokens_out);
+        let usage = UsageRequest { lease_epoch, usage_id: None, cost_usd: Some(cost_usd), tokens_in, tokens_out };
+        let job = job_of(operation);
+        if let Err(error) = self.post::<_, UsageResponse>(&job, "usage", &usage).await {
+            info!(job.id = %job, %error, "Could not report the cost of an ended run of job {}", self.titles.label(job));
+        }
     }
 
     async fn deliver(&self, operation: &WorkOperation) -> Result<ReportResponse, ClientError> {
@@ -284,6 +300,18 @@ fn settled(answer: Result<ReportResponse, ClientError>) -> Option<ReportResponse
         Ok(answered) => Some(answered),
         Err(error) if error.is_final() => Some(ReportResponse::Refused(error.to_string())),
         Err(_) => None,
+    }
+}
+
+/// What the run of a report has cost.
+fn insights_of(operation: &WorkOperation) -> Option<&RunInsights> {
+    match operation {
+        WorkOperation::Complete { request, .. } => Some(&request.insights),
+        WorkOperation::Fail { request, .. } => Some(&request.insights),
+        WorkOperation::Quota { request, .. } => Some(&request.insights),
+        WorkOperation::Ask { request, .. } => Some(&request.insights),
+        WorkOperation::Release { request, .. } => Some(&request.insights),
+        _ => None,
     }
 }
 

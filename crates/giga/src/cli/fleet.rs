@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use domain::{Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName};
+use domain::{BudgetPeriod, Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName, RunningWork};
 
 use super::FactoryRunArgs;
 use crate::config::HumanDuration;
@@ -55,10 +55,13 @@ pub(crate) enum ProductCommand {
     },
     /// Create a product or change its settings
     Set(ProductSetArgs),
-    /// Start no new jobs of a product; running jobs finish
+    /// Start no new jobs of a product; its budget says what happens to running jobs
     Pause {
         /// Name of the product
         name: ProductId,
+        /// Why; shown wherever jobs wait for it
+        #[arg(short = 'm', long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Start jobs of a paused product again
     Resume {
@@ -84,6 +87,105 @@ pub(crate) struct ProductSetArgs {
     /// Share of the seats, relative to other products
     #[arg(long, value_name = "N")]
     pub(crate) weight: Option<u32>,
+}
+
+/// The verbs of `budget`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BudgetCommand {
+    /// Show what products may spend and have spent
+    Show {
+        /// Name of the product; all products when absent
+        name: Option<ProductId>,
+    },
+    /// Change the budget of a product; settings that are not given stay
+    Set(BudgetSetArgs),
+    /// Enforce ceilings, or stop enforcing them
+    Enforce {
+        /// `on` or `off`
+        #[arg(value_name = "on|off", hide_possible_values = true)]
+        switch: Switch,
+    },
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// On
+    On,
+    /// Off
+    Off,
+}
+
+impl Switch {
+    /// Whether it is on.
+    pub(crate) fn is_on(self) -> bool {
+        self == Self::On
+    }
+}
+
+/// Arguments of `budget set`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("change").required(true).multiple(true).args(["ceiling", "no_ceiling", "period", "per_job", "on_pause"]))]
+pub(crate) struct BudgetSetArgs {
+    /// Name of the product
+    pub(crate) name: ProductId,
+    /// The most that it may spend per period, in US dollars
+    #[arg(long, value_name = "USD", conflicts_with = "no_ceiling")]
+    pub(crate) ceiling: Option<f64>,
+    /// Remove the ceiling
+    #[arg(long)]
+    pub(crate) no_ceiling: bool,
+    /// Period of the ceiling, in UTC
+    #[arg(long, value_enum)]
+    pub(crate) period: Option<PeriodName>,
+    /// What a job without `budget.usd` reserves while it runs, in US dollars
+    #[arg(long, value_name = "USD")]
+    pub(crate) per_job: Option<f64>,
+    /// What happens to running jobs when the product is paused
+    #[arg(long, value_enum)]
+    pub(crate) on_pause: Option<RunningWorkName>,
+}
+
+/// The periods of a ceiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PeriodName {
+    /// From midnight to midnight
+    Day,
+    /// A calendar month
+    Month,
+    /// All time
+    Total,
+}
+
+impl From<PeriodName> for BudgetPeriod {
+    fn from(name: PeriodName) -> Self {
+        match name {
+            PeriodName::Day => Self::Day,
+            PeriodName::Month => Self::Month,
+            PeriodName::Total => Self::Total,
+        }
+    }
+}
+
+/// What happens to running jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RunningWorkName {
+    /// They finish
+    Finish,
+    /// They save their work and return to the queue
+    Release,
+    /// They are stopped and return to the queue
+    Stop,
+}
+
+impl From<RunningWorkName> for RunningWork {
+    fn from(name: RunningWorkName) -> Self {
+        match name {
+            RunningWorkName::Finish => Self::Finish,
+            RunningWorkName::Release => Self::Release,
+            RunningWorkName::Stop => Self::Stop,
+        }
+    }
 }
 
 /// The verbs of `profile`.

@@ -32,7 +32,22 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "dead-letters",
         ],
     ),
-    ("Fleet", &["dash", "serve", "factory", "local", "product", "profile", "token", "sign-in", "credential", "mode"]),
+    (
+        "Fleet",
+        &[
+            "dash",
+            "serve",
+            "factory",
+            "local",
+            "product",
+            "budget",
+            "profile",
+            "token",
+            "sign-in",
+            "credential",
+            "mode",
+        ],
+    ),
     ("Setup and maintenance", &["init", "doctor", "backup", "gc", "bench"]),
     ("Tools", &["mcp", "completions", "schema"]),
 ];

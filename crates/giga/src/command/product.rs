@@ -1,8 +1,8 @@
 //! `giga product list`
 
-use domain::{Product, ProductId};
+use domain::{Product, ProductId, RunningWork};
 use http::Method;
-use protocol::{ProductList, ProductSettings};
+use protocol::{BudgetView, PauseRequest, ProductList, ProductSettings};
 
 use crate::cli::{ProductCommand, ProductSetArgs};
 use crate::failure::Failure;
@@ -16,8 +16,8 @@ pub(super) async fn product(context: &Context<'_>, command: ProductCommand) -> R
         ProductCommand::List => list(context).await,
         ProductCommand::Show { name } => show(context, &name).await,
         ProductCommand::Set(args) => set(context, args).await,
-        ProductCommand::Pause { name } => pause(context, &name, Some(true)).await,
-        ProductCommand::Resume { name } => pause(context, &name, Some(false)).await,
+        ProductCommand::Pause { name, reason } => pause(context, &name, reason).await,
+        ProductCommand::Resume { name } => resume(context, &name).await,
     }
 }
 
@@ -48,24 +48,33 @@ async fn set(context: &Context<'_>, args: ProductSetArgs) -> Result<(), Failure>
     context.out.table(&table(&[product]))
 }
 
-/// Pauses or resumes a product that exists.
-async fn pause(context: &Context<'_>, name: &ProductId, paused: Option<bool>) -> Result<(), Failure> {
+/// Pauses a product that exists.
+async fn pause(context: &Context<'_>, name: &ProductId, reason: Option<String>) -> Result<(), Failure> {
     let client = context.client()?;
-    let path = format!("/products/{name}");
-    // PUT would create a product with a mistyped name.
-    client.get::<Product>(&path).await?;
-    let settings = ProductSettings { paused, ..ProductSettings::default() };
-    let product: Product = client.call(Method::PUT, &path, Some(&settings)).await?;
+    let product: Product = client.post(&format!("/budgets/{name}/pause"), &PauseRequest { reason }).await?;
     if context.out.is_json() {
         return context.out.document(&product);
     }
     let id = &product.id;
-    if product.paused {
-        context.out.line(&format!("{id} is paused: running jobs finish, no new ones start"))?;
-        context.out.note(&format!("`giga product resume {id}` resumes it"));
-        return Ok(());
+    let budget: BudgetView = client.get(&format!("/budgets/{id}")).await?;
+    let running = match budget.running {
+        RunningWork::Finish => "running jobs finish",
+        RunningWork::Release => "running jobs save their work and return to the queue",
+        RunningWork::Stop => "running jobs are stopped and return to the queue",
+    };
+    context.out.line(&format!("{id} is paused: {running}, no new ones start"))?;
+    context.out.note(&format!("`giga product resume {id}` resumes it"));
+    Ok(())
+}
+
+/// Resumes a product that exists.
+async fn resume(context: &Context<'_>, name: &ProductId) -> Result<(), Failure> {
+    let client = context.client()?;
+    let product: Product = client.post(&format!("/budgets/{name}/resume"), &serde_json::json!({})).await?;
+    if context.out.is_json() {
+        return context.out.document(&product);
     }
-    context.out.line(&format!("{id} starts new jobs again"))
+    context.out.line(&format!("{} starts new jobs again", product.id))
 }
 
 async fn show(context: &Context<'_>, name: &ProductId) -> Result<(), Failure> {

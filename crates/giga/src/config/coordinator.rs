@@ -74,6 +74,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) preemption_grace: Setting<HumanDuration>,
     /// Whether an engine's credential gets work again automatically when its usage window resets.
     pub(crate) quota_resume: Setting<bool>,
+    /// Whether the ceilings of budgets are enforced, until `PUT /flags` says otherwise.
+    pub(crate) budgets: Setting<bool>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
@@ -156,6 +158,8 @@ impl CoordinatorConfig {
             .env(&["GIGA_DISK_FREE_MIN_MIB"])
             .file(file.disk_free_min_mib);
         let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
+        let budgets =
+            SettingSource::new("coordinator.budgets").env(&["GIGA_BUDGETS", "FLEET_BUDGETS"]).file(file.budgets);
         let preemption = SettingSource::new("coordinator.preemption")
             .env(&["GIGA_PREEMPTION", "FLEET_PREEMPTION"])
             .file(file.preemption);
@@ -188,6 +192,7 @@ impl CoordinatorConfig {
             preemption: resolver.setting(preemption, || default.preemption)?,
             preemption_grace: resolver.setting(grace, || HumanDuration(default.preemption_grace))?,
             quota_resume: resolver.setting(resume, || default.windows.auto_resume)?,
+            budgets: resolver.setting(budgets, || default.budgets)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
@@ -218,6 +223,7 @@ impl CoordinatorConfig {
             preemption: self.preemption.value,
             preemption_grace: self.preemption_grace.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
+            budgets: self.budgets.value,
             retry,
             windows: QuotaWindowPolicy { auto_resume: self.quota_resume.value, ..QuotaWindowPolicy::default() },
             ..Settings::default()

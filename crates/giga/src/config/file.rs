@@ -80,6 +80,7 @@ pub(super) struct Coordinator {
     pub(super) preemption: Option<Spanned<bool>>,
     pub(super) preemption_grace: Option<Spanned<HumanDuration>>,
     pub(super) quota_resume: Option<Spanned<bool>>,
+    pub(super) budgets: Option<Spanned<bool>>,
     pub(super) retry: Retry,
 }
 

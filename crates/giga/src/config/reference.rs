@@ -69,6 +69,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ),
     ("coordinator.preemption_grace", "How long a preempted run has to save its work and to release its seat."),
     ("coordinator.quota_resume", "Whether a credential gets work again automatically when its usage window resets."),
+    (
+        "coordinator.budgets",
+        "Whether the ceilings of budgets are enforced. `giga budget enforce` changes it at run time.",
+    ),
     ("coordinator.retry.attempts_max", "Attempts of a job in all. A manifest can set its own retry policy."),
     ("coordinator.retry.backoff", "First pause before a retry; it doubles."),
     ("coordinator.retry.backoff_max", "Longest pause before a retry."),

@@ -16,9 +16,10 @@ use crate::fleet::Fleet;
 const ENGINE: &str = "echo at work\nprompt=$(cat)\ncase \"$prompt\" in\n*'the left one'*) ;;\nask*) \
     echo 'Which gate?' > .aq_question.md; exit 0 ;;\nesac\necho done > out-$GIGA_JOB_ID\n";
 
-const READS: [&str; 8] = [
+const READS: [&str; 9] = [
     "dry_run_job",
     "explain_job",
+    "get_budget",
     "get_job",
     "get_job_events",
     "get_job_log",

@@ -1,7 +1,7 @@
 //! The answers of the fleet's tools: text for the model, and the API's own objects in the structured part.
 
 use domain::JobEvent;
-use protocol::{FactoryView, JobDetail, JobExplanation, JobView};
+use protocol::{BudgetView, FactoryView, JobDetail, JobExplanation, JobView};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -146,6 +146,18 @@ pub(super) enum Outcome {
     Reached,
     NeedsAttention,
     TimedOut,
+}
+
+/// The budgets.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct BudgetsAnswer {
+    pub(super) budgets: Vec<ApiObject>,
+}
+
+impl BudgetsAnswer {
+    pub(super) fn of(budgets: &[BudgetView]) -> Result<Self, ToolFailure> {
+        Ok(Self { budgets: budgets.iter().map(ApiObject::of).collect::<Result<_, _>>()? })
+    }
 }
 
 /// The factories.

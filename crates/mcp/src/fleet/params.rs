@@ -71,6 +71,15 @@ enum Stage {
     DeadLetter,
 }
 
+/// The budgets to show.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BudgetQuery {
+    /// Product (default: all)
+    #[schemars(with = "Option<String>")]
+    pub(super) product: Option<ProductId>,
+}
+
 /// One job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -97,6 +97,7 @@ fn every_tool_has_hints_a_closed_input_and_an_output_schema() {
         "cancel_job",
         "dry_run_job",
         "explain_job",
+        "get_budget",
         "get_job",
         "get_job_events",
         "get_job_log",
@@ -130,7 +131,7 @@ fn a_read_only_server_has_no_tool_that_writes() {
     let tools = FleetTools::new(client, ToolAccess::ReadOnly, Arc::new(SystemClock::new()));
 
     assert!(WRITES.iter().all(|name| !tools.router.has_route(name)));
-    assert_eq!(tools.tools().len(), 8);
+    assert_eq!(tools.tools().len(), 9);
 }
 
 #[tokio::test]

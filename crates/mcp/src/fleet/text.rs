@@ -1,7 +1,7 @@
 //! Jobs and factories, one line each.
 
-use domain::clean_line;
-use protocol::{FactoryView, JobView};
+use domain::{clean_line, dollars};
+use protocol::{BudgetView, FactoryView, JobView};
 
 /// The longest part of a line that people or agents wrote.
 const PART_CHARS_MAX: usize = 300;
@@ -46,6 +46,27 @@ pub(super) fn factory_line(factory: &FactoryView) -> String {
     let capabilities = list(factory.capabilities.iter().map(ToString::to_string).collect());
     let (used, all) = (factory.seats.len(), factory.seat_limit);
     format!("{}  {state}  {used} of {all} seats used  repositories: {repos}  capabilities: {capabilities}", factory.id)
+}
+
+/// Name, what was spent, what is left, and why nothing starts.
+pub(super) fn budget_line(budget: &BudgetView) -> String {
+    let id = &budget.product_id;
+    let mut line = format!("{id}  spent {} ", dollars(budget.spent_usd));
+    match (budget.ceiling_usd, budget.left_usd) {
+        (Some(ceiling), Some(left)) => {
+            let (ceiling, per, left) = (dollars(ceiling), budget.period.per(), dollars(left));
+            line.push_str(&format!("of {ceiling} {per}, {left} left"));
+        }
+        _ => line.push_str(&format!("{}, no ceiling", budget.period.per())),
+    }
+    if budget.paused {
+        let reason = budget.pause.as_ref().and_then(|pause| pause.reason.as_deref());
+        line.push_str(&format!("  paused{}", reason.map_or_else(String::new, |reason| format!(": {}", short(reason)))));
+    }
+    if let Some(waiting) = &budget.waiting {
+        line.push_str(&format!("  {}", waiting.text(id)));
+    }
+    line
 }
 
 /// Lines, or what stands for none.

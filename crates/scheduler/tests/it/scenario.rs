@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    DispatchModes, EngineName, Factory, FactoryId, InstanceId, JobId, Priority, Product, ProductId, RepoName, Shape,
-    Timestamp, UsageWindow,
+    DispatchModes, EngineName, Factory, FactoryId, InstanceId, JobId, MoneyWait, Priority, Product, ProductId,
+    RepoName, Shape, Timestamp, UsageWindow,
 };
 use proptest::prelude::*;
 use scheduler::{
@@ -30,6 +30,7 @@ pub(crate) struct World {
     pub(crate) fleet: Fleet,
     pub(crate) queue: Queue,
     products: BTreeMap<ProductId, Product>,
+    out_of_money: BTreeMap<ProductId, MoneyWait>,
     pub(crate) flags: DispatchModes,
     weights: Weights,
     limit: usize,
@@ -56,6 +57,7 @@ impl Scenario {
             fleet: Fleet::new(),
             queue: Queue::new(),
             products: self.products.clone(),
+            out_of_money: BTreeMap::new(),
             flags: DispatchModes::default(),
             weights: self.weights,
             limit: self.limit,
@@ -84,6 +86,7 @@ impl World {
             fleet: &self.fleet,
             queue: &self.queue,
             products: &self.products,
+            out_of_money: &self.out_of_money,
             flags: &self.flags,
             weights: &self.weights,
             limit: self.limit,

@@ -5,6 +5,7 @@ mod accept;
 mod backup;
 mod backup_service;
 mod batch;
+mod budgets;
 mod data_loss;
 mod event_streams;
 mod fleet;

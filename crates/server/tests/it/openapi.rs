@@ -169,6 +169,7 @@ fn check_streams(description: &Description) {
     let flags = DispatchModes {
         mode: Mode::Gate,
         products: [("notes".parse::<ProductId>().unwrap(), Mode::SelfSelect)].into(),
+        budgets: Some(true),
         preemption: Some(true),
     };
     let look = PollPullRequest {
@@ -217,6 +218,7 @@ fn check_streams(description: &Description) {
         StreamEvent::Alert(AlertEvent {
             code: AlertCode::StaleFactory,
             change: AlertChange::Raised,
+            product_id: None,
             factory_id: Some("east".parse().unwrap()),
             job_id: None,
         }),

@@ -1,9 +1,12 @@
 //! Actions of the operator.
 
 use client::{Client, ClientError};
-use domain::JobId;
+use domain::{BudgetSettings, JobId, ProductId};
 use http::Method;
-use protocol::{Action, ActionRequest, AnswerRequest, DismissRequest, DrainRequest, ResumeCredential, VoteRequest};
+use protocol::{
+    Action, ActionRequest, AnswerRequest, BudgetView, DismissRequest, DrainRequest, PauseRequest, ResumeCredential,
+    VoteRequest,
+};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
@@ -31,11 +34,31 @@ async fn act_on(client: &Client, deed: &Deed, target: &Target) -> Result<(), Cli
         Target::Credential(id) => {
             post(client, "/credentials/resume", &ResumeCredential { credential: id.clone() }).await
         }
+        Target::Product(id) => act_on_product(client, deed, id).await,
         Target::Fleet => match deed.act {
             Act::Mode(mode) => client.set_mode(None, Some(mode)).await.map(drop),
             Act::Preemption(preemption) => client.set_preemption(preemption).await.map(drop),
             _ => Ok(()),
         },
+    }
+}
+
+async fn act_on_product(client: &Client, deed: &Deed, id: &ProductId) -> Result<(), ClientError> {
+    match deed.act {
+        Act::PauseProduct => {
+            let request = PauseRequest { reason: deed.text.clone() };
+            post(client, &format!("/budgets/{id}/pause"), &request).await
+        }
+        Act::ResumeProduct => post(client, &format!("/budgets/{id}/resume"), &()).await,
+        _ => {
+            let path = format!("/budgets/{id}");
+            let known: BudgetView = client.get(&path).await?;
+            // What is no amount removes the ceiling: the dialog says so.
+            let ceiling_usd = deed.text.as_deref().and_then(|text| text.trim_start_matches('$').parse().ok());
+            let (period, job_usd, running) = (known.period, known.job_usd, known.running);
+            let settings = BudgetSettings { ceiling_usd, period, job_usd, running };
+            client.call::<_, IgnoredAny>(Method::PUT, &path, Some(&settings)).await.map(drop)
+        }
     }
 }
 
@@ -63,9 +86,15 @@ async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), Clien
         Act::Cancel => (Action::Cancel, request),
         Act::Priority(priority) => (Action::Priority, ActionRequest { priority: Some(*priority), ..request }),
         Act::Pin(factory) => (Action::Pin, ActionRequest { factory_id: factory.clone(), ..request }),
-        Act::Drain | Act::Resume | Act::Prune | Act::ResumeCredential | Act::Mode(_) | Act::Preemption(_) => {
-            return Ok(());
-        }
+        Act::Drain
+        | Act::Resume
+        | Act::Prune
+        | Act::ResumeCredential
+        | Act::PauseProduct
+        | Act::ResumeProduct
+        | Act::SetCeiling
+        | Act::Mode(_)
+        | Act::Preemption(_) => return Ok(()),
     };
     post(client, &format!("/jobs/{id}/actions/{}", action.name()), &request).await
 }

@@ -83,6 +83,7 @@ async fn read(client: &Client, request: &Request) -> Result<Data, ReadError> {
         Request::Flags => decode(&text).map(Data::Flags),
         Request::DeadLetters => decode(&text).map(Data::DeadLetters),
         Request::Credentials => decode(&text).map(Data::Credentials),
+        Request::Budgets => decode(&text).map(Data::Budgets),
     };
     data.map_err(|error| ReadError::Refused(format!("the answer is not understood: {error}")))
 }
@@ -104,5 +105,6 @@ fn path(request: &Request) -> String {
         Request::Flags => "/flags".to_owned(),
         Request::DeadLetters => "/dead-letters?limit=200".to_owned(),
         Request::Credentials => "/credentials".to_owned(),
+        Request::Budgets => "/budgets".to_owned(),
     }
 }

@@ -64,7 +64,7 @@ fn idle(size: (u16, u16), keys: &str) -> Model {
 // [U2] [P4]
 #[test]
 fn an_idle_minute_writes_nothing() {
-    for keys in ["1", "2", "3", "4", "2j\n"] {
+    for keys in ["1", "2", "3", "4", "5", "2j\n"] {
         let wire = Wire::default();
         let (mut model, mut screen) = (idle((80, 24), keys), Screen::new(wire.clone()));
         screen.draw(&model).unwrap();
@@ -102,7 +102,7 @@ fn one_changed_row_writes_less_than_500_bytes() {
 // [attack: terminal escapes]
 #[test]
 fn no_escape_of_the_data_reaches_the_terminal() {
-    for keys in ["1", "2", "3", "4", "2\n", "2\nl", "2\nd", "2\nm", "2jja", "2jjaa"] {
+    for keys in ["1", "2", "3", "4", "5", "2\n", "2\nl", "2\nd", "2\nm", "2jja", "2jjaa"] {
         let wire = Wire::default();
         let mut model = model(FINE, (120, 40));
         let mut screen = Screen::new(wire.clone());

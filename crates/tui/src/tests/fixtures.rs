@@ -152,6 +152,52 @@ fn credentials(fleet: Fleet) -> Value {
     json!({"items": [{"credential": "c-41aa", "engine": "codex", "window": "five_hour", "since": ago(30), "until": NOW.after(Duration::from_secs(8_000)).to_string(), "hits": 1, "factories": ["east"], "message": fleet.text("usage limit reached")}]})
 }
 
+fn budgets(fleet: Fleet) -> Value {
+    let budget = |product: &str, spent: f64| {
+        json!({
+            "productId": product, "period": "month", "running": "finish", "enforced": true, "paused": false,
+            "spentUsd": spent, "runningUsd": 0.0, "reservedUsd": 0.0, "subscriptionUsd": 0.0,
+            "projection": {"usdPerHour": 0.0}, "runs": 0, "failedRuns": 0, "runsWithoutCost": 0, "merged": 0,
+            "byEngine": [], "byRepo": [], "byProfile": [], "recent": [],
+        })
+    };
+    if fleet == Fleet::Empty {
+        return json!({"items": [budget("default", 0.0)]});
+    }
+    let until = NOW.after(Duration::from_secs(1_000_000)).to_string();
+    let mut spent = budget("default", 368.2);
+    for (key, value) in [
+        ("ceilingUsd", json!(400.0)),
+        ("runningUsd", json!(2.1)),
+        ("reservedUsd", json!(4.6)),
+        ("leftUsd", json!(27.2)),
+        ("usedPercent", json!(92.05)),
+        (
+            "projection",
+            json!({"usdPerHour": 3.1, "atEndUsd": 1229.3, "reachedAt": NOW.after(Duration::from_secs(36_000)).to_string()}),
+        ),
+        ("runs", json!(190)),
+        ("failedRuns", json!(31)),
+        ("merged", json!(159)),
+        ("costPerMergedUsd", json!(2.3157)),
+        (
+            "byEngine",
+            json!([{"name": "codex", "usd": 214.1, "subscriptionUsd": 0.0, "runs": 120, "failedRuns": 20}, {"name": "claude", "usd": 154.1, "subscriptionUsd": 0.0, "runs": 70, "failedRuns": 11}]),
+        ),
+    ] {
+        spent[key] = value;
+    }
+    let mut paused = budget("legacy", 3.0);
+    paused["paused"] = json!(true);
+    paused["pause"] =
+        json!({"by": fleet.text("maya"), "at": ago(90), "reason": fleet.text("moving to another provider")});
+    let mut waiting = budget("notes", 5.2);
+    waiting["ceilingUsd"] = json!(5.0);
+    waiting["waiting"] =
+        json!({"ceilingUsd": 5.0, "period": "month", "spentUsd": 5.2, "reservedUsd": 0.0, "resetsAt": until});
+    json!({"items": [spent, paused, waiting]})
+}
+
 fn modes(fleet: Fleet) -> Value {
     match fleet {
         Fleet::Empty => json!({"mode": "push", "preemption": false}),
@@ -244,6 +290,7 @@ pub(super) fn load(model: &mut Model, fleet: Fleet) {
     answer(model, Request::Flags, Data::Flags(read(&modes(fleet))));
     answer(model, Request::DeadLetters, Data::DeadLetters(read(&letters(fleet))));
     answer(model, Request::Credentials, Data::Credentials(read(&credentials(fleet))));
+    answer(model, Request::Budgets, Data::Budgets(read(&budgets(fleet))));
 }
 
 /// The parts of a job, as they are read when it is opened.

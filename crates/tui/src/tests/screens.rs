@@ -61,10 +61,16 @@ fn the_page_of_factories_in_all_sizes_and_states() {
     pages("factories", "3");
 }
 
+// [U2] [T2]
+#[test]
+fn the_page_of_money_in_all_sizes_and_states() {
+    pages("money", "4");
+}
+
 // [U2]
 #[test]
 fn the_page_of_the_dispatcher_in_all_sizes_and_states() {
-    pages("dispatch", "4");
+    pages("dispatch", "5");
 }
 
 /// A job that was opened, with one of its parts.
@@ -118,7 +124,9 @@ fn boxes_lie_over_the_page() {
         ("menu-pin", "2an"),
         ("command", "2:jobs st"),
         ("filter", "2/roof"),
-        ("menu-dispatch", "4a"),
+        ("menu-dispatch", "5a"),
+        ("menu-money", "4a"),
+        ("dialog-pause", "4aptoo fast"),
         ("menu-factory", "3a"),
     ] {
         let mut model = model(FINE, (80, 24));

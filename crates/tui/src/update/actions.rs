@@ -51,6 +51,7 @@ fn choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
             };
             (vec![Target::Factory(factory.id.clone())], vec![item])
         }
+        Page::Money => money_choices(model),
         Page::Dispatch => dispatch_choices(model),
         Page::Folder => {
             let Some(job) = model.selected_job().and_then(|id| model.jobs.get(id)) else { return Default::default() };
@@ -159,6 +160,16 @@ fn named_items(action: NeedAction) -> Vec<MenuItem> {
         NeedAction::Prune => vec![item('p', "Prune: remove stale factories", Act::Prune)],
         NeedAction::ResumeCredential => vec![item('u', "Resume the credential now", Act::ResumeCredential)],
     }
+}
+
+fn money_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
+    let Some(budget) = model.money.selected() else { return Default::default() };
+    let switch = match budget.paused {
+        true => item('r', "Resume: its jobs start again", Act::ResumeProduct),
+        false => item('p', "Pause: no job of it starts", Act::PauseProduct),
+    };
+    let ceiling = item('c', "Set the ceiling", Act::SetCeiling);
+    (vec![Target::Product(budget.product_id.clone())], vec![switch, ceiling])
 }
 
 fn dispatch_choices(model: &Model) -> (Vec<Target>, Vec<MenuItem>) {
@@ -341,6 +352,11 @@ fn consequence(act: &Act, count: usize) -> (&'static str, Field) {
         Act::Resume => ("The factory accepts jobs again.", Field::None),
         Act::Prune => ("All stale factories are removed. One that comes back has to enrol again.", Field::None),
         Act::ResumeCredential => ("Its engines are used again before the usage window resets.", Field::None),
+        Act::PauseProduct => {
+            ("Nothing of it starts. Its budget says what happens to running jobs.", Field::Optional("reason"))
+        }
+        Act::ResumeProduct => ("Its jobs start again, if there is money for them.", Field::None),
+        Act::SetCeiling => ("Dollars per period. `none` removes the ceiling.", Field::Required("ceiling")),
         Act::Mode(Mode::Push) => {
             ("The coordinator offers jobs again, for every product without a mode of its own.", Field::None)
         }
@@ -377,6 +393,9 @@ pub(crate) fn verb(act: &Act) -> String {
         Act::Resume => "Resume".to_owned(),
         Act::Prune => "Remove stale factories, such as".to_owned(),
         Act::ResumeCredential => "Resume credential".to_owned(),
+        Act::PauseProduct => "Pause".to_owned(),
+        Act::ResumeProduct => "Resume".to_owned(),
+        Act::SetCeiling => "Set the ceiling of".to_owned(),
         Act::Mode(mode) => format!("Switch to mode {mode}:"),
         Act::Preemption(true) => "Switch preemption on:".to_owned(),
         Act::Preemption(false) => "Switch preemption off:".to_owned(),
@@ -401,9 +420,20 @@ pub(super) fn confirm(model: &mut Model, mut dialog: Dialog) -> Vec<Effect> {
         model.overlay = Some(Overlay::Dialog(dialog));
         return Vec::new();
     }
+    if dialog.act == Act::SetCeiling && !is_ceiling(&text) {
+        dialog.problem = Some(format!("`{text}` is no amount: write 50, 12.50 or none"));
+        model.overlay = Some(Overlay::Dialog(dialog));
+        return Vec::new();
+    }
     let text = (!text.is_empty()).then_some(text);
     model.tell(format!("{} …", button(&dialog.act, &dialog.targets)));
     vec![Effect::Act(Deed { act: dialog.act, targets: dialog.targets, text })]
+}
+
+/// An amount in dollars, or `none`.
+fn is_ceiling(text: &str) -> bool {
+    let amount = text.trim_start_matches('$').parse::<f64>();
+    text == "none" || amount.is_ok_and(|amount| amount.is_finite() && amount >= 0.0)
 }
 
 /// Shows how an action ended, and reads what it changed.
@@ -435,12 +465,13 @@ pub(super) fn ended(model: &mut Model, acted: &Acted) -> Vec<Effect> {
     let changed = match &deed.act {
         Act::Drain | Act::Resume | Act::Prune => vec![Request::Factories, Request::Needs],
         Act::Mode(_) | Act::Preemption(_) => vec![Request::Flags],
+        Act::PauseProduct | Act::ResumeProduct | Act::SetCeiling => vec![Request::Budgets, Request::Needs],
         Act::ResumeCredential => vec![Request::Credentials, Request::Needs],
         Act::Dismiss | Act::Redrive => vec![Request::DeadLetters, Request::Needs, jobs_request(model)],
         _ => {
             let jobs = deed.targets.iter().filter_map(|target| match target {
                 Target::Job { id, .. } => Some(Request::Job(*id)),
-                Target::Factory(_) | Target::Credential(_) | Target::Fleet => None,
+                Target::Factory(_) | Target::Credential(_) | Target::Product(_) | Target::Fleet => None,
             });
             jobs.chain([Request::Needs]).collect()
         }
@@ -465,7 +496,7 @@ pub(super) fn open_selected(model: &mut Model, tab: Tab) -> Vec<Effect> {
                         return effects;
                     }
                 }
-                Page::Jobs | Page::Factories | Page::Dispatch => {}
+                Page::Jobs | Page::Factories | Page::Money | Page::Dispatch => {}
             }
             Vec::new()
         }

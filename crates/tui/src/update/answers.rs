@@ -57,6 +57,7 @@ fn read(model: &mut Model, request: &Request, data: Data) -> Vec<Effect> {
         Data::Flags(modes) => model.dispatch.modes = Some(modes),
         Data::DeadLetters(list) => model.dispatch.set_letters(list),
         Data::Credentials(list) => model.dispatch.set_credentials(list),
+        Data::Budgets(list) => model.money.replace(list),
     }
     Vec::new()
 }
@@ -88,6 +89,7 @@ fn failed(model: &mut Model, request: &Request, error: ReadError) {
         Request::Needs => model.needs.error = text,
         Request::Factories => model.factories.error = text,
         Request::DeadLetters | Request::Credentials | Request::Flags => model.dispatch.error = text,
+        Request::Budgets => model.money.error = text,
         Request::Metrics => {}
         Request::Job(id) | Request::Events { job: id, .. } | Request::Explain(id) | Request::Dag(id) => {
             if let Some(detail) = model.detail.as_mut().filter(|detail| detail.id == *id) {

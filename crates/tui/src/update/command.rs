@@ -7,10 +7,11 @@ use crate::message::{Act, Effect, Target};
 use crate::model::{FILTER_KEYS, Filter, Model, Page, Tab};
 
 /// The commands and what they do, for the help.
-pub(crate) const COMMANDS: [(&str, &str); 9] = [
+pub(crate) const COMMANDS: [(&str, &str); 10] = [
     ("needs", "what needs an operator"),
     ("jobs", "jobs: `:jobs stage=review repo=house fix login`"),
     ("factories", "factories"),
+    ("money", "budgets: what products may spend and have spent"),
     ("dispatch", "modes, paused credentials, dead letters"),
     ("job", "open a job: `:job 4f1c6890`, its id or its last characters"),
     ("mode", "switch the dispatch mode: `:mode gate`"),
@@ -44,6 +45,7 @@ pub(super) fn run(model: &mut Model, line: &str) -> Vec<Effect> {
         "needs" => filtered_page(model, Page::Needs, rest),
         "jobs" => filtered_page(model, Page::Jobs, rest),
         "factories" => filtered_page(model, Page::Factories, rest),
+        "money" => filtered_page(model, Page::Money, rest),
         "dispatch" => filtered_page(model, Page::Dispatch, rest),
         "job" => job(model, rest),
         "mode" => mode(model, rest),

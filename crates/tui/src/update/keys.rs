@@ -330,7 +330,7 @@ fn mark(model: &mut Model) {
                 model.dispatch.marks.insert(id);
             }
         }
-        Page::Factories | Page::Folder => return,
+        Page::Factories | Page::Money | Page::Folder => return,
     }
     let count = model.row_count();
     model.cursor_mut().step(1, count);
@@ -446,6 +446,7 @@ fn subject(model: &Model) -> Option<String> {
             let folder = model.folder.as_ref()?;
             folder.rows().get(folder.cursor.selected).map(|file| file.name.clone())
         }
+        Page::Money => model.money.selected().map(|budget| budget.product_id.to_string()),
         Page::Needs | Page::Jobs | Page::Dispatch => model.selected_job().map(|id| id.to_string()),
     }
 }
@@ -462,6 +463,10 @@ fn browse(model: &mut Model) -> Vec<Effect> {
             None => "/".to_owned(),
         },
         (None, Page::Needs) => "/needs-me".to_owned(),
+        (None, Page::Money) => match model.money.selected() {
+            Some(budget) => format!("/budgets/{}", budget.product_id),
+            None => "/budgets".to_owned(),
+        },
         (None, Page::Dispatch) => "/dispatch".to_owned(),
         (None, Page::Jobs | Page::Folder) => "/jobs".to_owned(),
     };

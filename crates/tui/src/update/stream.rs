@@ -32,6 +32,7 @@ pub(super) fn received(model: &mut Model, news: StreamMsg) -> Vec<Effect> {
             Vec::new()
         }
         StreamMsg::Factory => vec![Effect::Read(Request::Factories)],
+        StreamMsg::Alert if model.page == Page::Money => [Request::Needs, Request::Budgets].map(Effect::Read).into(),
         StreamMsg::Alert | StreamMsg::Needs => vec![Effect::Read(Request::Needs)],
         StreamMsg::Flags(modes) => {
             model.dispatch.modes = Some(*modes);
@@ -119,6 +120,9 @@ pub(super) fn reread(model: &mut Model) -> Vec<Effect> {
     // The seats in use follow from jobs, and are not announced.
     if model.page == Page::Factories {
         requests.push(Request::Factories);
+    }
+    if model.page == Page::Money {
+        requests.push(Request::Budgets);
     }
     requests.into_iter().map(Effect::Read).collect()
 }

@@ -132,6 +132,9 @@ fn hints(model: &Model) -> Vec<(&'static str, &'static str)> {
             ("o", "browser"),
         ],
         Page::Factories => vec![("a", "act"), ("/", "filter"), ("y", "copy name"), (":", "command"), ("o", "browser")],
+        Page::Money => {
+            vec![("a", "pause, set ceiling"), ("/", "filter"), ("y", "copy name"), (":", "command"), ("o", "browser")]
+        }
         Page::Dispatch => {
             vec![("a", "act, switch mode"), ("Enter", "open"), ("Space", "mark"), ("/", "filter"), (":", "command")]
         }

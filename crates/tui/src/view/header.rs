@@ -167,7 +167,7 @@ fn notices(model: &Model) -> String {
         Page::Jobs => model.jobs.marks.len(),
         Page::Needs => model.needs.marks.len(),
         Page::Dispatch => model.dispatch.marks.len(),
-        Page::Factories | Page::Folder => 0,
+        Page::Factories | Page::Money | Page::Folder => 0,
     };
     if marks > 0 {
         notices.push(format!("{marks} marked (a: act)"));

@@ -29,6 +29,7 @@ pub(super) fn lines(model: &Model) -> Vec<Line<'static>> {
             Page::Needs => section("Needs me", &NEEDS),
             Page::Jobs => section("Jobs", &JOBS),
             Page::Factories => section("Factories", &FACTORIES),
+            Page::Money => section("Money", &MONEY),
             Page::Dispatch => section("Dispatch", &DISPATCH),
             Page::Folder => section("Folder queue", &FOLDER),
         },
@@ -96,6 +97,13 @@ const FACTORIES: [(&str, &str); 4] = [
     ("j k g G", "move"),
     ("a", "drain: finish running jobs, accept no new ones; resume"),
     ("/", "filter by name, state or capability"),
+    ("y", "copy the name"),
+];
+
+const MONEY: [(&str, &str); 4] = [
+    ("j k g G", "move"),
+    ("a", "pause or resume the product; set its ceiling"),
+    ("/", "filter by name"),
     ("y", "copy the name"),
 ];
 

@@ -64,9 +64,11 @@ fn badge(model: &Model, item: &Need) -> (char, Style) {
         NeedKind::ReadyToShip => stage(StageName::Testing),
         NeedKind::Failed | NeedKind::MergeFailed | NeedKind::PullRequestAbandoned => stage(StageName::Failed),
         NeedKind::DeadLetter => stage(StageName::DeadLetter),
-        NeedKind::Unplaceable | NeedKind::StaleFactory | NeedKind::CredentialExhausted | NeedKind::Alert => {
-            (look.glyph(crate::look::Glyph::Alert), look.style(Tint::Warn))
-        }
+        NeedKind::Unplaceable
+        | NeedKind::StaleFactory
+        | NeedKind::CredentialExhausted
+        | NeedKind::Budget
+        | NeedKind::Alert => (look.glyph(crate::look::Glyph::Alert), look.style(Tint::Warn)),
     }
 }
 

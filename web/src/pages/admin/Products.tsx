@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { saveProduct } from "../../api/actions";
+import { pauseProduct, resumeProduct } from "../../api/actions";
 import { productsQuery } from "../../api/queries";
 import type { Product } from "../../api/types";
 import { queries } from "../../live";
@@ -19,7 +19,7 @@ export function Products() {
 
   async function resume(product: Product) {
     try {
-      await saveProduct(product.id, { paused: false });
+      await resumeProduct(product.id);
       await refresh();
       say(`${product.id} is resumed`);
     } catch (error) {
@@ -93,9 +93,11 @@ export function Products() {
               title={`Pause ${paused.id}?`}
               verb="Pause"
               onClose={() => setPaused(null)}
-              act={() => saveProduct(paused.id, { paused: true }).then(refresh)}
+              reason="Reason"
+              hint="Shown wherever its jobs wait"
+              act={(reason) => pauseProduct(paused.id, reason === "" ? undefined : reason).then(refresh)}
             >
-              <p>Its queued jobs are not placed until you resume it. Running jobs continue.</p>
+              <p>Its queued jobs are not placed until you resume it. Its budget says what happens to running jobs.</p>
             </Confirm>
           )}
         </>

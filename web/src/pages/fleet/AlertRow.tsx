@@ -43,6 +43,13 @@ function AlertLink({ alert }: { alert: Alert }) {
       </Link>
     );
   }
+  if (alert.productId != null) {
+    return (
+      <Link to="/budgets/$id" params={{ id: alert.productId }} className={look}>
+        Budget
+      </Link>
+    );
+  }
   if (alert.code === "credential_exhausted") {
     return (
       <Link to="/admin/$tab" params={{ tab: "credentials" }} className={look}>

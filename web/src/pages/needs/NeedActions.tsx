@@ -109,6 +109,12 @@ export function NeedLink({ item, look = "quiet" }: { item: NeedItem; look?: "qui
         Open factory
       </Link>
     );
+  if (item.productId != null && item.kind === "budget")
+    return (
+      <Link className={className} to="/budgets/$id" params={{ id: item.productId }}>
+        Budget
+      </Link>
+    );
   if (item.kind === "credential_exhausted")
     return (
       <Link className={className} to="/admin/$tab" params={{ tab: "credentials" }}>

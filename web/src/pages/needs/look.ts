@@ -12,6 +12,7 @@ export const NEED_LOOK: Record<NeedKind, { word: string; className: string; glyp
   pull_request_abandoned: { word: "pull request", className: "st-warn", glyph: "warn" },
   stale_factory: { word: "stale factory", className: "st-failed", glyph: "failed" },
   credential_exhausted: { word: "no credit", className: "st-warn", glyph: "warn" },
+  budget: { word: "budget", className: "st-warn", glyph: "warn" },
   alert: { word: "alert", className: "st-warn", glyph: "warn" },
 };
 
@@ -24,7 +25,7 @@ export const NEED_GROUPS = {
   questions: { title: "Questions", kinds: ["question"] },
   failures: { title: "Failures", kinds: ["failed", "dead_letter", "merge_failed", "pull_request_abandoned"] },
   ship: { title: "To ship", kinds: ["ready_to_ship", "review"] },
-  fleet: { title: "Fleet", kinds: ["unplaceable", "stale_factory", "credential_exhausted", "alert"] },
+  fleet: { title: "Fleet", kinds: ["unplaceable", "stale_factory", "credential_exhausted", "budget", "alert"] },
 } as const satisfies Record<string, { title: string; kinds: readonly NeedKind[] }>;
 export type NeedGroup = keyof typeof NEED_GROUPS;
 

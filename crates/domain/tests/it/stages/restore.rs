@@ -67,7 +67,10 @@ fn row_28_a_running_run_ends_as_restored() {
     assert_eq!(unit.job.checkpoint(), Some(&saved));
     assert_eq!(unit.runs.iter().map(|run| run.outcome).collect::<Vec<_>>(), [Some(RunOutcome::Restored)]);
     assert_eq!(unit.events.iter().map(|event| event.kind).collect::<Vec<_>>(), [EventKind::Restored]);
-    assert_eq!(unit.events[0].data, serde_json::json!({ "generation": 1, "factoryId": "mac" }));
+    let usage =
+        serde_json::json!({ "run": 1, "engine": "command", "repo": "notes", "dispatchSeq": 1, "started": true });
+    let expected = serde_json::json!({ "generation": 1, "factoryId": "mac", "usage": usage });
+    assert_eq!(unit.events[0].data, expected);
 }
 
 #[test]

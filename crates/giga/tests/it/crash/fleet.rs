@@ -267,6 +267,18 @@ impl Fleet {
         self.insist(put).await;
     }
 
+    /// Limits what the product may spend, and enforces it.
+    pub(super) async fn limit_money(&self, ceiling_usd: f64) {
+        let settings = domain::BudgetSettings { ceiling_usd: Some(ceiling_usd), ..Default::default() };
+        let modes = domain::DispatchModes { budgets: Some(true), ..Default::default() };
+        let client = self.client().await;
+        self.insist(async || client.call::<_, serde_json::Value>(http::Method::PUT, "/flags", Some(&modes)).await.ok())
+            .await;
+        let path = "/budgets/default";
+        self.insist(async || client.call::<_, serde_json::Value>(http::Method::PUT, path, Some(&settings)).await.ok())
+            .await;
+    }
+
     /// Switches the whole fleet.
     pub(super) async fn switch(&self, mode: Mode) {
         let client = self.client().await;

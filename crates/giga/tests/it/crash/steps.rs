@@ -25,6 +25,8 @@ enum Provoke {
     DeafFactories,
     /// Factories that have to ask for their work.
     Claims,
+    /// Less money than jobs: each waits until another returns what it did not spend.
+    Money,
 }
 
 async fn coordinator_dies_at(step: KillAt, provoke: Provoke) {
@@ -33,6 +35,9 @@ async fn coordinator_dies_at(step: KillAt, provoke: Provoke) {
     fleet.ship_by_itself().await;
     if provoke == Provoke::Claims {
         fleet.switch(Mode::Poll).await;
+    }
+    if provoke == Provoke::Money {
+        fleet.limit_money(3.0).await;
     }
     for index in 0..fleet.factories() {
         fleet.start_factory(index, None).await;
@@ -78,7 +83,9 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
     let prompt = match provoke {
         Provoke::LongWork => "begin, then wait for the signal",
         Provoke::Failure => "fail on your first attempt",
-        Provoke::Work | Provoke::SilentFactory | Provoke::DeafFactories | Provoke::Claims => "do some work",
+        Provoke::Work | Provoke::SilentFactory | Provoke::DeafFactories | Provoke::Claims | Provoke::Money => {
+            "do some work"
+        }
     };
     let mut jobs = BTreeSet::new();
     let mut has_died = false;
@@ -107,7 +114,7 @@ async fn submit(fleet: &mut Fleet, provoke: Provoke, who: Who) -> BTreeSet<domai
         Provoke::SilentFactory => fleet.start_factory(0, None).await,
         Provoke::DeafFactories => fleet.thaw_factories(),
         Provoke::LongWork => fleet.give_the_signal(),
-        Provoke::Work | Provoke::Failure | Provoke::Claims => {}
+        Provoke::Work | Provoke::Failure | Provoke::Claims | Provoke::Money => {}
     }
     fleet.start_factory(1, None).await;
     jobs
@@ -162,6 +169,12 @@ dies_at! {
     after_the_pick_of_a_claim: coordinator_dies_at at "claim::picked", 2, Claims;
     // [row 5]
     after_the_grant_of_a_claim_and_before_its_answer: coordinator_dies_at at "claim::committed", 2, Claims;
+    // [row 17]
+    before_a_budget_is_written: coordinator_dies_at at "budget::before_write", 2, Money;
+    // [row 17]
+    after_a_budget_is_written_and_before_its_answer: coordinator_dies_at at "budget::written", 2, Money;
+    // [row 17]
+    after_a_reservation_and_before_the_grant: coordinator_dies_at at "budget::reserved", 2, Money;
     after_a_start_and_before_its_answer: coordinator_dies_at at "start::committed", 2, Work;
     before_a_completion_is_written: coordinator_dies_at at "complete::before_commit", 2, Work;
     after_a_completion_and_before_its_answer: coordinator_dies_at at "complete::committed", 2, Work;
