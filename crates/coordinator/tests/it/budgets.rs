@@ -486,7 +486,13 @@ async fn a_budget_without_ceiling_or_spend_has_plain_figures() {
 async fn only_the_right_people_change_budgets() {
     let fleet = Fleet::warm(quick()).await;
     let who = async |grant| {
-        let request = protocol::CreateTokenRequest { name: "ann".to_owned(), grant, ttl_seconds: None };
+        let request = protocol::CreateTokenRequest {
+            name: "ann".to_owned(),
+            grant,
+            ttl_seconds: None,
+            owner: None,
+            forge_login: None,
+        };
         let token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
         fleet.coordinator.authenticate(&token).unwrap()
     };
