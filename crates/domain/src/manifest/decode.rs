@@ -28,6 +28,7 @@ impl Decoder {
         form.read_fields(entries, FIELDS);
         form.require_title(entries, prompt);
         form.require_one_engine_key(entries);
+        form.require_enough_reviewers(entries);
         // The engines may come from the profile: then they are checked with its defaults.
         let has_engines = find(entries, "engine").or_else(|| find(entries, "engines")).is_some();
         if has_engines || form.spec.profile.is_none() {
@@ -42,7 +43,6 @@ impl Decoder {
         form.read_fields(entries, PROFILE_FIELDS);
         form.require_one_engine_key(entries);
         form.require_engines_of_models(entries);
-        form.require_enough_reviewers(entries);
         form
     }
 

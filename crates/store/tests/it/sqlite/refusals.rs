@@ -71,7 +71,7 @@ async fn a_newer_schema_is_refused_unchanged() {
 
     let error = refused(&path);
 
-    assert!(matches!(error, OpenError::Newer { found: 999, known: 4, .. }), "{error}");
+    assert!(matches!(error, OpenError::Newer { found: 999, known: 5, .. }), "{error}");
     assert!(error.to_string().contains("use the newer version"), "{error}");
     assert_eq!(bytes(&path), before);
 }
