@@ -2341,7 +2341,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        EventKind: "submitted" | "unblocked" | "children_added" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored";
+        EventKind: "submitted" | "unblocked" | "children_added" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "voted" | "review_requested" | "reminded" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored" | "usage_reported";
         /** @description A page of a job's events. */
         EventList: {
             /** @description The events, oldest first. */
@@ -3139,6 +3139,7 @@ export interface components {
             repo?: components["schemas"]["RepoName"] | null;
             /** @description The revision, for `If-Match`. */
             rev: components["schemas"]["Revision"];
+            review?: components["schemas"]["JobReview"] | null;
             rootId?: components["schemas"]["JobId"] | null;
             run?: components["schemas"]["Run"] | null;
             /**
@@ -3171,6 +3172,7 @@ export interface components {
             persona?: string | null;
             progress?: components["schemas"]["Progress"] | null;
             tree?: components["schemas"]["TreeSummary"] | null;
+            vote?: components["schemas"]["VoteRight"] | null;
             /** @description Unmet dependencies, and children that have not shipped. */
             waitsFor?: components["schemas"]["JobId"][];
         };
@@ -3328,6 +3330,7 @@ export interface components {
             repo?: components["schemas"]["RepoName"] | null;
             /** @description The revision, for `If-Match`. */
             rev: components["schemas"]["Revision"];
+            review?: components["schemas"]["JobReview"] | null;
             rootId?: components["schemas"]["JobId"] | null;
             run?: components["schemas"]["Run"] | null;
             /**
