@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::budgets::desk::BudgetDesks;
+use crate::budgets::writer::BudgetWriters;
 use crate::commit::quarantine::Quarantine;
 use crate::coordinator::settings::Settings;
 use crate::dispatch::claim::ClaimLocks;
@@ -80,7 +80,7 @@ pub struct Coordinator {
     pub(crate) modes: Modes,
     pub(crate) claim_locks: ClaimLocks,
     /// Reads and writes of budgets.
-    pub(crate) budgets: BudgetDesks,
+    pub(crate) budgets: BudgetWriters,
     /// Runs that were asked to save their work and return their job, with the time on the monotonic clock.
     pub(crate) release_asked: Mutex<HashMap<(JobId, Epoch), Duration>>,
     /// The dispatcher holds it exclusively: it counts free seats and takes them later. Claims share it: they reserve

@@ -4,7 +4,7 @@ use domain::{DispatchSeq, Job, ProductId, ReservationKey, Stage, Timestamp, Usd}
 use fail::fail_point;
 use tracing::{error, info, warn};
 
-use super::desk::BudgetChange;
+use super::writer::BudgetChange;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain::{JobEvent, Position, ProductBudget, ProductId, Scope, StoredEvent};
 use tracing::warn;
 
-use super::desk::BudgetChange;
+use super::writer::BudgetChange;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 
@@ -57,8 +57,8 @@ impl Coordinator {
 
     /// Counts the events of a product that its stored budget does not include, and stores the sums.
     pub(super) async fn count_spending(&self, product: &ProductId) -> Result<(), Error> {
-        let desk = self.budgets.of(product);
-        let _turn = desk.counting.lock().await;
+        let writer = self.budgets.of(product);
+        let _turn = writer.counting.lock().await;
         loop {
             let start = self.counted_position(product);
             let page = self.next_charges(product, start).await?;
@@ -68,7 +68,7 @@ impl Coordinator {
             let (events, end) = (Arc::new(page.events), page.end);
             self.change_budget(product, BudgetChange::Absorb { after: start, events, end }).await?;
         }
-        desk.is_counted.store(true, Ordering::Relaxed);
+        writer.is_counted.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -80,10 +80,10 @@ impl Coordinator {
             self.count_spending(product).await?;
             return Ok(self.stored_budget(product));
         }
-        let desk = self.budgets.of(product);
-        let _turn = desk.counting.lock().await;
+        let writer = self.budgets.of(product);
+        let _turn = writer.counting.lock().await;
         let stored = self.stored_budget(product);
-        let ahead = desk.ahead.lock().take().filter(|ahead| ahead.spending.position >= stored.spending.position);
+        let ahead = writer.ahead.lock().take().filter(|ahead| ahead.spending.position >= stored.spending.position);
         let mut budget = stored;
         if let Some(ahead) = ahead {
             budget.spending = ahead.spending;
@@ -103,7 +103,7 @@ impl Coordinator {
             }
             budget.absorb(charged.iter(), end);
         }
-        *desk.ahead.lock() = Some(budget.clone());
+        *writer.ahead.lock() = Some(budget.clone());
         Ok(budget)
     }
 

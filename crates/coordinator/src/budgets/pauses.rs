@@ -11,7 +11,7 @@ use foldhash::HashSet;
 use protocol::Directive;
 use tracing::{info, warn};
 
-use super::desk::BudgetChange;
+use super::writer::BudgetChange;
 use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::commit::{AmendOutcome, Decision};
 use crate::coordinator::{COORDINATOR, Coordinator};

@@ -4,7 +4,7 @@ use domain::{BudgetSettings, Collection, ProductBudget, ProductId};
 use protocol::BudgetView;
 use tracing::info;
 
-use super::desk::BudgetChange;
+use super::writer::BudgetChange;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;

@@ -419,7 +419,10 @@ async fn a_dry_run_explains_the_claim_and_changes_nothing() {
     let why = "the factory lacks `has:xcode`, has all 2 seats in use".to_owned();
     assert_eq!(dry.passed_over, [NotGranted { job_id: Some(unfit), why }]);
     assert_eq!((dry.granted.len(), dry.waiting), (0, 3));
-    assert_eq!(mac.ask_for(&fleet, 9).await, jobs);
+    // A store that fails a write leaves its job to the next claim.
+    let mut granted = mac.ask_for(&fleet, 9).await;
+    granted.extend(mac.ask_for(&fleet, 9).await);
+    assert_eq!(granted, jobs);
 }
 
 // [S3]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock as _, EventKind, Mode, Scope, StageName};
+use domain::{Clock as _, EventKind, IndexProgress, Mode, Scope, StageName};
 use futures_util::future::join_all;
 use protocol::{Action, Presence, QuotaReport};
 
@@ -21,6 +21,11 @@ const NOISE: usize = 50;
 fn history_reads(fleet: &Fleet) -> u64 {
     let operations = domain::JobHistory::operations(fleet.builder.sqlite_file());
     operations.into_iter().filter(|(kind, _)| *kind == "history_reads").map(|(_, count)| count).sum()
+}
+
+/// The search index has every job: the indexer has nothing to add any more.
+async fn index_everything(fleet: &Fleet) {
+    while domain::JobHistory::index_jobs(fleet.builder.sqlite_file()).await.unwrap() == IndexProgress::Behind {}
 }
 
 // [I14]
@@ -142,6 +147,7 @@ async fn a_paused_credential_and_its_reset_cost_no_store_operation() {
     };
     mac.quota(&fleet, used_up, job).await.unwrap();
     fleet.act(job, Action::Cancel).await.unwrap();
+    index_everything(&fleet).await;
     let mut tasks = tokio::task::JoinSet::new();
     let coordinator = Arc::clone(&fleet.coordinator);
     tasks.spawn(async move { coordinator.run().await });

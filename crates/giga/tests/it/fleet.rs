@@ -334,12 +334,12 @@ fn a_running_fleet_is_switched_from_the_command_line_and_works_on() {
     let refused = fleet.machine.giga(&["mode", "shadow"]);
     fleet.end(Signal::TERM);
 
-    assert_eq!(before, [json!({ "mode": "push" })]);
-    assert_eq!(polled, [json!({ "mode": "poll" })]);
-    assert_eq!(own, [json!({ "mode": "poll", "products": { "default": "gate" } })]);
+    assert_eq!(before, [json!({ "mode": "push", "preemption": false })]);
+    assert_eq!(polled, [json!({ "mode": "poll", "preemption": false })]);
+    assert_eq!(own, [json!({ "mode": "poll", "products": { "default": "gate" }, "preemption": false })]);
     assert_eq!(waiting[1]["stage"], "testing", "{waiting:?}");
     assert_eq!(followed, polled);
-    assert_eq!(shown.stdout, "PRODUCT  MODE\n(all)    poll\n");
+    assert_eq!(shown.stdout, "PRODUCT  MODE\n(all)    poll\npreemption: off\n");
     let why = "mode `shadow` is not available yet: use `push`, `poll` or `gate`";
     assert_eq!((refused.code, refused.stderr.contains(why)), (Some(3), true), "{}", refused.stderr);
 }

@@ -22,7 +22,7 @@ fn in_stage(stage: &str) -> Answer {
 }
 
 fn needs(items: &Value) -> Answer {
-    Answer::json(200, &json!({ "items": items, "total": items.as_array().unwrap().len() }))
+    Answer::json(200, &json!({ "items": items, "total": items.as_array().unwrap().len(), "isExact": true }))
 }
 
 // [U1] [J10]

@@ -21,6 +21,9 @@ const HOLDER: Cells = ["unauthenticated", "forbidden", "forbidden", "fenced", "f
 const STEERERS: Cells = ["unauthenticated", "forbidden", "no_such_job", "forbidden", "no_such_job"];
 const SUBMITTERS: Cells = ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"];
 
+const PRODUCT: Cells = ["unauthenticated", "ok", "unknown_product", "ok", "forbidden"];
+const PRODUCT_STEERERS: Cells = ["unauthenticated", "forbidden", "unknown_product", "forbidden", "forbidden"];
+const NOT_ITS_RUN: Cells = ["unauthenticated", "forbidden", "forbidden", "no_such_run", "forbidden"];
 const NO_PROFILE: Cells = ["unauthenticated", "no_such_profile", "no_such_profile", "no_such_profile", "forbidden"];
 
 struct Row {
@@ -150,8 +153,15 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("DELETE", "/api/fleet/session", REJECTED),
         row("POST", "/api/fleet/session/codes", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),
         row("GET", "/api/fleet/products", ONLOOKERS),
-        row("GET", "/api/fleet/products/{id}", ["unauthenticated", "ok", "unknown_product", "ok", "forbidden"]),
+        row("GET", "/api/fleet/products/{id}", PRODUCT),
         with("PUT", "/api/fleet/products/{id}", json!({ "paused": true }), REJECTED),
+        row("GET", "/api/fleet/budgets", ONLOOKERS),
+        row("GET", "/api/fleet/budgets/{id}", PRODUCT),
+        row("GET", "/api/fleet/budgets/{id}/burndown", PRODUCT),
+        with("PUT", "/api/fleet/budgets/{id}", json!({ "ceilingUsd": 1.0 }), REJECTED),
+        with("POST", "/api/fleet/budgets/{id}/pause", json!({}), PRODUCT_STEERERS),
+        row("POST", "/api/fleet/budgets/{id}/resume", PRODUCT_STEERERS),
+        with("POST", "/api/fleet/jobs/{id}/usage", json!({ "leaseEpoch": epoch, "costUsd": 1.0 }), NOT_ITS_RUN),
         row("GET", "/api/fleet/profiles", ONLOOKERS),
         row("GET", "/api/fleet/profiles/{name}", NO_PROFILE),
         with("POST", "/api/fleet/profiles", json!({ "name": "x", "bodyMd": "x" }), SUBMITTERS),
@@ -197,7 +207,7 @@ async fn only_the_listed_cells_of_route_and_scope_succeed() {
 async fn outcome(fleet: &Fleet, row: &Row, job: JobId, token_id: &str, token: Option<&String>) -> String {
     let id = match row.path {
         path if path.contains("/factories/") => "mac-1".to_owned(),
-        path if path.contains("/products/") => "default".to_owned(),
+        path if path.contains("/products/") || path.contains("/budgets/") => "default".to_owned(),
         path if path.contains("/tokens/") => token_id.to_owned(),
         _ => job.to_string(),
     };

@@ -21,8 +21,8 @@ const ATTEMPTS_MAX: u32 = 16;
 
 /// The budgets that are being read or written.
 #[derive(Default)]
-pub(crate) struct BudgetDesks {
-    desks: Mutex<BTreeMap<ProductId, Arc<Desk>>>,
+pub(crate) struct BudgetWriters {
+    by_product: Mutex<BTreeMap<ProductId, Arc<BudgetWriter>>>,
     /// Products whose events changed since they were last counted.
     behind: Mutex<BTreeSet<ProductId>>,
     /// A product is behind.
@@ -33,7 +33,7 @@ pub(crate) struct BudgetDesks {
 
 /// One product's budget.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct BudgetWriter {
     waiting: Mutex<Vec<Request>>,
     writing: tokio::sync::Mutex<()>,
     /// One reader of the events at a time.
@@ -76,9 +76,9 @@ pub(super) enum Refused {
     Contended,
 }
 
-impl BudgetDesks {
-    pub(super) fn of(&self, product: &ProductId) -> Arc<Desk> {
-        Arc::clone(self.desks.lock().entry(product.clone()).or_default())
+impl BudgetWriters {
+    pub(super) fn of(&self, product: &ProductId) -> Arc<BudgetWriter> {
+        Arc::clone(self.by_product.lock().entry(product.clone()).or_default())
     }
 
     /// A job of a product with a ceiling ended a run.
@@ -102,15 +102,15 @@ impl Coordinator {
     /// Changes a budget by compare-and-set. Whoever gets the turn writes for all who wait. Returns whether this change
     /// made a difference.
     pub(super) async fn change_budget(&self, product: &ProductId, change: BudgetChange) -> Result<bool, Error> {
-        let desk = self.budgets.of(product);
+        let writer = self.budgets.of(product);
         loop {
             let (sender, mut answer) = oneshot::channel();
-            desk.waiting.lock().push(Request { change: change.clone(), answer: sender });
-            let turn = desk.writing.lock().await;
+            writer.waiting.lock().push(Request { change: change.clone(), answer: sender });
+            let turn = writer.writing.lock().await;
             let batch = match answer.try_recv() {
                 Ok(answered) => return outcome(answered),
                 Err(oneshot::error::TryRecvError::Closed) => continue,
-                Err(oneshot::error::TryRecvError::Empty) => std::mem::take(&mut *desk.waiting.lock()),
+                Err(oneshot::error::TryRecvError::Empty) => std::mem::take(&mut *writer.waiting.lock()),
             };
             self.write_budget(product, batch).await;
             drop(turn);
