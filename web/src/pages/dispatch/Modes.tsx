@@ -122,12 +122,8 @@ function Preemption({ flags }: { flags: DispatchModes }) {
           ? "On: a critical job without a seat takes that of a preemptible one"
           : "Off: critical jobs wait for a free seat"}
       </span>
-      <WriteButton
-        small
-        onClick={() => setAsks(true)}
-        aria-label={isOn ? "Switch preemption off" : "Switch preemption on"}
-      >
-        {isOn ? "Switch off…" : "Switch on…"}
+      <WriteButton small onClick={() => setAsks(true)}>
+        {isOn ? "Switch preemption off…" : "Switch preemption on…"}
       </WriteButton>
       {asks && (
         <Confirm
