@@ -46,7 +46,7 @@ async fn ten_coordinators_start_at_once_on_an_empty_database() {
     let postgres = database.postgres().await;
     assert_eq!(postgres.events(&Scope::Fleet, Position(0), 100).await.unwrap().len(), 10);
     let versions = psql(&database).await.query("SELECT version FROM fleet_schema", &[]).await.unwrap();
-    assert_eq!(versions.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [2]);
+    assert_eq!(versions.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), [4]);
 }
 
 // [§9]

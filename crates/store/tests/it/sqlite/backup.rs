@@ -104,7 +104,7 @@ async fn a_backup_has_a_summary_and_is_private() {
     let summary = sqlite.back_up(&copy, seconds(7)).await.unwrap();
 
     assert_eq!((summary.jobs, summary.open, summary.events, summary.position), (3, 2, 4, Position(4)));
-    assert_eq!((summary.generation, summary.schema, summary.taken_at), (Generation(0), 4, Some(seconds(7))));
+    assert_eq!((summary.generation, summary.schema, summary.taken_at), (Generation(0), 5, Some(seconds(7))));
     assert_eq!(summary.bytes, fs::metadata(&copy).unwrap().len());
     assert_eq!(inspect_backup(&copy).unwrap(), summary);
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&copy).unwrap().permissions());
