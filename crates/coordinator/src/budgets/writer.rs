@@ -99,7 +99,7 @@ impl BudgetWriters {
 }
 
 impl Coordinator {
-    /// Changes a budget by compare-and-set. Whoever gets the turn writes for all who wait. Returns whether this change
+    /// Changes a budget by compare-and-set. One request writes for all that wait. Returns whether this change
     /// made a difference.
     pub(super) async fn change_budget(&self, product: &ProductId, change: BudgetChange) -> Result<bool, Error> {
         let writer = self.budgets.of(product);

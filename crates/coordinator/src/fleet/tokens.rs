@@ -144,7 +144,7 @@ impl Coordinator {
 
     /// A new admin token for the owner of the data directory, who could write one into the store anyway.
     pub async fn local_admin_token(&self) -> Result<Secret, Error> {
-        // Whoever owns the data directory has its first token too.
+        // The owner of the data directory has its first token too.
         let owner = TokenOwner { person: Some("admin".to_owned()), forge_login: None };
         let (_, secret) = self.make_token("local admin".to_owned(), TokenScope::Admin, None, owner).await?;
         Ok(secret)
@@ -342,7 +342,7 @@ impl Coordinator {
         }
     }
 
-    /// The principal of a login of the forge that may vote on work of a product. A login of several people is nobody's.
+    /// The principal of a login of the forge that may vote on work of a product. A login of several people counts for none.
     pub(crate) fn forge_voter(&self, login: &str, product: &ProductId) -> Option<Principal> {
         let now = self.now();
         let is_its = |token: &Token| {
