@@ -83,6 +83,7 @@ fn job(product: &ProductId, n: u64, body: &str, id: JobId, at: Timestamp, fate: 
         deps: Vec::new(),
         tree: None,
         profile: None,
+        item: None,
         idempotency_key: None,
         body_sha256: String::new(),
         by: "giga bench".to_owned(),

@@ -178,6 +178,9 @@ impl Coordinator {
                     // A run may have ended: what it reserved and did not spend is free again.
                     self.budgets.note_behind(job.value.product());
                 }
+                if is_news && job.value.submission().item.is_some() {
+                    self.tracker.note(job.value.id());
+                }
                 // A run may have begun or ended with it.
                 self.log_notifier.ring(job.value.id());
             }

@@ -32,6 +32,7 @@ use crate::state::manifest_cache::ManifestCache;
 use crate::state::profiles::ProfileBook;
 use crate::state::progress::ProgressBoard;
 use crate::state::{FleetState, StateTime};
+use crate::tracker::TrackerBridge;
 use crate::trees::grow::TreeGrowth;
 use crate::work::logs::LogNotifier;
 
@@ -90,6 +91,8 @@ pub struct Coordinator {
     pub(crate) dispatching: AtomicBool,
     /// The trees that are being added to.
     pub(crate) trees: TreeGrowth,
+    /// Items of trackers, and the status of their jobs.
+    pub(crate) tracker: TrackerBridge,
     /// Submit requests whose jobs are being written.
     pub(crate) arriving: AtomicUsize,
     /// Numbers the changes of jobs, see `Job::order`.

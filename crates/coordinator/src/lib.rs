@@ -14,6 +14,7 @@ mod pull_requests;
 mod read;
 mod state;
 mod submit;
+mod tracker;
 mod trees;
 mod work;
 
@@ -29,5 +30,6 @@ pub use pull_requests::poller::ForgeHint;
 pub use read::event_stream::{StreamItem, Subscriber};
 pub use read::metrics::MetricsSnapshot;
 pub use read::needs::NeedsFilter;
+pub use tracker::{IssueEvent, IssueRules, TrackerDelivery, TrackerEvent, TrackerSource};
 pub use work::logs::{LogReader, LogStart};
 pub use work::quota_windows::QuotaWindowPolicy;

@@ -573,6 +573,7 @@ mod tests {
             deps: Vec::new(),
             tree: None,
             profile: None,
+            item: None,
             idempotency_key: None,
             body_sha256: String::new(),
             by: "ada".to_owned(),

@@ -173,6 +173,11 @@ impl Coordinator {
         outcomes.into_iter().map(|outcome| outcome.unwrap_or(Err(Error::Unauthenticated))).collect()
     }
 
+    /// Writes a validated job.
+    pub(crate) async fn submit_valid(&self, job: ValidatedJob) -> Result<SubmitOutcome, Error> {
+        self.take(vec![job]).await.pop().unwrap_or(Err(Error::Unauthenticated))
+    }
+
     /// Writes validated jobs in one flush, and resolves those that already exist.
     async fn take(&self, mut prepared: Vec<ValidatedJob>) -> Vec<Result<SubmitOutcome, Error>> {
         if prepared.is_empty() {

@@ -37,6 +37,7 @@ use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
 use crate::stage::{BlockedOn, JobContext, Stage, StageEvent};
 use crate::time::Timestamp;
+use crate::tracker::TrackerItem;
 
 /// Version of the stored document. Older versions stay readable.
 const DOCUMENT_VERSION: u16 = 1;
@@ -66,6 +67,9 @@ pub struct Submission {
     /// The profile that the job was submitted with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileSnapshot>,
+    /// The item of a tracker that the job was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<TrackerItem>,
     /// The idempotency key: a repeated submit with it returns the same job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -332,6 +336,13 @@ impl Job {
         let mut job = Self::made_of(Arc::new(submission), state);
         job.record(EventKind::Submitted, at, by, data);
         job
+    }
+
+    /// Names the item of a tracker that the job is made of.
+    #[must_use]
+    pub fn of_item(mut self, item: TrackerItem) -> Self {
+        Arc::make_mut(&mut self.submission).item = Some(item);
+        self
     }
 
     /// Starts the job in a generation: the lost history may have granted a job with the same id.

@@ -109,6 +109,11 @@ name! {
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "ux-designer"
 }
 name! {
+    /// A tracker whose items become jobs: `github`, or a name of `giga.toml`.
+    TrackerName, "tracker", check_plain_name, 64,
+    "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "github"
+}
+name! {
     /// A capability that a factory advertises and a job may require: `os:linux`, `has:docker`, `repo:notes`.
     Capability, "capability", check_capability, 200,
     "^(?!.*[^/:]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?:[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "os:linux"

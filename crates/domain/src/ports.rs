@@ -3,12 +3,14 @@
 mod backup;
 mod broker;
 mod fleet_store;
+mod item_tracker;
 mod job_store;
 mod log_store;
 
 pub use backup::{Backup, BackupSummary};
 pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
 pub use fleet_store::{Collection, FleetStore};
+pub use item_tracker::{ItemStatus, ItemTracker, TrackerError};
 pub use job_store::{
     Body, Commit, CommitError, Cursor, Expected, IndexProgress, JobFilter, JobHistory, JobStore, Page, Scope,
     StoreError, Summary, UnreadableDocument,

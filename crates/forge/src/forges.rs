@@ -71,6 +71,13 @@ impl Forges {
     }
 }
 
+/// GitHub's API of `config`, over REST.
+pub(super) fn github_api(config: &ForgeConfig, clock: Arc<dyn Clock>) -> Result<Arc<Api>, ForgesError> {
+    let base = config.api.clone().unwrap_or_else(|| GITHUB_API.to_owned());
+    host_of(&base)?;
+    Ok(Arc::new(Api::new(Box::new(rest(config, &base)?), clock)))
+}
+
 fn rest(config: &ForgeConfig, base: &str) -> Result<Rest, ForgesError> {
     let token = match (&config.token_file, &config.token_env) {
         (Some(file), None) => TokenSource::File(file.clone()),

@@ -3,6 +3,7 @@
 mod api;
 mod comments;
 mod etag_cache;
+mod issues;
 mod merge;
 mod open;
 mod paging;

@@ -10,6 +10,7 @@ mod forges;
 mod gh;
 mod github;
 mod http;
+mod issues;
 mod rest;
 mod slug;
 mod text;
@@ -19,6 +20,7 @@ pub use config::{ForgeConfig, ForgeKind, GhConfig, MergeMethod, PullRequestConfi
 pub use error::ForgeError;
 pub use forge::{AutoMerge, Forge, MergeOrder, MergeOutcome, PullRequestDraft};
 pub use forges::{Forges, ForgesError};
+pub use issues::{IssueTracker, IssueTrackerConfig};
 pub use slug::{Slug, SlugError};
 pub use text::{VerifiedClaim, bare_pull_request_text, pull_request_text, status_comment};
 pub use token::TokenSource;

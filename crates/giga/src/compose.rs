@@ -14,6 +14,7 @@ mod signals;
 mod space;
 pub(crate) mod stores;
 mod tally;
+mod trackers;
 mod workers;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -20,6 +20,7 @@ mod setting;
 mod size;
 mod store;
 mod toml_errors;
+mod tracker;
 
 use std::path::PathBuf;
 
@@ -32,6 +33,7 @@ pub(crate) use environment::Environment;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
 pub(crate) use setting::{ListedSetting, Origin};
+pub(crate) use tracker::{GithubTracker, TrackerConfig};
 
 use crate::cli::GlobalArgs;
 use crate::failure::Failure;
@@ -52,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) coordinator: CoordinatorConfig,
     /// What a factory offers and how it works.
     pub(crate) factory: FactoryConfig,
+    /// The trackers whose items become jobs.
+    pub(crate) tracker: TrackerConfig,
     /// What is logged, and how.
     pub(crate) log: LogConfig,
     /// Every setting for people, in the order of the file.
@@ -122,6 +126,7 @@ impl Config {
         let client = ClientConfig::resolve(&mut resolver, flags, content.client, &data, listener.as_ref())?;
         let coordinator = CoordinatorConfig::resolve(&mut resolver, flags, content.coordinator)?;
         let factory = FactoryConfig::resolve(&mut resolver, flags, content.factory, &data)?;
+        let tracker = TrackerConfig::resolve(&mut resolver, content.tracker)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
         let is_set = |name: &&str| resolver.environment().get(name).is_some();
         let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
@@ -134,6 +139,7 @@ impl Config {
             client,
             coordinator,
             factory,
+            tracker,
             log,
             listing,
             #[cfg(test)]

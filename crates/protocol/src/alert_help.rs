@@ -4,7 +4,7 @@ use crate::AlertCode;
 
 impl AlertCode {
     /// Every code, in the order of a list of alerts.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::QueueStarvation,
         Self::NoLiveFactory,
         Self::Unplaceable,
@@ -23,6 +23,7 @@ impl AlertCode {
         Self::DiskFull,
         Self::EnginePaused,
         Self::CredentialExhausted,
+        Self::TrackerUnreachable,
         Self::BudgetWarning,
         Self::BudgetPaused,
         Self::StoreDamaged,
@@ -100,6 +101,10 @@ impl AlertCode {
             Self::CredentialExhausted => {
                 ("The account of a credential has no credit left.", "Add credit, then `giga credential resume NAME`.")
             }
+            Self::TrackerUnreachable => (
+                "A tracker does not take the status of jobs.",
+                "Check its token and address (`giga tracker list` shows the error). The coordinator retries.",
+            ),
             Self::BudgetWarning => (
                 "A product has spent more than 50, 80 or 95 % of its ceiling.",
                 "`giga budget show NAME` shows what it is spent on; `giga budget set NAME --ceiling USD` raises the ceiling.",

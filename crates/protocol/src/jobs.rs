@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::{
     BlockedOn, BranchName, Capability, Checkpoint, CommitSha, Dep, DispatchSeq, EngineName, Epoch, ErrandKind,
     EventSeq, FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Priority, ProductId,
-    PullRequest, RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend,
+    PullRequest, RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend, TrackerItem,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -205,6 +205,9 @@ pub struct JobView {
     /// Total cost of the ended runs.
     #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
     pub spent: TotalSpend,
+    /// The item of a tracker that it was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<TrackerItem>,
     /// The idempotency key of the submit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
@@ -292,6 +295,7 @@ impl JobView {
             run: job.run().cloned(),
             runs: job.runs(),
             spent: job.spent(),
+            item: job.submission().item.clone(),
             idempotency_key: job.submission().idempotency_key.clone(),
             seq: job.seq(),
             created_by: job.submission().by.clone(),

@@ -22,6 +22,7 @@ mod review;
 mod run_tools;
 mod session;
 mod sse;
+mod tracker;
 mod work;
 
 pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
@@ -64,6 +65,10 @@ pub use session::{
     SignInResponse,
 };
 pub use sse::{SseEvent, SseParser};
+pub use tracker::{
+    EchoRequest, IngestOutcome, IngestRequest, IngestResponse, TrackerItemView, TrackerList, TrackerSourceView,
+    TrackerWebhookResponse,
+};
 pub use work::{
     AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
     DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, Patch,

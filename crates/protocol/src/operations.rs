@@ -80,6 +80,8 @@ pub enum AlertCode {
     EnginePaused,
     /// The account of a credential has no credit left.
     CredentialExhausted,
+    /// A tracker does not take the status of jobs.
+    TrackerUnreachable,
     /// A budget is nearly exhausted.
     BudgetWarning,
     /// A product is paused by its budget.

@@ -21,5 +21,6 @@ pub(crate) mod review;
 pub(crate) mod root;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
+pub(crate) mod tracker;
 pub(crate) mod webhooks;
 pub(crate) mod work;

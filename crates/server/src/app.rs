@@ -1,11 +1,12 @@
 //! The state shared by all handlers.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{Coordinator, Principal};
-use domain::Clock;
+use domain::{Clock, TrackerName};
 use protocol::{CoordinatorAddress, Metrics};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) web: WebFiles,
     backups: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
+    tracker_secrets: BTreeMap<TrackerName, WebhookSecret>,
 }
 
 impl Shared {
@@ -74,6 +76,11 @@ impl Shared {
     /// The secret that GitHub signs its webhooks with.
     pub(crate) fn webhook_secret(&self) -> Option<&WebhookSecret> {
         self.webhook_secret.as_ref()
+    }
+
+    /// The secret that a tracker signs its webhooks with.
+    pub(crate) fn tracker_secret(&self, name: &TrackerName) -> Option<&WebhookSecret> {
+        self.tracker_secrets.get(name)
     }
 
     /// The service that makes and restores backups.
@@ -135,6 +142,7 @@ impl App {
             limits,
             backups,
             webhook_secret: options.webhook_secret.clone(),
+            tracker_secrets: options.tracker_secrets.clone(),
         };
         Self { shared: Arc::new(shared) }
     }

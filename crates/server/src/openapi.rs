@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, profiles, review, root, sessions, tokens, webhooks, work,
+    operations, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -123,6 +123,10 @@ struct Description;
         profiles::list,
         profiles::profile,
         profiles::create,
+        tracker::list,
+        tracker::ingest,
+        tracker::echo,
+        tracker::webhook,
     )
 )]
 struct Fleet;

@@ -1,8 +1,11 @@
 //! The server's settings.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+use domain::TrackerName;
 
 use crate::mount::Mount;
 use crate::webhook_secret::WebhookSecret;
@@ -23,6 +26,8 @@ pub struct Options {
     pub allowed_hosts: Vec<String>,
     /// The secret that GitHub signs its webhooks with; without it none are accepted.
     pub webhook_secret: Option<WebhookSecret>,
+    /// The secrets that trackers sign their webhooks with.
+    pub tracker_secrets: BTreeMap<TrackerName, WebhookSecret>,
     /// The web UI is read from this directory instead of the binary: for development.
     pub web_dir: Option<PathBuf>,
     /// Services of other crates, behind the server's authentication.
@@ -39,6 +44,7 @@ impl Default for Options {
             behind_proxy: false,
             allowed_hosts: Vec::new(),
             webhook_secret: None,
+            tracker_secrets: BTreeMap::new(),
             web_dir: None,
             mounts: Vec::new(),
             limits: Limits::default(),

@@ -9,7 +9,7 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, profiles, review, root, sessions, tokens, webhooks, work,
+    operations, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -131,6 +131,10 @@ fn under_the_prefix() -> Routes {
         .get("/profiles", profiles::list)
         .post("/profiles", profiles::create)
         .get("/profiles/{name}", profiles::profile)
+        .get("/tracker", tracker::list)
+        .post("/tracker/ingest", tracker::ingest)
+        .post("/tracker/echo", tracker::echo)
+        .post("/tracker/webhook/{name}", tracker::webhook)
 }
 
 /// Routes, and the list of them that a test compares with the OpenAPI document.

@@ -53,6 +53,7 @@ impl Coordinator {
             seat_allocation: Default::default(),
             dispatching: AtomicBool::new(false),
             trees: Default::default(),
+            tracker: Default::default(),
             arriving: AtomicUsize::new(0),
             order: AtomicU64::new(0),
             work: Notify::new(),
@@ -88,7 +89,8 @@ impl Coordinator {
             self.run_pull_request_poller(),
             self.run_budgets(),
             self.run_disk_watch(),
-            self.run_search_indexer()
+            self.run_search_indexer(),
+            self.run_tracker()
         );
     }
 
@@ -127,6 +129,7 @@ impl Coordinator {
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.cache_factory(factory);
         }
+        self.load_tracker_items().await?;
         for (credential, window) in self.documents::<QuotaWindow>(Collection::Credentials).await? {
             self.cache_window(credential, window);
         }

@@ -50,6 +50,9 @@ impl Coordinator {
             items.extend(self.remote_alerts(who));
             items.extend(self.disk_alerts());
         }
+        if who.products().is_empty() {
+            items.extend(self.tracker_alerts());
+        }
         items.extend(self.credit_alerts(who));
         items.extend(self.budget_alerts(who));
         items.extend(self.merge_alerts(who));

@@ -155,6 +155,7 @@ impl Coordinator {
             deps,
             tree,
             profile,
+            item: None,
             idempotency_key: request.idempotency_key,
             body_sha256: digest(&request.body_md),
             by: who.name.clone(),

@@ -45,11 +45,13 @@ pub enum Collection {
     Budgets,
     /// Versions of profiles.
     Profiles,
+    /// Items of trackers, each with its job.
+    TrackerItems,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
@@ -58,6 +60,7 @@ impl Collection {
         Self::Credentials,
         Self::Budgets,
         Self::Profiles,
+        Self::TrackerItems,
         Self::Meta,
     ];
 
@@ -73,6 +76,7 @@ impl Collection {
             Self::Credentials => "fleet_credentials",
             Self::Budgets => "fleet_budgets",
             Self::Profiles => "fleet_profiles",
+            Self::TrackerItems => "fleet_tracker_items",
         }
     }
 }

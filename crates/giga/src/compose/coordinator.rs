@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::backup_service::StoreBackupService;
 use super::space;
 use super::stores;
+use super::trackers;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::profile_files;
@@ -104,6 +105,7 @@ impl CoordinatorProcess {
         };
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         coordinator.set_disk(space::disk(data));
+        coordinator.set_trackers(trackers::sources(config, &clock)?);
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         import_profiles(&coordinator, config.profiles()).await?;
         let restart = CancellationToken::new();
@@ -239,6 +241,7 @@ fn options(config: &Config) -> anyhow::Result<Options> {
         behind_proxy: config.coordinator.behind_proxy.value,
         allowed_hosts: config.coordinator.hosts.value.clone(),
         webhook_secret,
+        tracker_secrets: trackers::secrets(config)?,
         web_dir: web_dir()?,
         mounts: vec![super::mcp::mount()],
         ..Options::default()

@@ -17,6 +17,7 @@ use super::secret::Secret;
 use super::size::Size;
 use super::store::StoreChoice;
 use super::toml_errors;
+use super::tracker::Tracker;
 
 /// The name of the configuration file.
 const NAME: &str = "giga.toml";
@@ -37,6 +38,7 @@ pub(super) struct Content {
     pub(super) client: Client,
     pub(super) coordinator: Coordinator,
     pub(super) factory: Factory,
+    pub(super) tracker: Tracker,
     pub(super) log: Log,
 }
 

@@ -122,6 +122,8 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.limits.git_local", "A git command on this machine."),
     ("factory.limits.git_network", "A git command that uses a remote."),
     ("factory.limits.remote_away", "How long a run waits for an unreachable remote."),
+    ("tracker.github", "GitHub Issues as a tracker. See [trackers](../how-to/tracker.md)."),
+    ("tracker.sources", "Trackers that send signed webhooks. See [trackers](../how-to/tracker.md#other-trackers)."),
     ("log.format", "`pretty` or `json`."),
     ("log.level", "A level, or levels by module: `info,coordinator=debug`."),
 ];

@@ -66,6 +66,7 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
         (Collection::Flags, "modes"),
         (Collection::Credentials, "login"),
         (Collection::Profiles, "_fleet:odd@000001"),
+        (Collection::TrackerItems, "github:odd"),
         (Collection::Meta, "lineage"),
     ];
     for (collection, key) in documents {

@@ -30,5 +30,6 @@ mod schema;
 mod scopes;
 mod sessions;
 mod submit;
+mod tracker;
 mod web;
 mod webhooks;

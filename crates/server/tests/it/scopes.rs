@@ -164,6 +164,15 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("POST", "/api/fleet/jobs/{id}/usage", json!({ "leaseEpoch": epoch, "costUsd": 1.0 }), NOT_ITS_RUN),
         row("GET", "/api/fleet/profiles", ONLOOKERS),
         row("GET", "/api/fleet/profiles/{name}", NO_PROFILE),
+        row("GET", "/api/fleet/tracker", ONLOOKERS),
+        with(
+            "POST",
+            "/api/fleet/tracker/ingest",
+            json!({ "source": "desk", "key": "7", "title": "Fix the typo" }),
+            SUBMITTERS,
+        ),
+        with("POST", "/api/fleet/tracker/echo", json!({ "jobId": job }), STEERERS),
+        with("POST", "/api/fleet/tracker/webhook/{name}", json!({}), ["no_such_route"; 5]),
         with("POST", "/api/fleet/profiles", json!({ "name": "x", "bodyMd": "x" }), SUBMITTERS),
     ]
 }

@@ -32,6 +32,7 @@ pub fn submission(n: u32) -> Submission {
         deps: Vec::new(),
         tree: None,
         profile: None,
+        item: None,
         idempotency_key: None,
         body_sha256: "0".repeat(64),
         by: "ada".to_owned(),

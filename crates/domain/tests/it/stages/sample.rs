@@ -50,6 +50,7 @@ fn submission(spec: Spec) -> Submission {
         deps: Vec::new(),
         tree: None,
         profile: None,
+        item: None,
         idempotency_key: None,
         body_sha256: "00".repeat(32),
         by: "ada".to_owned(),
