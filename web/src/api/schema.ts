@@ -3511,6 +3511,10 @@ export interface components {
             storeOperations: {
                 [key: string]: number;
             };
+            /** @description What the coordinator used the store for since the start: reads and written records by purpose. */
+            storeUse?: {
+                [key: string]: components["schemas"]["StoreOperationCounts"];
+            };
             /**
              * Format: int64
              * @description Number of jobs waiting for a seat.
