@@ -24,6 +24,7 @@ use crate::fleet::sessions::SessionBook;
 use crate::fleet::tokens::TokenBook;
 use crate::maintenance::health::StoreHealth;
 use crate::pull_requests::poller::PullRequestPoller;
+use crate::purpose::StoreUse;
 use crate::read::event_stream::EventTail;
 use crate::read::live::LiveBoard;
 use crate::read::metrics::Counters;
@@ -58,6 +59,8 @@ pub struct Ports {
 /// Schedules jobs, grants leases and records every change.
 pub struct Coordinator {
     pub(crate) ports: Ports,
+    /// The reads and writes of the store, by purpose.
+    pub(crate) store_use: Arc<StoreUse>,
     pub(crate) settings: Settings,
     /// In-memory state of open jobs. Never locked across an await.
     pub(crate) state: Mutex<FleetState>,

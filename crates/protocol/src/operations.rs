@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::jobs::JobView;
+use crate::metrics_history::StoreOperationCounts;
 
 /// An alert for operators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -276,6 +277,9 @@ pub struct Metrics {
     pub dead_letters: u64,
     /// Store operations by kind, since the start.
     pub store_operations: BTreeMap<String, u64>,
+    /// What the coordinator used the store for since the start: reads and written records by purpose.
+    #[serde(default)]
+    pub store_use: BTreeMap<String, StoreOperationCounts>,
     /// Unknown request keys and query parameters of workers since the start. They were ignored.
     #[serde(default)]
     pub ignored_request_keys: u64,

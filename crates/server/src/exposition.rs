@@ -1,10 +1,11 @@
 //! The metrics in the Prometheus text format.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
 use coordinator::MetricsSnapshot;
 use domain::FactoryId;
-use protocol::Metrics;
+use protocol::{Metrics, StoreOperationCounts};
 
 /// The content type of [`render`].
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -50,6 +51,8 @@ pub(crate) fn render(
     for (kind, count) in &metrics.store_operations {
         page.labelled("giga_store_operations_total", "kind", kind, count);
     }
+    page.purposes("giga_store_reads_total", "Reads of the store by purpose.", &metrics.store_use, |access| access.read);
+    page.purposes("giga_store_writes_total", "Records written by purpose.", &metrics.store_use, |access| access.write);
     page.text
 }
 
@@ -68,6 +71,19 @@ impl TextPage {
         self.line(format_args!("{name} {value}"));
     }
 
+    fn purposes(
+        &mut self,
+        name: &str,
+        about: &str,
+        used: &BTreeMap<String, StoreOperationCounts>,
+        count: fn(&StoreOperationCounts) -> u64,
+    ) {
+        self.family(name, "counter", about);
+        for (purpose, access) in used {
+            self.labelled(name, "purpose", purpose, count(access));
+        }
+    }
+
     fn labelled(&mut self, name: &str, label: &str, of: &str, value: impl Display) {
         let of = of.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         self.line(format_args!("{name}{{{label}=\"{of}\"}} {value}"));
@@ -81,8 +97,6 @@ impl TextPage {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     // [D4]
@@ -99,6 +113,7 @@ mod tests {
             conflicts: 0,
             dead_letters: 0,
             store_operations: BTreeMap::from([("job_reads".to_owned(), 7)]),
+            store_use: BTreeMap::from([("sweep".to_owned(), StoreOperationCounts { read: 5, write: 1 })]),
         };
         let figures = MetricsSnapshot {
             submitted: 9,
@@ -120,6 +135,8 @@ mod tests {
             "giga_conflicts_total 5",
             "giga_ignored_request_keys_total 11",
             "giga_store_operations_total{kind=\"job_reads\"} 7",
+            "giga_store_reads_total{purpose=\"sweep\"} 5",
+            "giga_store_writes_total{purpose=\"sweep\"} 1",
             "giga_streams_open 2",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing from\n{text}");

@@ -31,6 +31,7 @@ mod run_to_completion;
 mod server;
 mod session_cookie;
 mod startup;
+mod store_purpose;
 mod streaming;
 mod streams;
 mod tls;

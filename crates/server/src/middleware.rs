@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::auth::ConnectionAddresses;
 use crate::problem::{Cause, Problem};
 use crate::run_to_completion::RunToCompletion;
+use crate::store_purpose;
 
 /// Checks the host, enforces the time limit and logs the outcome.
 pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -31,14 +32,13 @@ pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -
     let limits = if is_mounted { AnswerLimits::mounted(&app) } else { AnswerLimits::of(&app, &method, &path) };
     let started = app.clock.monotonic();
     let span = debug_span!("request", http.method = %method, http.path = %path);
-    let mut response = async {
+    let answer = async {
         match checked(&app, request) {
             Ok(request) => answer(&app, request, next, limits).await,
             Err(problem) => problem.into_response(),
         }
-    }
-    .instrument(span)
-    .await;
+    };
+    let mut response = store_purpose::of(&method, &path).scope(answer.instrument(span)).await;
     protect(&mut response);
     let (status, spent_ms) = (response.status(), (app.clock.monotonic() - started).as_millis());
     debug!(http.method = %method, http.path = %path, http.status = status.as_u16(), spent_ms, "Answered {method} {path}");

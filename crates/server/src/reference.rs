@@ -54,6 +54,7 @@ fn the_page_of_metrics_is_current() {
         conflicts: 0,
         dead_letters: 0,
         store_operations: BTreeMap::from([("job_reads".to_owned(), 0)]),
+        store_use: BTreeMap::from([("sweep".to_owned(), Default::default())]),
     };
     let snapshot =
         MetricsSnapshot { submitted: 0, dispatched: 0, completed: 0, failed: 0, conflicts: 0, dispatch_lag_ms: 0 };

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use coordinator::Purpose;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
@@ -37,7 +38,8 @@ impl<T: Send + 'static> Drop for RunToCompletion<T> {
     fn drop(&mut self) {
         // Without a runtime the process is ending, and so does the work.
         if let (Some(work), Ok(runtime)) = (self.work.take(), Handle::try_current()) {
-            self.tasks.spawn_on(work, &runtime);
+            // It still counts under the purpose of its request.
+            self.tasks.spawn_on(Purpose::current().scope(work), &runtime);
         }
     }
 }

@@ -1300,6 +1300,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/tracker": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The trackers, and the newest items. */
+        get: operations["getTracker"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/tracker/echo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sends the status of a job to its item again. */
+        post: operations["postTrackerEcho"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/tracker/ingest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes a job of an item, once: the same tracker and key are one job, however often the item is delivered. */
+        post: operations["postTrackerIngest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/tracker/webhook/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receives a webhook of a tracker, signed with its secret.
+         * @description `github` takes GitHub's own webhooks about issues. Every other tracker sends an `IngestRequest` without `source`, and
+         *     signs `<X-Giga-Timestamp>.<body>`.
+         */
+        post: operations["postTrackerWebhookName"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/work": {
         parameters: {
             query?: never;
@@ -1511,7 +1583,7 @@ export interface components {
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
-        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
         /** @description The event `alert`: an alert was raised, or ended. */
         AlertEvent: {
             /** @description Whether it was raised or ended. */
@@ -2232,6 +2304,11 @@ export interface components {
         DrainRequest: {
             /** @description `true` drains the factory: it gets no new jobs. */
             draining?: boolean;
+        };
+        /** @description The job whose status is sent to its item again. */
+        EchoRequest: {
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
         };
         /** @description One engine of a factory with one credential. An engine with several credentials has several of these. */
         EngineHealth: {
@@ -3064,6 +3141,48 @@ export interface components {
             code: "warming";
         };
         /**
+         * @description What became of a delivered item.
+         * @enum {string}
+         */
+        IngestOutcome: "created" | "known" | "changed" | "ignored" | "repeated";
+        /** @description An item that becomes one job, however often it is delivered. */
+        IngestRequest: {
+            /**
+             * @description Who wrote it, in the tracker.
+             * @example ann
+             */
+            author?: string | null;
+            /** @description The text. The agent gets it as a quotation from outside. */
+            body?: string;
+            /**
+             * @description The item's key in its tracker. Tracker and key identify the job.
+             * @example acme/notes#12
+             */
+            key: string;
+            /** @description Labels; those that are valid tags become tags of the job. */
+            labels?: string[];
+            productId?: components["schemas"]["ProductId"] | null;
+            repo?: components["schemas"]["RepoName"] | null;
+            /** @description The tracker. */
+            source: components["schemas"]["TrackerName"];
+            /**
+             * @description One line.
+             * @example Fix the typo
+             */
+            title: string;
+            /**
+             * @description The address of the item for people.
+             * @example https://forge.example/issues/12
+             */
+            url?: string | null;
+        };
+        /** @description The answer to a delivered item. */
+        IngestResponse: {
+            job?: components["schemas"]["JobView"] | null;
+            /** @description What became of it. */
+            outcome: components["schemas"]["IngestOutcome"];
+        };
+        /**
          * Format: uuid
          * @description One process of a factory. A restarted factory is a new instance of the same factory.
          * @example 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a
@@ -3111,6 +3230,7 @@ export interface components {
             id: components["schemas"]["JobId"];
             /** @description The idempotency key of the submit. */
             idempotencyKey?: string | null;
+            item?: components["schemas"]["TrackerItem"] | null;
             /** @description Task or composite. */
             kind: components["schemas"]["Kind"];
             /** @description The current epoch: writes with another one are fenced. */
@@ -3302,6 +3422,7 @@ export interface components {
             id: components["schemas"]["JobId"];
             /** @description The idempotency key of the submit. */
             idempotencyKey?: string | null;
+            item?: components["schemas"]["TrackerItem"] | null;
             /** @description Task or composite. */
             kind: components["schemas"]["Kind"];
             /** @description The current epoch: writes with another one are fenced. */
@@ -3510,6 +3631,10 @@ export interface components {
             /** @description Store operations by kind, since the start. */
             storeOperations: {
                 [key: string]: number;
+            };
+            /** @description What the coordinator used the store for since the start: reads and written records by purpose. */
+            storeUse?: {
+                [key: string]: components["schemas"]["StoreOperationCounts"];
             };
             /**
              * Format: int64
@@ -5085,6 +5210,76 @@ export interface components {
              * @description Input and output tokens.
              */
             tokens?: number | null;
+        };
+        /** @description An item of a tracker, such as an issue. */
+        TrackerItem: {
+            /** @description The item's key in its tracker: `acme/notes#12`. */
+            key: string;
+            /** @description The tracker. */
+            source: components["schemas"]["TrackerName"];
+            /** @description The address of the item for people. */
+            url?: string | null;
+        };
+        /** @description An item and its job. */
+        TrackerItemView: {
+            changedAt?: components["schemas"]["Timestamp"] | null;
+            /** @description When it became a job. */
+            createdAt: components["schemas"]["Timestamp"];
+            /** @description Why the status cannot be shown. */
+            error?: string | null;
+            /** @description The item. */
+            item: components["schemas"]["TrackerItem"];
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
+            /** @description The product of the job. */
+            productId: components["schemas"]["ProductId"];
+            shownAt?: components["schemas"]["Timestamp"] | null;
+            stage?: components["schemas"]["StageName"] | null;
+            /** @description Its title when it became a job. */
+            title: string;
+        };
+        /** @description The trackers, and the newest items. */
+        TrackerList: {
+            /** @description The newest items first. */
+            items: components["schemas"]["TrackerItemView"][];
+            /** @description The configured trackers, in order of name. */
+            sources: components["schemas"]["TrackerSourceView"][];
+        };
+        /**
+         * @description A tracker whose items become jobs: `github`, or a name of `giga.toml`.
+         * @example github
+         */
+        TrackerName: string;
+        /** @description A configured tracker. */
+        TrackerSourceView: {
+            /**
+             * Format: int64
+             * @description Deliveries since the coordinator started.
+             */
+            deliveries: number;
+            /** @description The last error, while attempts fail. */
+            error?: string | null;
+            /**
+             * Format: int32
+             * @description Failed attempts in a row to show a status.
+             */
+            failures: number;
+            /** @description The label that makes an item a job. */
+            label?: string | null;
+            lastDeliveryAt?: components["schemas"]["Timestamp"] | null;
+            /** @description Its name. */
+            name: components["schemas"]["TrackerName"];
+            retryAt?: components["schemas"]["Timestamp"] | null;
+            /** @description Whether the status of jobs is shown at its items. */
+            showsStatus: boolean;
+        };
+        /** @description The answer to a webhook of a tracker. */
+        TrackerWebhookResponse: {
+            jobId?: components["schemas"]["JobId"] | null;
+            /** @description What became of it. */
+            outcome: components["schemas"]["IngestOutcome"];
+            /** @description Why it is ignored. */
+            why?: string | null;
         };
         /** @description The jobs below a job, together. */
         TreeSummary: {
@@ -8766,6 +8961,150 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTracker: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The trackers in order of name, the newest items first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrackerList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postTrackerEcho: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EchoRequest"];
+            };
+        };
+        responses: {
+            /** @description The item */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrackerItemView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postTrackerIngest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["IngestRequest"];
+            };
+        };
+        responses: {
+            /** @description The item's job */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IngestResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postTrackerWebhookName: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description GitHub: `sha256=` and the HMAC of the body */
+                "X-Hub-Signature-256"?: string;
+                /** @description GitHub: the id of the delivery */
+                "X-GitHub-Delivery"?: string;
+                /** @description Others: `sha256=` and the HMAC of timestamp, `.` and body */
+                "X-Giga-Signature"?: string;
+                /** @description Others: seconds since 1970, at most five minutes off */
+                "X-Giga-Timestamp"?: string;
+                /** @description Others: the id of the delivery */
+                "X-Giga-Delivery"?: string;
+            };
+            path: {
+                /** @description The tracker */
+                name: components["schemas"]["TrackerName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description What became of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrackerWebhookResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];

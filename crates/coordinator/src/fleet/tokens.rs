@@ -23,6 +23,7 @@ use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
+use crate::purpose::Purpose;
 use crate::submit::invalid;
 use crate::work::review::check_person;
 
@@ -138,7 +139,8 @@ impl Coordinator {
         if !self.tokens.by_hash.read().is_empty() {
             return Ok(None);
         }
-        let (_, secret) = self.make_token("admin".to_owned(), TokenScope::Admin, None, TokenOwner::default()).await?;
+        let token = self.make_token("admin".to_owned(), TokenScope::Admin, None, TokenOwner::default());
+        let (_, secret) = Purpose::Start.scope(token).await?;
         Ok(Some(secret))
     }
 
@@ -146,7 +148,8 @@ impl Coordinator {
     pub async fn local_admin_token(&self) -> Result<Secret, Error> {
         // The owner of the data directory has its first token too.
         let owner = TokenOwner { person: Some("admin".to_owned()), forge_login: None };
-        let (_, secret) = self.make_token("local admin".to_owned(), TokenScope::Admin, None, owner).await?;
+        let token = self.make_token("local admin".to_owned(), TokenScope::Admin, None, owner);
+        let (_, secret) = Purpose::Start.scope(token).await?;
         Ok(secret)
     }
 
@@ -182,8 +185,8 @@ impl Coordinator {
     pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
         let grant =
             TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
-        let (_, secret) =
-            self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL), TokenOwner::default()).await?;
+        let token = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL), TokenOwner::default());
+        let (_, secret) = Purpose::Start.scope(token).await?;
         Ok(secret)
     }
 

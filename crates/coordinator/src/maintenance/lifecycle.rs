@@ -15,12 +15,18 @@ use crate::dispatch::Publish;
 use crate::error::Error;
 use crate::fleet::registry::Registration;
 use crate::maintenance::generation;
+use crate::purpose::{self, Purpose};
 use crate::state::FleetState;
 use crate::work::quota_windows::QuotaWindow;
 
 impl Coordinator {
     /// A coordinator loaded from the store. Nothing runs yet: [`Coordinator::run`] does that.
     pub async fn open(ports: Ports, settings: Settings) -> Result<Arc<Self>, Error> {
+        Purpose::Start.scope(Self::load(ports, settings)).await
+    }
+
+    async fn load(ports: Ports, settings: Settings) -> Result<Arc<Self>, Error> {
+        let (ports, store_use) = purpose::counted(ports);
         let (settings, warnings) = settings.reconciled();
         for warning in warnings {
             warn!("{warning}");
@@ -30,6 +36,7 @@ impl Coordinator {
         let incarnation = u64::from_le_bytes(ports.entropy.bytes());
         let coordinator = Arc::new(Self {
             ports,
+            store_use,
             settings,
             state: Mutex::new(FleetState::default()),
             inboxes: Default::default(),
@@ -83,14 +90,14 @@ impl Coordinator {
     pub async fn run(&self) {
         self.work.notify_one();
         tokio::join!(
-            self.run_dispatcher(),
-            self.run_timer(),
-            self.run_sweep(),
-            self.run_pull_request_poller(),
-            self.run_budgets(),
-            self.run_disk_watch(),
-            self.run_search_indexer(),
-            self.run_tracker()
+            Purpose::Dispatch.scope(self.run_dispatcher()),
+            Purpose::Deadline.scope(self.run_timer()),
+            Purpose::Sweep.scope(self.run_sweep()),
+            Purpose::PullRequests.scope(self.run_pull_request_poller()),
+            Purpose::Budgets.scope(self.run_budgets()),
+            Purpose::Health.scope(self.run_disk_watch()),
+            Purpose::SearchIndex.scope(self.run_search_indexer()),
+            Purpose::Tracker.scope(self.run_tracker())
         );
     }
 

@@ -12,6 +12,7 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
+use crate::purpose::Purpose;
 use crate::read::live::LiveFollower;
 
 /// Events per read.
@@ -164,6 +165,10 @@ impl EventTail {
 impl Subscriber {
     /// Waits for the next events. `None` when the coordinator is stopping.
     pub async fn next(&mut self) -> Option<StreamItem> {
+        Purpose::Stream.scope(self.advance()).await
+    }
+
+    async fn advance(&mut self) -> Option<StreamItem> {
         if std::mem::take(&mut self.reset) {
             return Some(StreamItem::Reset(self.position));
         }

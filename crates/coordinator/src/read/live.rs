@@ -290,7 +290,11 @@ impl LiveFollower {
 
 /// Whether two metrics show the same state. Store operations are left out: computing the metrics is one itself.
 fn is_same(one: &Metrics, other: &Metrics) -> bool {
-    let bare = |metrics: &Metrics| Metrics { store_operations: BTreeMap::new(), ..metrics.clone() };
+    let bare = |metrics: &Metrics| Metrics {
+        store_operations: BTreeMap::new(),
+        store_use: BTreeMap::new(),
+        ..metrics.clone()
+    };
     bare(one) == bare(other)
 }
 

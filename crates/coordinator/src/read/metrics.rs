@@ -169,6 +169,7 @@ impl Coordinator {
             dispatch_lag_ms: figures.dispatch_lag_ms,
             conflicts: figures.conflicts,
             store_operations: operations.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect(),
+            store_use: if who.products().is_empty() { self.store_use.by_purpose() } else { Default::default() },
         })
     }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use domain::{CommitSha, ErrandKind, StageName};
 use protocol::{
     Action, ActionRequest, AppendLogResponse, ErrandOutcome, EventList, FactoryView, HeldJob, JobExplanation, JobView,
-    LeaseView, RenewRequest, RenewResponse, RunList,
+    LeaseView, Metrics, RenewRequest, RenewResponse, RunList,
 };
 use serde_json::json;
 
@@ -239,4 +239,29 @@ async fn runs_are_read_a_page_at_a_time() {
     assert_eq!(page("?limit=1&cursor=2").await, (vec![3], None), "the one that is going on");
     assert_eq!(page("").await, (vec![1, 2, 3], None));
     assert_eq!(fleet.admin.runs(id).await.unwrap().len(), 3);
+}
+
+// [D4]
+#[tokio::test]
+async fn every_store_operation_of_a_job_has_a_purpose() {
+    let fleet = Fleet::start().await;
+    let factory = fleet.factory("mac-1").await;
+    let mut inbox = factory.inbox().await;
+    let id = fleet.submit(MANIFEST).await;
+    let epoch = factory.take_next(&mut inbox).await.lease_epoch;
+    factory.start(id, epoch).await.unwrap();
+    let before: Metrics = fleet.admin.get("/metrics").await.unwrap();
+
+    factory.complete(id, epoch, Some(sha())).await.unwrap();
+
+    let after: Metrics = fleet.admin.get("/metrics").await.unwrap();
+    let writes = |metrics: &Metrics, purpose: &str| metrics.store_use.get(purpose).map_or(0, |used| used.write);
+    for purpose in ["submit", "work"] {
+        assert!(writes(&before, purpose) > 0, "{purpose}: {:?}", before.store_use);
+    }
+    assert!(before.store_use["start"].read > 0, "{:?}", before.store_use);
+    assert!(after.store_use["query"].read > before.store_use["query"].read, "{:?}", after.store_use);
+    assert_eq!(writes(&after, "work"), writes(&before, "work") + 1, "the report: {:?}", after.store_use);
+    assert_eq!(writes(&after, "submit"), writes(&before, "submit"));
+    assert_eq!(after.store_use.get("other"), None, "{:?}", after.store_use);
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coordinator::{IssueRules, TrackerSource};
-use domain::{Clock, ErrandKind, JobId, StageName, TokenScope, TrackerName};
+use domain::{ErrandKind, JobId, StageName, TokenScope, TrackerName};
 use forge::{IssueTracker, IssueTrackerConfig};
 use hmac::{Hmac, KeyInit, Mac};
 use http::{Method, StatusCode};

@@ -24,6 +24,9 @@ const COLUMNS: [Column; 6] = [
 /// Products with a mode of their own that are listed.
 const MODES_MAX: usize = 6;
 
+/// Purposes of store operations that are named, those with the most first.
+const PURPOSES_SHOWN: usize = 4;
+
 pub(super) fn draw(model: &Model, area: Rect, screen: &mut Buffer) {
     draw_lines(&summary(model), 0, area, screen);
     let used = summary_len(model).min(area.height);
@@ -87,6 +90,14 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
         ));
         let operations = metrics.store_operations.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
         lines.push(fact("store", format!("{} operations since the start", grouped(operations)), Tint::Plain));
+        let mut purposes: Vec<_> = metrics.store_use.iter().map(|(name, of)| (of.read + of.write, name)).collect();
+        purposes.sort_unstable_by(|a, b| b.cmp(a));
+        let most = purposes.iter().take(PURPOSES_SHOWN);
+        let most: Vec<_> =
+            most.map(|(count, name)| format!("{} {}", name.replace('_', " "), grouped(*count))).collect();
+        if !most.is_empty() {
+            lines.push(fact("", format!("most for: {}", most.join(" · ")), Tint::Plain));
+        }
     }
     lines.push(Line::default());
     lines

@@ -48,7 +48,7 @@ export function StoreOperations() {
                     }`}
               </span>
             </p>
-            <Kinds />
+            <SinceStart />
           </div>
         );
       }}
@@ -64,20 +64,33 @@ function Swatch({ className }: { className: string }) {
   );
 }
 
-/** By kind, since the coordinator started. */
-function Kinds() {
+/** By purpose and by kind, since the coordinator started. */
+function SinceStart() {
   const { data } = useQuery(metricsQuery);
   if (data === undefined) return null;
+  const purposes = Object.entries(data.storeUse ?? {}).map(
+    ([purpose, { read, write }]) => [purpose, `${plural(read, "read")}, ${plural(write, "record")} written`] as const,
+  );
+  const kinds = Object.entries(data.storeOperations).map(([kind, value]) => [kind, count(value)] as const);
+  return (
+    <>
+      <Figures title="By purpose, since the coordinator started" figures={purposes} />
+      <Figures title="By kind, since the coordinator started" figures={kinds} />
+    </>
+  );
+}
+
+function Figures({ title, figures }: { title: string; figures: (readonly [string, string])[] }) {
   return (
     <details className="ops-d">
-      <summary className="small dim">By kind, since the coordinator started</summary>
+      <summary className="small dim">{title}</summary>
       <dl className="ops">
-        {Object.entries(data.storeOperations)
+        {figures
           .sort(([a], [b]) => a.localeCompare(b))
           .map(([name, value]) => (
             <div key={name}>
               <dt>{name.replaceAll("_", " ")}</dt>
-              <dd>{count(value)}</dd>
+              <dd>{value}</dd>
             </div>
           ))}
       </dl>
