@@ -1,5 +1,6 @@
 //! The coordinator: its ports, its state and the signals between its tasks.
 
+pub(crate) mod purpose;
 pub(crate) mod settings;
 
 use std::sync::Arc;
@@ -14,17 +15,17 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::budgets::writer::BudgetWriters;
 use crate::commit::quarantine::Quarantine;
+use crate::coordinator::purpose::StoreUse;
 use crate::coordinator::settings::Settings;
 use crate::dispatch::claim::ClaimLocks;
 use crate::dispatch::inbox::Inboxes;
 use crate::dispatch::modes::Modes;
+use crate::fleet::budgets::writer::BudgetWriters;
 use crate::fleet::sessions::SessionBook;
 use crate::fleet::tokens::TokenBook;
 use crate::maintenance::health::StoreHealth;
 use crate::pull_requests::poller::PullRequestPoller;
-use crate::purpose::StoreUse;
 use crate::read::event_stream::EventTail;
 use crate::read::live::LiveBoard;
 use crate::read::metrics::Counters;
@@ -33,9 +34,9 @@ use crate::state::manifest_cache::ManifestCache;
 use crate::state::profiles::ProfileBook;
 use crate::state::progress::ProgressBoard;
 use crate::state::{FleetState, StateTime};
-use crate::tracker::TrackerBridge;
-use crate::trees::grow::TreeGrowth;
+use crate::submit::tracker::TrackerBridge;
 use crate::work::logs::LogNotifier;
+use crate::work::trees::grow::TreeGrowth;
 
 /// The external dependencies of a coordinator.
 #[derive(Clone)]

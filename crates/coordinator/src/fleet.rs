@@ -1,5 +1,6 @@
 //! Factories, products, tokens and what each token may see.
 
+pub(crate) mod budgets;
 pub(crate) mod principal;
 pub(crate) mod products;
 pub(crate) mod profiles;

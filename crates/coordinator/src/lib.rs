@@ -3,7 +3,6 @@
 //! The coordinator owns policy, the broker owns transport, the store owns truth. Every change of a job goes through one
 //! loop: read, decide, compare-and-set, announce.
 
-mod budgets;
 mod commit;
 mod coordinator;
 mod dispatch;
@@ -11,14 +10,12 @@ mod error;
 mod fleet;
 mod maintenance;
 mod pull_requests;
-mod purpose;
 mod read;
 mod state;
 mod submit;
-mod tracker;
-mod trees;
 mod work;
 
+pub use coordinator::purpose::Purpose;
 pub use coordinator::settings::Settings;
 pub use coordinator::{Coordinator, Ports};
 pub use dispatch::inbox::Inbox;
@@ -28,10 +25,9 @@ pub use fleet::sessions::{NewSession, SignIn};
 pub use fleet::tokens::Secret;
 pub use maintenance::health::{Disk, NotReady};
 pub use pull_requests::poller::ForgeHint;
-pub use purpose::Purpose;
 pub use read::event_stream::{StreamItem, Subscriber};
 pub use read::metrics::MetricsSnapshot;
 pub use read::needs::NeedsFilter;
-pub use tracker::{IssueEvent, IssueRules, TrackerDelivery, TrackerEvent, TrackerSource};
+pub use submit::tracker::{IssueEvent, IssueRules, TrackerDelivery, TrackerEvent, TrackerSource};
 pub use work::logs::{LogReader, LogStart};
 pub use work::quota_windows::QuotaWindowPolicy;

@@ -4,6 +4,7 @@ pub(crate) mod deps;
 pub(crate) mod fast_path;
 pub(crate) mod sanitize;
 pub(crate) mod toposort;
+pub(crate) mod tracker;
 pub(crate) mod validate;
 
 use std::cmp::Reverse;
@@ -22,7 +23,7 @@ use crate::dispatch::Publish;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::validate::{ValidatedBatch, ValidatedJob, digest};
-use crate::trees::grow::Placements;
+use crate::work::trees::grow::Placements;
 
 /// A batch is one request and one flush; a larger one would delay other requests.
 const BATCH_LEN_MAX: usize = 1_000;

@@ -9,3 +9,4 @@ pub(crate) mod quota_windows;
 pub(crate) mod renewal;
 pub(crate) mod report;
 pub(crate) mod review;
+pub(crate) mod trees;

@@ -4,10 +4,10 @@ use domain::{Collection, Expected, Product, ProductId, Versioned};
 use protocol::{ProductList, ProductSettings};
 use tracing::info;
 
-use crate::budgets::pauses::set_pause;
 use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
+use crate::fleet::budgets::pauses::set_pause;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
 

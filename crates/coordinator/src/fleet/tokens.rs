@@ -21,9 +21,9 @@ use tracing::{debug, info};
 
 use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
+use crate::coordinator::purpose::Purpose;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
-use crate::purpose::Purpose;
 use crate::submit::invalid;
 use crate::work::review::check_person;
 

@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::coordinator::purpose::{self, Purpose};
 use crate::coordinator::settings::Settings;
 use crate::coordinator::{Coordinator, Ports};
 use crate::dispatch::Publish;
 use crate::error::Error;
 use crate::fleet::registry::Registration;
 use crate::maintenance::generation;
-use crate::purpose::{self, Purpose};
 use crate::state::FleetState;
 use crate::work::quota_windows::QuotaWindow;
 

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
+use crate::coordinator::purpose::Purpose;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
-use crate::purpose::Purpose;
 use crate::read::live::LiveFollower;
 
 /// Events per read.

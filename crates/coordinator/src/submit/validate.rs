@@ -16,8 +16,8 @@ use crate::fleet::principal::Principal;
 use crate::submit::deps::{DepsVerdict, verdict};
 use crate::submit::invalid;
 use crate::submit::toposort::toposort;
-use crate::trees::grow::{NewJob, Placements};
 use crate::work::review::unreachable_review;
+use crate::work::trees::grow::{NewJob, Placements};
 
 /// Longer keys could not be named as dependencies.
 const KEY_LEN_MAX: usize = 190;

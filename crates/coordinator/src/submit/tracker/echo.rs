@@ -16,8 +16,8 @@ use crate::fleet::principal::Principal;
 use crate::read::alerts::alert;
 use crate::submit::invalid;
 use crate::submit::sanitize::short;
-use crate::tracker::book::{ItemEntry, ItemRecord};
-use crate::tracker::status::status_of;
+use crate::submit::tracker::book::{ItemEntry, ItemRecord};
+use crate::submit::tracker::status::status_of;
 
 /// The shortest time between two statuses of one open job: a job that moves fast is shown once.
 const SHOW_EVERY: Duration = Duration::from_secs(5);

@@ -12,11 +12,11 @@ use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
+use crate::submit::tracker::book::{ItemEntry, ItemRecord, document_key};
+use crate::submit::tracker::issues::{IssueDecision, IssueEvent};
+use crate::submit::tracker::manifest::{manifest_of, title_of};
+use crate::submit::tracker::{SourceHealth, TrackerSource};
 use crate::submit::validate::digest;
-use crate::tracker::book::{ItemEntry, ItemRecord, document_key};
-use crate::tracker::issues::{IssueDecision, IssueEvent};
-use crate::tracker::manifest::{manifest_of, title_of};
-use crate::tracker::{SourceHealth, TrackerSource};
 
 /// The longest key of an item: with the tracker's name it is an idempotency key.
 const KEY_CHARS_MAX: usize = 110;

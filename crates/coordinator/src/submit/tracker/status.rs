@@ -2,7 +2,7 @@
 
 use domain::{BlockedOn, ItemStatus, Job, Stage, StageName};
 
-use crate::tracker::book::ItemRecord;
+use crate::submit::tracker::book::ItemRecord;
 
 /// The status of a job for its item.
 pub(super) fn status_of(job: &Job, record: &ItemRecord) -> ItemStatus {
