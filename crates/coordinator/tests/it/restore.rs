@@ -214,6 +214,8 @@ async fn row_28_a_promotion_is_revoked_and_offered_after_a_restore() {
     scenario.back_up().await;
 
     let fleet = scenario.restored().await;
+    // A store with faults may refuse the writes of the start: the sweep repeats them.
+    fleet.coordinator.sweep().await;
     mac.beat(&fleet).await;
     let old = Grip { job, epoch: promotion.lease_epoch };
     let late = mac.promote(&fleet, old, ErrandOutcome::Done).await;
