@@ -3,6 +3,8 @@
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints
+# Most tests wait more than they compute: two at a time for each core keep the machine busy.
+TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Installs the programs that tests run, and lists the skipped tests at the end.
 WITH_TOOLS := scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-tmux scripts/with-engines \
   scripts/with-api-tools scripts/with-mcp-client scripts/with-chromium
@@ -69,7 +71,7 @@ lint:
 # engines,lfs,api-tools,chromium,rustup,home makes skips of these failures.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	  $(WITH_TOOLS) $(CARGO) nextest run --workspace --locked $(TEST_FEATURES); \
+	  $(WITH_TOOLS) $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --test-threads $(TEST_THREADS); \
 	else \
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
 	  $(WITH_TOOLS) $(CARGO) test --workspace --locked $(TEST_FEATURES); \
