@@ -23,6 +23,7 @@ mod modes;
 mod mount;
 mod needs;
 mod openapi;
+mod plans;
 mod profiles;
 mod raw;
 mod review;
