@@ -26,7 +26,8 @@ const SEATS: u32 = 32;
 const WARM_UP: u32 = 2;
 
 /// The headings of the table.
-const HEADINGS: &[&str] = &["BUDGETS", "JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms", "FROM SENDING: P50, P99 ms"];
+const HEADINGS: &[&str] =
+    &["BUDGETS", "JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms", "FROM SENDING: P50, P99 ms"];
 
 #[derive(Serialize)]
 struct Report {

@@ -466,9 +466,7 @@ Print.
 
     #[test]
     fn a_plan_that_is_no_tree_is_rejected_with_its_line() {
-        let why = |text: &str| {
-            parse(text, None).map(drop).map_err(|findings| findings[0].to_string()).unwrap_err()
-        };
+        let why = |text: &str| parse(text, None).map(drop).map_err(|findings| findings[0].to_string()).unwrap_err();
 
         assert_eq!(why("# Alone\n"), "line 1: a plan has a `##` heading for each job");
         assert_eq!(why("# A\n## B\n#### C\n"), "line 3: a `####` heading needs a `###` above it");

@@ -49,11 +49,7 @@ fn coordinator(context: &Context<'_>, store: BenchStore) -> Result<Coordinator, 
 fn benchmark(command: BenchCommand) -> Benchmark {
     match command {
         BenchCommand::Latency(args) => {
-            Benchmark::Latency(bench::LatencyOptions {
-                rate: args.rate,
-                seconds: args.seconds,
-                budgets: args.budgets,
-            })
+            Benchmark::Latency(bench::LatencyOptions { rate: args.rate, seconds: args.seconds, budgets: args.budgets })
         }
         BenchCommand::Throughput(args) => Benchmark::Throughput(bench::ThroughputOptions {
             lives: args.jobs,

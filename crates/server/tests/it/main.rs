@@ -24,6 +24,7 @@ mod mount;
 mod needs;
 mod openapi;
 mod plans;
+mod preemption;
 mod profiles;
 mod raw;
 mod review;

@@ -86,11 +86,16 @@ async fn a_plan_with_an_error_is_rejected_as_a_whole_with_the_line_of_its_headin
             let answer: Result<PlanResponse, _> = fleet.admin.post(path, &plan(text)).await;
             let client::ClientError::Refused(problem) = answer.unwrap_err() else { panic!("no problem") };
             let finding = problem.more["findings"][0].clone();
-            found.push((problem.code.clone(), finding["line"].as_u64(), finding["message"].as_str().unwrap().to_owned()));
+            found.push((
+                problem.code.clone(),
+                finding["line"].as_u64(),
+                finding["message"].as_str().unwrap().to_owned(),
+            ));
         }
     }
 
-    let number = "Change the printer: expected a command or a list of commands, found the number 7: quote it if it is a command";
+    let number =
+        "Change the printer: expected a command or a list of commands, found the number 7: quote it if it is a command";
     assert_eq!(found[0], ("bad_manifest".to_owned(), Some(16), number.to_owned()));
     assert_eq!(found[1], found[0]);
     assert!(found[2].1 == Some(16) && found[2].2.contains("poet"), "{found:?}");
