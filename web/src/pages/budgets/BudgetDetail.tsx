@@ -105,7 +105,7 @@ function Ledger({ budget }: { budget: BudgetView }) {
       {budget.recent.length === 0 ? (
         <p className="panel-b dim">Nothing was spent yet.</p>
       ) : (
-        <table className="table is-fixed">
+        <table className="table is-fixed ledger">
           <colgroup>
             <col className="cw-88" />
             <col />

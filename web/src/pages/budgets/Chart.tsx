@@ -44,7 +44,7 @@ export function Chart({ chart }: { chart: BurnDown }) {
             paused
           </span>
         )}
-        <button type="button" className="link" onClick={() => setTable(!isTable)}>
+        <button type="button" className="linkish" onClick={() => setTable(!isTable)}>
           {isTable ? "Show as chart" : "Show as table"}
         </button>
       </figcaption>

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useSearch } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { dryRunJob, dryRunPlan, submitJob, submitPlan } from "../../api/actions";
 import { jobQuery } from "../../api/queries";
 import type { PlanResponse, SubmitResponse } from "../../api/types";
@@ -56,6 +56,7 @@ const PLAN: Subject<PlanResponse> = {
 /** One job, or a plan that becomes a tree of jobs. */
 export function NewJobPage() {
   const { from, kind } = useSearch({ from: "/shell/new" });
+  const navigate = useNavigate();
   const source = useQuery({ ...jobQuery(from ?? ""), enabled: from !== undefined });
   if (from !== undefined && source.data === undefined) {
     return (
@@ -72,14 +73,18 @@ export function NewJobPage() {
   return (
     <div className="page">
       <PageHead title="New job" />
-      <nav className="seg new-kind" aria-label="What to submit">
-        <Link to="/new" search={{}} aria-current={kind === undefined ? "page" : undefined}>
+      <span className="seg new-kind" role="group" aria-label="What to submit">
+        <button type="button" aria-pressed={kind !== "plan"} onClick={() => void navigate({ to: "/new", search: {} })}>
           One job
-        </Link>
-        <Link to="/new" search={{ kind: "plan" }} aria-current={kind === "plan" ? "page" : undefined}>
+        </button>
+        <button
+          type="button"
+          aria-pressed={kind === "plan"}
+          onClick={() => void navigate({ to: "/new", search: { kind: "plan" } })}
+        >
           A plan: a tree of jobs
-        </Link>
-      </nav>
+        </button>
+      </span>
       {kind === "plan" ? (
         <Form key="plan" subject={PLAN} aside={(dryRun, goTo) => <PlanTree dryRun={dryRun} goTo={goTo} />} />
       ) : (
