@@ -87,7 +87,10 @@ const jobRoute = createRoute({
 const newRoute = createRoute({
   getParentRoute: () => shellRoute,
   path: "/new",
-  validateSearch: (search: Raw): { from?: string } => ({ from: text(search.from) }),
+  validateSearch: (search: Raw): { from?: string; kind?: "plan" } => ({
+    from: text(search.from),
+    kind: search.kind === "plan" ? "plan" : undefined,
+  }),
   component: page(() => import("./pages/new/NewJobPage"), "NewJobPage"),
 });
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use client::{Client, EventStream};
 use clock::SystemEntropy;
-use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message};
+use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message, RunInsights};
 use protocol::{
     AcceptRequest, AcceptResponse, ClaimRequest, ClaimResponse, CompletionReport, CompletionResponse, Heartbeat,
     HeartbeatResponse, PROTOCOL_VERSION, StageResponse, StartReport, WorkOperation, WorkRequest, WorkResponse,
@@ -23,11 +23,18 @@ pub(crate) struct FakeWorker {
     pub(crate) client: Client,
     instance: InstanceId,
     seats: u32,
+    /// What each of its runs reports as its cost, in US dollars.
+    cost_usd: Option<f64>,
 }
 
 impl FakeWorker {
     pub(crate) fn new(factory: FactoryId, client: Client, seats: u32) -> Self {
-        Self { factory, client, instance: InstanceId::from_bytes(random()), seats }
+        Self { factory, client, instance: InstanceId::from_bytes(random()), seats, cost_usd: None }
+    }
+
+    /// The same, whose runs cost this much.
+    pub(crate) fn with_cost(self, cost_usd: Option<f64>) -> Self {
+        Self { cost_usd, ..self }
     }
 
     /// A sign of life.
@@ -82,7 +89,13 @@ impl FakeWorker {
     }
 
     pub(crate) async fn complete(&self, job: JobId, epoch: Epoch) -> Result<CompletionResponse, Error> {
-        Ok(self.client.post(&format!("/jobs/{job}/complete"), &completed(epoch)).await?)
+        Ok(self.client.post(&format!("/jobs/{job}/complete"), &self.completed(epoch)).await?)
+    }
+
+    /// The report that the work is done.
+    pub(crate) fn completed(&self, epoch: Epoch) -> CompletionReport {
+        let insights = RunInsights { cost_usd: self.cost_usd, ..RunInsights::default() };
+        CompletionReport { lease_epoch: epoch, insights, ..CompletionReport::default() }
     }
 
     /// Claims work.
@@ -114,11 +127,6 @@ fn random() -> [u8; 16] {
 pub(crate) fn started(epoch: Epoch) -> Result<StartReport, Error> {
     let engine: EngineName = ENGINE.parse().map_err(|error| Error::failed(format!("{error}")))?;
     Ok(StartReport { lease_epoch: epoch, engine })
-}
-
-/// The report that the work is done.
-pub(crate) fn completed(epoch: Epoch) -> CompletionReport {
-    CompletionReport { lease_epoch: epoch, ..CompletionReport::default() }
 }
 
 /// The stream of a factory's offers.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::fake_worker::FakeWorker;
-use crate::statistics::{Samples, millis};
+use crate::statistics::{Samples, millis, rounded};
 use crate::target::{BenchSite, BenchTarget};
 use crate::watcher::Watcher;
 use crate::worker_pool::WorkerPool;
@@ -26,12 +26,27 @@ const SEATS: u32 = 32;
 const WARM_UP: u32 = 2;
 
 /// The headings of the table.
-const HEADINGS: &[&str] = &["JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms", "FROM SENDING: P50, P99 ms"];
+const HEADINGS: &[&str] =
+    &["BUDGETS", "JOBS/S", "JOBS", "P50 ms", "P90 ms", "P99 ms", "MAX ms", "FROM SENDING: P50, P99 ms"];
 
 #[derive(Serialize)]
 struct Report {
     bench: &'static str,
     rate: u32,
+    #[serde(flatten)]
+    measured: Measurement,
+    /// The same with budgets enforced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_budgets: Option<Measurement>,
+    /// How many times longer the 50th and 99th percentiles are with budgets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budgets_p50_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budgets_p99_ratio: Option<f64>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Measurement {
     jobs: usize,
     p50_ms: f64,
     p90_ms: f64,
@@ -63,43 +78,86 @@ pub(crate) async fn run(
     site: &BenchSite,
     args: &LatencyOptions,
 ) -> Result<crate::Report, Error> {
-    let ground = site.open().await?;
-    let LatencySamples { from_answer: samples, from_request } = measure(progress, &ground, args).await?;
-    ground.stop().await?;
+    if args.budgets {
+        site.require_own("--budgets")?;
+    }
+    let measured = Measurement::of(&measure(progress, site, args, false).await?);
+    let with_budgets = match args.budgets {
+        true => Some(Measurement::of(&measure(progress, site, args, true).await?)),
+        false => None,
+    };
+    let ratio = |of: fn(&Measurement) -> f64| with_budgets.map(|with| rounded(of(&with) / of(&measured), 3));
     let report = Report {
         bench: "latency",
         rate: args.rate,
-        jobs: samples.len(),
-        p50_ms: millis(samples.median()),
-        p90_ms: millis(samples.percentile(90.0)),
-        p99_ms: millis(samples.percentile(99.0)),
-        max_ms: millis(samples.percentile(100.0)),
-        sent_p50_ms: millis(from_request.median()),
-        sent_p99_ms: millis(from_request.percentile(99.0)),
+        measured,
+        with_budgets,
+        budgets_p50_ratio: ratio(|one| one.p50_ms),
+        budgets_p99_ratio: ratio(|one| one.p99_ms),
     };
-    let mut table: Vec<Vec<String>> = Vec::new();
-    table.push(vec![
-        report.rate.to_string(),
-        report.jobs.to_string(),
-        format!("{:.2}", report.p50_ms),
-        format!("{:.2}", report.p90_ms),
-        format!("{:.2}", report.p99_ms),
-        format!("{:.2}", report.max_ms),
-        format!("{:.2}, {:.2}", report.sent_p50_ms, report.sent_p99_ms),
-    ]);
-    crate::Report::new(&report, HEADINGS, table)
+    let rows = [("off", Some(measured)), ("on", with_budgets)];
+    let rows = rows.into_iter().filter_map(|(budgets, measured)| Some(measured?.row(budgets, args.rate)));
+    crate::Report::new(&report, HEADINGS, rows.collect())
 }
 
-async fn measure(progress: Progress<'_>, ground: &BenchTarget, args: &LatencyOptions) -> Result<LatencySamples, Error> {
+impl Measurement {
+    fn of(samples: &LatencySamples) -> Self {
+        let LatencySamples { from_answer, from_request } = samples;
+        Self {
+            jobs: from_answer.len(),
+            p50_ms: millis(from_answer.median()),
+            p90_ms: millis(from_answer.percentile(90.0)),
+            p99_ms: millis(from_answer.percentile(99.0)),
+            max_ms: millis(from_answer.percentile(100.0)),
+            sent_p50_ms: millis(from_request.median()),
+            sent_p99_ms: millis(from_request.percentile(99.0)),
+        }
+    }
+
+    fn row(&self, budgets: &str, rate: u32) -> Vec<String> {
+        vec![
+            budgets.to_owned(),
+            rate.to_string(),
+            self.jobs.to_string(),
+            format!("{:.2}", self.p50_ms),
+            format!("{:.2}", self.p90_ms),
+            format!("{:.2}", self.p99_ms),
+            format!("{:.2}", self.max_ms),
+            format!("{:.2}, {:.2}", self.sent_p50_ms, self.sent_p99_ms),
+        ]
+    }
+}
+
+async fn measure(
+    progress: Progress<'_>,
+    site: &BenchSite,
+    args: &LatencyOptions,
+    budgets: bool,
+) -> Result<LatencySamples, Error> {
+    let mut ground = site.open().await?;
     let product = ground.product().await?;
+    if budgets {
+        ground.enforce_budget(&product).await?;
+    }
+    let taken = measure_on(progress, &ground, &product, args).await?;
+    ground.stop().await?;
+    Ok(taken)
+}
+
+async fn measure_on(
+    progress: Progress<'_>,
+    ground: &BenchTarget,
+    product: &ProductId,
+    args: &LatencyOptions,
+) -> Result<LatencySamples, Error> {
     let moments: Arc<Mutex<JobTimestamps>> = Arc::default();
     let work = |hand| live(hand, Arc::clone(&ground.clock), Arc::clone(&moments));
-    let mut crew = WorkerPool::hire(ground, &product, (FACTORIES, SEATS), work).await?;
-    let mut watcher = Watcher::open(ground.admin(), &product).await?;
+    let mut crew = WorkerPool::hire(ground, product, (FACTORIES, SEATS), work).await?;
+    let mut watcher = Watcher::open(ground.admin(), product).await?;
     let (warm_up, count) = (u64::from(WARM_UP * args.rate), u64::from(args.seconds * args.rate));
     progress.note(&format!("{} jobs/s for {} seconds, after {WARM_UP} to warm up", args.rate, args.seconds));
     let submitting = async {
-        submit_steadily(ground, &product, args.rate, (warm_up, count), &moments).await?;
+        submit_steadily(ground, product, args.rate, (warm_up, count), &moments).await?;
         watcher.wait_for(warm_up + count).await
     };
     crew.during(submitting).await?;

@@ -55,6 +55,8 @@ pub struct LatencyOptions {
     pub rate: u32,
     /// How long to measure.
     pub seconds: u32,
+    /// Whether to measure again with budgets enforced.
+    pub budgets: bool,
 }
 
 /// Options of [`Benchmark::Throughput`].
@@ -68,6 +70,8 @@ pub struct ThroughputOptions {
     pub seats: u32,
     /// Callers that submit one job per request.
     pub submitters: u64,
+    /// Whether to measure again with budgets enforced.
+    pub budgets: bool,
 }
 
 /// Options of [`Benchmark::Depth`].

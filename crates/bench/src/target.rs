@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use client::{Client, Endpoint, Trust};
 use clock::{SystemClock, SystemEntropy};
-use domain::{Clock, ProductId, TokenScope};
-use protocol::{CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, Metrics};
+use domain::{BudgetSettings, Clock, DispatchModes, ProductId, TokenScope};
+use http::Method;
+use protocol::{BudgetView, CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, Metrics};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use store::{OpenStore, ReservedStore, StorePlace, StoreUrl};
@@ -26,6 +27,10 @@ const START_MAX: Duration = Duration::from_secs(120);
 
 /// A stopping coordinator empties its log into its database.
 const STOP_MAX: Duration = Duration::from_secs(60);
+
+/// The ceiling of a benchmark with budgets, and what each of its runs costs.
+const CEILING_USD: f64 = 1e6;
+const RUN_USD: f64 = 0.01;
 
 /// The directory of the coordinator that most benchmarks use.
 const FLEET: &str = "fleet";
@@ -70,6 +75,16 @@ impl BenchSite {
                 Err(Error::usage("this benchmark fills stores of its own: say `--store postgres`, which starts one"))
             }
             Self::Here { program, folder, store } => ScratchStore::make(program, &folder.join(name), store).await,
+        }
+    }
+
+    /// Rejects options that would change how a coordinator works that is not ours.
+    pub(crate) fn require_own(&self, option: &str) -> Result<(), Error> {
+        match self {
+            Self::There(_) => {
+                Err(Error::usage(format!("{option} changes how the coordinator works: leave --api away")))
+            }
+            Self::Here { .. } => Ok(()),
         }
     }
 
@@ -171,6 +186,8 @@ impl Drop for ScratchStore {
 pub(crate) struct BenchTarget {
     visit: Arc<Cleanup>,
     server: Option<ServerProcess>,
+    /// What each run reports as its cost, in US dollars.
+    cost_usd: Option<f64>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -181,7 +198,7 @@ struct ServerProcess {
 
 impl BenchTarget {
     fn of(visit: Arc<Cleanup>, server: Option<ServerProcess>) -> Self {
-        Self { visit, server, clock: Arc::new(SystemClock::new()) }
+        Self { visit, server, cost_usd: None, clock: Arc::new(SystemClock::new()) }
     }
 
     /// Starts a coordinator on a plot, with whatever is there.
@@ -272,6 +289,17 @@ impl BenchTarget {
         self.visit.product().await
     }
 
+    /// Enforces a budget on the product, far below which the benchmark stays: every grant reserves money, and every run
+    /// reports a cost.
+    pub(crate) async fn enforce_budget(&mut self, product: &ProductId) -> Result<(), Error> {
+        let (flags, tag) = self.admin().flags().await?;
+        self.admin().set_flags(&DispatchModes { budgets: Some(true), ..flags }, Some(&tag)).await?;
+        let budget = BudgetSettings { ceiling_usd: Some(CEILING_USD), ..BudgetSettings::default() };
+        let _: BudgetView = self.admin().call(Method::PUT, &format!("/budgets/{product}"), Some(&budget)).await?;
+        self.cost_usd = Some(RUN_USD);
+        Ok(())
+    }
+
     /// The client of factory `n`, enrolled and alive. It works for the product alone.
     pub(crate) async fn hire(&self, product: &ProductId, n: usize, seats: u32) -> Result<FakeWorker, Error> {
         let factory = self.visit.factory(n)?;
@@ -296,7 +324,7 @@ impl BenchTarget {
             product: None,
             trust: Trust::Public,
         };
-        let hand = FakeWorker::new(factory, Client::new(endpoint)?, seats);
+        let hand = FakeWorker::new(factory, Client::new(endpoint)?, seats).with_cost(self.cost_usd);
         hand.beat().await?;
         Ok(hand)
     }

@@ -29,7 +29,7 @@ enum Workload {
 }
 
 /// The headings of the table.
-const HEADINGS: &[&str] = &["OPERATIONS", "LIVES/S", "EVENTS/S", "COORDINATOR µs/LIFE", "CLIENTS µs/LIFE"];
+const HEADINGS: &[&str] = &["OPERATIONS", "BUDGETS", "LIVES/S", "EVENTS/S", "COORDINATOR µs/LIFE", "CLIENTS µs/LIFE"];
 
 #[derive(Serialize)]
 struct Report {
@@ -39,6 +39,18 @@ struct Report {
     batched_lives_per_s: f64,
     single: Measurement,
     batched: Measurement,
+    /// The same with budgets enforced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_budgets: Option<WithBudgets>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct WithBudgets {
+    single: Measurement,
+    batched: Measurement,
+    /// Lives per second with budgets, divided by those without.
+    single_ratio: f64,
+    batched_ratio: f64,
 }
 
 /// One measurement, with where the processor's time went.
@@ -58,8 +70,24 @@ pub(crate) async fn run(
     site: &BenchSite,
     args: &ThroughputOptions,
 ) -> Result<crate::Report, Error> {
-    let single = measure(progress, site, Workload::Single, args).await?;
-    let batched = measure(progress, site, Workload::Batched, args).await?;
+    if args.budgets {
+        site.require_own("--budgets")?;
+    }
+    let single = measure(progress, site, Workload::Single, args, false).await?;
+    let batched = measure(progress, site, Workload::Batched, args, false).await?;
+    let mut measured = vec![("one per request", "off", single), ("batched", "off", batched)];
+    let mut with_budgets = None;
+    if args.budgets {
+        let with_single = measure(progress, site, Workload::Single, args, true).await?;
+        let with_batched = measure(progress, site, Workload::Batched, args, true).await?;
+        measured.extend([("one per request", "on", with_single), ("batched", "on", with_batched)]);
+        with_budgets = Some(WithBudgets {
+            single: with_single,
+            batched: with_batched,
+            single_ratio: rounded(with_single.lives_per_s / single.lives_per_s, 3),
+            batched_ratio: rounded(with_batched.lives_per_s / batched.lives_per_s, 3),
+        });
+    }
     let report = Report {
         bench: "throughput",
         lives: args.lives,
@@ -67,12 +95,14 @@ pub(crate) async fn run(
         batched_lives_per_s: batched.lives_per_s,
         single,
         batched,
+        with_budgets,
     };
     let mut table: Vec<Vec<String>> = Vec::new();
-    for (name, measured) in [("one per request", single), ("batched", batched)] {
+    for (name, budgets, measured) in measured {
         let micros = |value: Option<f64>| value.map_or_else(String::new, |micros| format!("{micros:.0}"));
         table.push(vec![
             name.to_owned(),
+            budgets.to_owned(),
             format!("{:.0}", measured.lives_per_s),
             format!("{:.0}", measured.events_per_s),
             micros(measured.coordinator_us_per_life),
@@ -87,10 +117,14 @@ async fn measure(
     site: &BenchSite,
     manner: Workload,
     args: &ThroughputOptions,
+    budgets: bool,
 ) -> Result<Measurement, Error> {
     let count = args.lives;
-    let ground = site.open().await?;
+    let mut ground = site.open().await?;
     let product = ground.product().await?;
+    if budgets {
+        ground.enforce_budget(&product).await?;
+    }
     let size = (args.factories, args.seats);
     let mut crew = match manner {
         Workload::Single => WorkerPool::hire(&ground, &product, size, workload::live_singly).await?,

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::Error;
-use crate::fake_worker::{FakeWorker, completed, started};
+use crate::fake_worker::{FakeWorker, started};
 
 /// A manifest of this many bytes is what a short job looks like.
 const BODY_LEN: usize = 1_024;
@@ -167,7 +167,7 @@ pub(crate) async fn live_in_batches(hand: FakeWorker) -> Result<(), Error> {
             let jobs: Vec<JobId> = operations.iter().map(job_of).collect();
             let answer = speaker.work(std::mem::take(&mut operations)).await?;
             for (job, result) in jobs.into_iter().zip(answer.results) {
-                if let Some(next) = next_step(job, result.outcome)? {
+                if let Some(next) = next_step(&speaker, job, result.outcome)? {
                     // The receiver is this very task.
                     let _ = said.send(next);
                 }
@@ -203,12 +203,14 @@ fn job_of(operation: &WorkOperation) -> JobId {
 }
 
 /// What follows an answer.
-fn next_step(job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation>, Error> {
+fn next_step(worker: &FakeWorker, job_id: JobId, outcome: WorkOutcome) -> Result<Option<WorkOperation>, Error> {
     Ok(match outcome {
         WorkOutcome::Accepted(accepted) => {
             Some(WorkOperation::Start { job_id, request: started(accepted.lease_epoch)? })
         }
-        WorkOutcome::Stage(answer) => Some(WorkOperation::Complete { job_id, request: completed(answer.lease_epoch) }),
+        WorkOutcome::Stage(answer) => {
+            Some(WorkOperation::Complete { job_id, request: worker.completed(answer.lease_epoch) })
+        }
         WorkOutcome::Completed(_) | WorkOutcome::Failed(_) | WorkOutcome::Quota(_) => None,
         WorkOutcome::Problem(problem) => {
             return Err(Error::failed(format!("job {job_id} was refused: {problem}")));

@@ -2,6 +2,7 @@
 
 pub(crate) mod deps;
 pub(crate) mod fast_path;
+pub(crate) mod plan;
 pub(crate) mod sanitize;
 pub(crate) mod toposort;
 pub(crate) mod tracker;

@@ -23,6 +23,7 @@ mod merge_conflict;
 mod merge_failure;
 mod mode;
 mod names;
+mod plan;
 mod ports;
 mod previous_run;
 mod profile;
@@ -77,6 +78,7 @@ pub use names::{
     RepoName, Tag, TrackerName, counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_chars,
     terminal_safe,
 };
+pub use plan::{Plan, PlannedJob};
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
     FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId,

@@ -14,6 +14,7 @@ mod live;
 mod metrics_history;
 mod needs;
 mod operations;
+mod plans;
 mod problem;
 mod profiles;
 mod progress;
@@ -52,6 +53,7 @@ pub use operations::{
     Alert, AlertCode, AlertList, CoordinatorAddress, CreateTokenRequest, CreateTokenResponse, DeadLetter,
     DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
+pub use plans::{PlanRequest, PlanResponse, PlannedJobView, PlannedPlacement};
 pub use problem::Problem;
 pub use profiles::{
     CreateProfileRequest, CreateProfileResponse, JobProfile, ProfileDetail, ProfileList, ProfileVersion, ProfileView,

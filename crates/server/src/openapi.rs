@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
+    operations, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -45,6 +45,7 @@ struct Description;
         jobs::list,
         jobs::submit,
         jobs::batch,
+        plans::submit,
         counts::jobs,
         jobs::job,
         jobs::act,

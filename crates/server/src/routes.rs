@@ -9,7 +9,7 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
+    operations, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -53,6 +53,7 @@ fn under_the_prefix() -> Routes {
         .get("/jobs", jobs::list)
         .post("/jobs", jobs::submit)
         .post("/jobs/batch", jobs::batch)
+        .post("/plans", plans::submit)
         .get("/jobs/counts", counts::jobs)
         .get("/jobs/{id}", jobs::job)
         .patch("/jobs/{id}", work::patch)

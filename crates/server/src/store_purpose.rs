@@ -5,8 +5,8 @@ use http::Method;
 use protocol::API_PREFIX;
 
 /// Requests that add jobs.
-const SUBMITS: [&str; 5] =
-    ["/jobs", "/jobs/batch", "/jobs/{id}/children", "/tracker/ingest", "/tracker/webhook/{name}"];
+const SUBMITS: [&str; 6] =
+    ["/jobs", "/jobs/batch", "/jobs/{id}/children", "/plans", "/tracker/ingest", "/tracker/webhook/{name}"];
 
 /// Requests that factories send while they work.
 const WORK: [&str; 22] = [

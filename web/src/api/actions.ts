@@ -35,6 +35,17 @@ export function dryRunJob(bodyMd: string, productId: string | undefined, signal:
   );
 }
 
+/** The same text is submitted once: its keys follow from it. */
+export function submitPlan(bodyMd: string, productId: string | undefined) {
+  return unwrap(client.POST("/api/fleet/plans", { body: { bodyMd, productId } }));
+}
+
+export function dryRunPlan(bodyMd: string, productId: string | undefined, signal: AbortSignal) {
+  return unwrap(
+    client.POST("/api/fleet/plans", { params: { query: { dryRun: true } }, body: { bodyMd, productId }, signal }),
+  );
+}
+
 export function redriveDeadLetter(id: string, fresh: boolean, message?: string) {
   return unwrap(
     client.POST("/api/fleet/dead-letters/{id}/redrive", { params: { path: { id } }, body: { fresh, message } }),

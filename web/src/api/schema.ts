@@ -1100,6 +1100,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Submits a plan: one Markdown file becomes a tree of jobs.
+         * @description The tree is accepted as a whole or not at all; `findings` of the problem name the headings of rejected jobs. The same
+         *     text is submitted once. A dry run reports the tree, and where each job would run.
+         */
+        post: operations["postPlans"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/products": {
         parameters: {
             query?: never;
@@ -3820,6 +3841,57 @@ export interface components {
         PauseRequest: {
             /** @description Why. */
             reason?: string | null;
+        };
+        /** @description A plan to submit, or to check. */
+        PlanRequest: {
+            /** @description The plan: Markdown with a `##` heading for each job, and `###` for the jobs below it. */
+            bodyMd: string;
+            /**
+             * @description Beginning of the jobs' idempotency keys. Without one it follows from the text, so that the same plan is submitted
+             *     once.
+             */
+            key?: string | null;
+            productId?: components["schemas"]["ProductId"] | null;
+            /** @description Whether unknown keys are errors. */
+            strict?: boolean;
+        };
+        /** @description The answer to a plan: its jobs, all of them accepted. */
+        PlanResponse: {
+            /** @description Whether this call created a job; `false` if the plan was already submitted, or on a dry run. */
+            created: boolean;
+            /** @description The jobs, each after its parent; the root is first. */
+            jobs: components["schemas"]["PlannedJobView"][];
+            /** @description Warnings, each at the heading of its job. */
+            warnings?: components["schemas"]["Finding"][];
+        };
+        /** @description A job of a plan. */
+        PlannedJobView: {
+            /** @description The places of the jobs that ship first. */
+            after?: number[];
+            id?: components["schemas"]["JobId"] | null;
+            /** @description Whether it has a run of its own. */
+            kind: components["schemas"]["Kind"];
+            /**
+             * Format: int32
+             * @description The line of its heading, counted from 1.
+             */
+            line: number;
+            /**
+             * Format: int32
+             * @description The place of its parent in the list; the root has none.
+             */
+            parent?: number | null;
+            placement?: components["schemas"]["PlannedPlacement"] | null;
+            stage?: components["schemas"]["StageName"] | null;
+            /** @description The title. */
+            title: string;
+        };
+        /** @description Where a job of a plan would run now. */
+        PlannedPlacement: {
+            /** @description The answer in one sentence. */
+            text: string;
+            /** @description Whether no factory can run it: an operator has to act. */
+            unplaceable: boolean;
         };
         /** @description Directs a factory to poll a pull request. */
         PollPullRequest: {
@@ -8438,6 +8510,58 @@ export interface operations {
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postPlans: {
+        parameters: {
+            query?: {
+                /** @description Only report what would happen. */
+                dryRun?: boolean;
+            };
+            header?: {
+                /** @description The product, if the plan names none */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanRequest"];
+            };
+        };
+        responses: {
+            /** @description The plan was already submitted, or this was a dry run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanResponse"];
+                };
+            };
+            /** @description Written down */
+            201: {
+                headers: {
+                    /** @description The path of the root */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];

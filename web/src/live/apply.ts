@@ -21,6 +21,8 @@ const CHANGES_NEEDS: ReadonlySet<JobEvent["kind"]> = new Set([
   "requeued",
   "cancelled",
   "changes_requested",
+  "voted",
+  "review_requested",
   "rejected",
   "dismissed",
 ]);
@@ -90,6 +92,11 @@ export function frameApplier({ queries, onJobEvent, onReset, onHello }: ApplyOpt
       case "progress": {
         const { jobId, progress } = data as ProgressEvent;
         applyProgress(jobId, progress);
+        // What a running job reports as its cost counts at once.
+        if (progress.costUsd != null) {
+          refreshPanels("budgets");
+          refreshPanels("burndown");
+        }
         break;
       }
       case "flags":

@@ -25,6 +25,9 @@ const KEY_LEN_MAX: usize = 190;
 /// Dependencies of one batch together: ten for each job of the largest, and each may cost a read of the store.
 const BATCH_DEPS_MAX: usize = 10_000;
 
+/// Why a job without an error of its own is rejected.
+const TREE_REJECTED: &str = "another job of its tree is rejected: a tree is accepted as a whole";
+
 /// A validated job, and the warnings about it.
 pub(crate) struct ValidatedJob {
     pub(crate) job: Job,
@@ -278,6 +281,11 @@ impl BatchLinks {
     }
 }
 
+/// Whether a job is rejected for another one of its tree only.
+pub(crate) fn is_of_rejected_tree(error: &Error) -> bool {
+    matches!(error, Error::Invalid { what: "parent", why } if why == TREE_REJECTED)
+}
+
 /// The parents of a batch's jobs within the batch, by index. Known before the manifests are: one that cannot be read
 /// breaks its tree too.
 struct BatchFamilies(Vec<Option<usize>>);
@@ -308,10 +316,7 @@ impl BatchFamilies {
                 }
                 outcomes[at] = Err(match (is_its_tree, links[rejected].id) {
                     (false, Some(id)) => Error::NoSuchDep(id.to_string()),
-                    _ => invalid(
-                        "parent",
-                        "another job of its tree is rejected: a tree is accepted as a whole".to_owned(),
-                    ),
+                    _ => invalid("parent", TREE_REJECTED.to_owned()),
                 });
                 open.push(at);
             }

@@ -362,8 +362,8 @@ fn engine(form: &mut Decoder, node: &Node) {
 
 fn commands(form: &mut Decoder, node: &Node) -> Vec<String> {
     match node.value {
-        Value::List(_) => form.list(node, ITEMS_MAX, Decoder::command),
-        _ => form.command(node).into_iter().collect(),
+        Value::List(_) => form.list(node, ITEMS_MAX, |form, item| form.command(item, "a command")),
+        _ => form.command(node, "a command or a list of commands").into_iter().collect(),
     }
 }
 

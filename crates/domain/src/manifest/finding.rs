@@ -31,7 +31,7 @@ pub enum Severity {
 }
 
 impl Finding {
-    pub(super) fn error(line: u32, key: Option<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn error(line: u32, key: Option<String>, message: impl Into<String>) -> Self {
         Self { line, key, message: message.into(), severity: Severity::Error }
     }
 }

@@ -235,6 +235,11 @@ impl Value {
         }
     }
 
+    /// Whether YAML reads the value as a number or a boolean.
+    pub(super) fn is_number_or_boolean(&self) -> bool {
+        matches!(self, Self::Plain(text) if is_bool(text) || number(text).is_some())
+    }
+
     /// Description of the value for an "expected … found" message.
     pub(super) fn described(&self) -> String {
         match self {

@@ -63,6 +63,9 @@ pub(crate) struct BenchLatencyArgs {
     /// Duration of the measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=600))]
     pub(crate) seconds: u32,
+    /// Measure again with budgets enforced: every grant reserves money, every run reports a cost
+    #[arg(long)]
+    pub(crate) budgets: bool,
 }
 
 /// Arguments of `bench throughput`.
@@ -80,6 +83,9 @@ pub(crate) struct BenchThroughputArgs {
     /// Clients that submit one job per request
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     pub(crate) submitters: u64,
+    /// Measure again with budgets enforced: every grant reserves money, every run reports a cost
+    #[arg(long)]
+    pub(crate) budgets: bool,
 }
 
 /// Arguments of `bench depth`.

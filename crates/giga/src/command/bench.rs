@@ -49,13 +49,14 @@ fn coordinator(context: &Context<'_>, store: BenchStore) -> Result<Coordinator, 
 fn benchmark(command: BenchCommand) -> Benchmark {
     match command {
         BenchCommand::Latency(args) => {
-            Benchmark::Latency(bench::LatencyOptions { rate: args.rate, seconds: args.seconds })
+            Benchmark::Latency(bench::LatencyOptions { rate: args.rate, seconds: args.seconds, budgets: args.budgets })
         }
         BenchCommand::Throughput(args) => Benchmark::Throughput(bench::ThroughputOptions {
             lives: args.jobs,
             factories: args.factories,
             seats: args.seats,
             submitters: args.submitters,
+            budgets: args.budgets,
         }),
         BenchCommand::Depth(args) => Benchmark::Depth(bench::DepthOptions { stored: args.stored }),
         BenchCommand::Idle(args) => {

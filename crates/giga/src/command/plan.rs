@@ -1,8 +1,6 @@
 //! `giga plan`: one Markdown file becomes a tree of jobs.
 
-mod outline;
-
-use domain::{Dep, Manifest, Severity, Strictness};
+use domain::{Dep, Finding, Plan, PlannedJob, Severity, Strictness};
 use protocol::{BatchRequest, BatchResponse, SubmitRequest};
 use serde_json::json;
 
@@ -12,16 +10,18 @@ use crate::output::clean;
 
 use super::{Context, submit};
 
-use outline::PlannedJob;
-
 /// Draws the tree of a plan, and submits it if asked to.
 pub(super) async fn plan(context: &Context<'_>, args: PlanArgs) -> Result<(), Failure> {
     let (name, text) = submit::read_manifest(&args.file)?;
-    let jobs = outline::parse(&text, args.key.as_deref())
-        .map_err(|error| Failure::failed(format!("{name}:{}: {}", error.line, error.why)))?;
-    check(context, &name, &jobs, args.strict)?;
+    let strictness = if args.strict { Strictness::Strict } else { Strictness::Lenient };
+    let plan = Plan::parse(&text, args.key.as_deref(), strictness).map_err(|findings| {
+        report(context, &name, &findings);
+        Failure::failed(format!("{name} has errors: nothing was submitted"))
+    })?;
+    report(context, &name, &plan.warnings);
+    let jobs = plan.jobs.as_slice();
     if !context.out.is_json() {
-        for line in drawing(&jobs) {
+        for line in drawing(jobs) {
             context.out.line(&line)?;
         }
     }
@@ -29,12 +29,12 @@ pub(super) async fn plan(context: &Context<'_>, args: PlanArgs) -> Result<(), Fa
         return match context.out.is_json() {
             true => context.out.document(&json!({ "jobs": jobs.iter().map(shown).collect::<Vec<_>>() })),
             false => {
-                context.out.note(&format!("nothing was submitted: add --submit to submit {}", counts(&jobs)));
+                context.out.note(&format!("nothing was submitted: add --submit to submit {}", plan.counts()));
                 Ok(())
             }
         };
     }
-    let requests = jobs.iter().map(|job| request(context, &args, &jobs, job)).collect();
+    let requests = jobs.iter().map(|job| request(context, &args, jobs, job)).collect();
     let client = context.client()?;
     let answer: BatchResponse = client.post("/jobs/batch", &BatchRequest { jobs: requests }).await?;
     let mut refused = 0;
@@ -55,7 +55,8 @@ pub(super) async fn plan(context: &Context<'_>, args: PlanArgs) -> Result<(), Fa
         context.out.id(root)?;
         let is_new = answer.outcomes.iter().any(|outcome| outcome.created);
         let what = if is_new { "submitted" } else { "already submitted:" };
-        context.out.note(&format!("{name}: {what} {}; follow them with `giga job {}`", counts(&jobs), root.short()));
+        let (counts, root) = (plan.counts(), root.short());
+        context.out.note(&format!("{name}: {what} {counts}; follow them with `giga job {root}`"));
     }
     Ok(())
 }
@@ -70,27 +71,12 @@ fn request(context: &Context<'_>, args: &PlanArgs, jobs: &[PlannedJob], job: &Pl
     }
 }
 
-/// Checks every manifest here, so that errors are reported with the line of their heading.
-fn check(context: &Context<'_>, name: &str, jobs: &[PlannedJob], strict: bool) -> Result<(), Failure> {
-    let strictness = if strict { Strictness::Strict } else { Strictness::Lenient };
-    let mut bad = 0;
-    for job in jobs {
-        let (findings, is_bad) = match Manifest::parse(&job.manifest, strictness) {
-            Ok(manifest) => (manifest.warnings, false),
-            Err(findings) => (findings, true),
-        };
-        bad += usize::from(is_bad);
-        for finding in findings {
-            let warning = if finding.severity == Severity::Warning { " warning:" } else { "" };
-            let key = finding.key.as_deref().map_or_else(String::new, |key| format!(" {key}:"));
-            context.out.finding(&format!("{name}:{}: {}:{warning}{key} {}", job.line, job.title, finding.message));
-        }
-    }
-    match bad {
-        0 => Ok(()),
-        bad => {
-            Err(Failure::failed(format!("{name}: {} with errors: nothing was submitted", domain::counted(bad, "job"))))
-        }
+/// Prints findings, each with the line of its job's heading.
+fn report(context: &Context<'_>, name: &str, findings: &[Finding]) {
+    for finding in findings {
+        let warning = if finding.severity == Severity::Warning { " warning:" } else { "" };
+        let key = finding.key.as_deref().map_or_else(String::new, |key| format!(" {key}:"));
+        context.out.finding(&format!("{name}:{}:{warning}{key} {}", finding.line, finding.message));
     }
 }
 
@@ -123,12 +109,6 @@ fn label(jobs: &[PlannedJob], at: usize) -> String {
         job.after.iter().filter(|dep| !inherited.contains(dep)).map(|dep| jobs[*dep].title.as_str()).collect();
     let after = if after.is_empty() { String::new() } else { format!("  after {}", after.join(", ")) };
     clean(&format!("{}{kind}{after}", job.title))
-}
-
-fn counts(jobs: &[PlannedJob]) -> String {
-    let composites = jobs.iter().filter(|job| job.is_composite).count();
-    let tasks = domain::counted(jobs.len() - composites, "task");
-    if composites == 0 { tasks } else { format!("{tasks} and {}", domain::counted(composites, "composite")) }
 }
 
 fn shown(job: &PlannedJob) -> serde_json::Value {

@@ -43,6 +43,18 @@ fn throughput_is_measured_singly_and_in_batches() {
     assert!(figure(&found, "single_lives_per_s") > 0.0 && figure(&found, "batched_lives_per_s") > 0.0, "{found}");
 }
 
+// [P1] [P2]
+#[test]
+fn latency_and_throughput_are_measured_with_budgets_too() {
+    let latency = measured(&["latency", "--rate", "50", "--seconds", "1", "--budgets"]);
+    let throughput = measured(&["throughput", "--jobs", "200", "--budgets"]);
+
+    assert_eq!((&latency["jobs"], &latency["with_budgets"]["jobs"]), (&50.into(), &50.into()), "{latency}");
+    assert!(figure(&latency, "budgets_p50_ratio") > 0.0, "{latency}");
+    let with = &throughput["with_budgets"];
+    assert!(figure(with, "single_ratio") > 0.0 && figure(with, "batched_ratio") > 0.0, "{throughput}");
+}
+
 // [P3]
 #[test]
 fn depth_is_measured_as_ratios() {

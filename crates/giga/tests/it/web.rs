@@ -41,6 +41,12 @@ fn every_page_works_in_a_browser() {
     run("work.test.mjs");
 }
 
+// [U1] [J4] [T5] [T2] [S5]
+#[test]
+fn a_plan_is_drawn_reviewed_paid_for_and_shipped_in_a_browser() {
+    run("plan.test.mjs");
+}
+
 // [U1]
 #[test]
 fn an_outage_is_shown_and_ends_by_itself() {

@@ -23,6 +23,8 @@ mod modes;
 mod mount;
 mod needs;
 mod openapi;
+mod plans;
+mod preemption;
 mod profiles;
 mod raw;
 mod review;

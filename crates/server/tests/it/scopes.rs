@@ -63,6 +63,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("GET", "/api/fleet/jobs", ONLOOKERS),
         with("POST", "/api/fleet/jobs", json!({ "bodyMd": "# x\n" }), SUBMITTERS),
         with("POST", "/api/fleet/jobs/batch", json!({ "jobs": [{ "bodyMd": "# x\n" }] }), SUBMITTERS),
+        with("POST", "/api/fleet/plans", json!({ "bodyMd": "# x\n## y\n" }), SUBMITTERS),
         row("GET", "/api/fleet/jobs/{id}", ONLOOKERS_OF_ITS_PRODUCT),
         with("PATCH", "/api/fleet/jobs/{id}", json!({ "leaseEpoch": epoch, "checkpoint": checkpoint }), HOLDER),
         with("POST", "/api/fleet/jobs/{id}/actions/{action}", json!({}), STEERERS),

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { burnDownQuery } from "../../api/queries";
 import type { BudgetView, SpendShare } from "../../api/types";
-import { exact, money, plural, shortId } from "../../lib/format";
+import { count, exact, money, plural, shortId } from "../../lib/format";
 import { Age } from "../../ui/Age";
 import { WriteButton } from "../../ui/Button";
 import { Panel, QueryPanel } from "../../ui/Panel";
@@ -53,8 +53,7 @@ function Figures({ budget }: { budget: BudgetView }) {
   const { ceilingUsd, leftUsd, usedPercent } = budget;
   const ceiling = ceilingUsd == null ? "no ceiling" : `of ${money(ceilingUsd)} ${PERIOD_WORDS[budget.period]}`;
   const percent = usedPercent == null ? "" : `${Math.round(usedPercent)} % `;
-  const runs = `${plural(budget.runs, "run")}, ${budget.failedRuns} failed`;
-  const unknown = budget.runsWithoutCost > 0 ? `, ${budget.runsWithoutCost} without a known cost` : "";
+  const unknown = budget.runsWithoutCost > 0 ? `, ${count(budget.runsWithoutCost)} without a known cost` : "";
   return (
     <dl className="figures">
       <Figure name="Spent" value={money(budget.spentUsd)} sub={`${percent}${ceiling}`} />
@@ -69,7 +68,8 @@ function Figures({ budget }: { budget: BudgetView }) {
         value={budget.costPerMergedUsd == null ? "–" : money(budget.costPerMergedUsd)}
         sub={`${budget.merged} merged; failed attempts included`}
       />
-      <Figure name="Covered by subscriptions" value={money(budget.subscriptionUsd)} sub={`${runs}${unknown}`} />
+      <Figure name="Runs" value={count(budget.runs)} sub={`${count(budget.failedRuns)} failed${unknown}`} />
+      <Figure name="By subscriptions" value={money(budget.subscriptionUsd)} sub="covered, not part of the ceiling" />
     </dl>
   );
 }
@@ -105,7 +105,7 @@ function Ledger({ budget }: { budget: BudgetView }) {
       {budget.recent.length === 0 ? (
         <p className="panel-b dim">Nothing was spent yet.</p>
       ) : (
-        <table className="table is-fixed">
+        <table className="table is-fixed ledger">
           <colgroup>
             <col className="cw-88" />
             <col />

@@ -49,7 +49,7 @@ export function BudgetDialog({ budget, onClose }: { budget: BudgetView; onClose:
         <label htmlFor={ids.period}>Period, in UTC</label>
         <select
           id={ids.period}
-          className="input"
+          className="select"
           value={period}
           onChange={(event) => setPeriod(event.target.value as BudgetPeriod)}
         >
@@ -75,7 +75,7 @@ export function BudgetDialog({ budget, onClose }: { budget: BudgetView; onClose:
         <label htmlFor={ids.running}>When the product is paused</label>
         <select
           id={ids.running}
-          className="input"
+          className="select"
           value={running}
           onChange={(event) => setRunning(event.target.value as RunningWork)}
         >

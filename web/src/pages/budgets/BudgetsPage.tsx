@@ -10,6 +10,7 @@ import { QueryPanel } from "../../ui/Panel";
 import { BudgetDetail } from "./BudgetDetail";
 import { BudgetDialog } from "./BudgetDialog";
 import { BudgetTable } from "./BudgetTable";
+import { Enforcement } from "./Enforcement";
 import { PauseDialog } from "./PauseDialog";
 
 type Asked = { kind: "edit" | "pause"; budget: BudgetView };
@@ -41,7 +42,10 @@ export function BudgetsPage() {
       <QueryPanel
         title="Products"
         query={query}
-        sub={({ items }) => (items.some((one) => one.ceilingUsd != null && !one.enforced) ? <Unenforced /> : null)}
+        sub={({ items }) =>
+          items.some((one) => one.ceilingUsd != null && !one.enforced) ? "ceilings are not enforced" : null
+        }
+        right={<Enforcement />}
         isEmpty={() => shown.length === 0}
         empty={
           <div>
@@ -72,13 +76,5 @@ export function BudgetsPage() {
       {asked?.kind === "edit" && <BudgetDialog budget={asked.budget} onClose={() => setAsked(null)} />}
       {asked?.kind === "pause" && <PauseDialog budget={asked.budget} onClose={() => setAsked(null)} />}
     </div>
-  );
-}
-
-function Unenforced() {
-  return (
-    <>
-      ceilings are not enforced: <code>giga budget enforce on</code>
-    </>
   );
 }

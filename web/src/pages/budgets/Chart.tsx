@@ -1,12 +1,13 @@
-import { useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import type { BurnDown } from "../../api/types";
 import { exact, money } from "../../lib/format";
 import { axis, type Box, frame, place } from "./scale";
 import { dayAndTime } from "./words";
 
-const WIDTH = 800;
 const HEIGHT = 240;
-const BOX: Box = { left: 56, right: WIDTH - 8, top: 16, bottom: HEIGHT - 24 };
+/** The width before the first layout, and the smallest that is drawn. */
+const WIDTH = 800;
+const WIDTH_MIN = 240;
 
 /** What was spent over the period, the ceiling, where it leads, and when the product was paused. */
 export function Chart({ chart }: { chart: BurnDown }) {
@@ -43,7 +44,7 @@ export function Chart({ chart }: { chart: BurnDown }) {
             paused
           </span>
         )}
-        <button type="button" className="link" onClick={() => setTable(!isTable)}>
+        <button type="button" className="linkish" onClick={() => setTable(!isTable)}>
           {isTable ? "Show as chart" : "Show as table"}
         </button>
       </figcaption>
@@ -51,19 +52,37 @@ export function Chart({ chart }: { chart: BurnDown }) {
   );
 }
 
+/** Drawn as wide as its panel, so that text and lines have the same size on a phone. */
+function useWidth() {
+  const host = useRef<SVGSVGElement>(null);
+  const [width, setWidth] = useState(WIDTH);
+  useLayoutEffect(() => {
+    const element = host.current;
+    if (element === null) return;
+    const measure = () => setWidth(Math.max(WIDTH_MIN, Math.round(element.getBoundingClientRect().width)));
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return { host, width };
+}
+
 function Picture({ chart }: { chart: BurnDown }) {
+  const { host, width } = useWidth();
+  const box: Box = { left: 56, right: width - 8, top: 16, bottom: HEIGHT - 24 };
   const view = frame(chart);
-  const at = (time: number, usd: number) => place(view, BOX, time, usd);
+  const at = (time: number, usd: number) => place(view, box, time, usd);
   const points = chart.points.map((point) => at(Date.parse(point.at), point.spentUsd));
   const last = points.at(-1);
   const end = view.projected === null ? null : at(view.projected.at, view.projected.usd);
   return (
-    <svg className="chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={summary(chart)}>
+    <svg ref={host} className="chart" viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={summary(chart)}>
       <title>{summary(chart)}</title>
       {axis(view.top).map((usd) => (
         <g key={usd}>
-          <line className="grid" x1={BOX.left} x2={BOX.right} y1={at(view.from, usd).y} y2={at(view.from, usd).y} />
-          <text x={BOX.left - 8} y={at(view.from, usd).y + 4} textAnchor="end">
+          <line className="grid" x1={box.left} x2={box.right} y1={at(view.from, usd).y} y2={at(view.from, usd).y} />
+          <text x={box.left - 8} y={at(view.from, usd).y + 4} textAnchor="end">
             {money(usd)}
           </text>
         </g>
@@ -76,9 +95,9 @@ function Picture({ chart }: { chart: BurnDown }) {
             key={pause.from}
             className="pause"
             x={from}
-            y={BOX.top}
+            y={box.top}
             width={Math.max(1, until - from)}
-            height={BOX.bottom - BOX.top}
+            height={box.bottom - box.top}
           >
             <title>{`paused by ${pause.by}${pause.reason == null ? "" : `: ${pause.reason}`}`}</title>
           </rect>
@@ -90,21 +109,21 @@ function Picture({ chart }: { chart: BurnDown }) {
         <>
           <line
             className="ceil"
-            x1={BOX.left}
-            x2={BOX.right}
+            x1={box.left}
+            x2={box.right}
             y1={at(view.from, chart.ceilingUsd).y}
             y2={at(view.from, chart.ceilingUsd).y}
           />
-          <text className="ceil-t" x={BOX.right} y={at(view.from, chart.ceilingUsd).y - 4} textAnchor="end">
+          <text className="ceil-t" x={box.right} y={at(view.from, chart.ceilingUsd).y - 4} textAnchor="end">
             ceiling {money(chart.ceilingUsd)}
           </text>
         </>
       )}
       {last !== undefined && <circle className="dot" cx={last.x} cy={last.y} r="4" />}
-      <text x={BOX.left} y={HEIGHT - 4}>
+      <text x={box.left} y={HEIGHT - 4}>
         {dayAndTime(chart.from)}
       </text>
-      <text x={BOX.right} y={HEIGHT - 4} textAnchor="end">
+      <text x={box.right} y={HEIGHT - 4} textAnchor="end">
         {dayAndTime(new Date(view.until).toISOString())}
       </text>
     </svg>

@@ -3,13 +3,17 @@ import type { DagNode } from "../../api/types";
 import { money } from "../../lib/format";
 import { STAGE } from "../../lib/stages";
 import { Glyph } from "../../ui/Glyph";
-import { BOX, linksOf, placeBoxes } from "./dag";
+import { BOX, drawnLinks, placeBoxes } from "./dag";
 
 /** Boxes that are links, from left to right. Phones get the list only. */
 export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) {
   const navigate = useNavigate();
   const { boxes, width, height } = placeBoxes(nodes);
-  const edges = linksOf(nodes).map(({ from, to, isChild }) => ({ from: boxes.get(from), to: boxes.get(to), isChild }));
+  const edges = drawnLinks(nodes).map(({ from, to, isChild }) => ({
+    from: boxes.get(from),
+    to: boxes.get(to),
+    isChild,
+  }));
   return (
     <div className="dag only-wide">
       <svg

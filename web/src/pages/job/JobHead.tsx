@@ -25,6 +25,8 @@ export function JobHead({ job }: { job: JobDetail }) {
   const canRequeue = REQUEUEABLE.has(job.stage) && job.question == null;
   const canCancel = !ENDED.has(job.stage);
   const isFinished = job.stage === "testing" || job.stage === "review";
+  // Who can vote has both decisions in the card of the review.
+  const isVoting = job.stage === "review" && job.vote?.allowed === true;
   useKeys(canShip ? [{ keys: "s", label: "Ship", group: "Job", run: () => setDialog("ship") }] : []);
   const isRunning = job.stage === "building" || job.stage === "assigned";
   return (
@@ -43,7 +45,7 @@ export function JobHead({ job }: { job: JobDetail }) {
               Requeue…
             </WriteButton>
           )}
-          {isFinished && (
+          {isFinished && !isVoting && (
             <>
               <WriteButton onClick={() => setDialog("changes")}>Request changes…</WriteButton>
               <WriteButton look="danger" onClick={() => setDialog("reject")}>

@@ -82,7 +82,7 @@ function Votes({ review }: { review: JobReview }) {
         </span>
         {review.waitingSince != null && (
           <span className="num">
-            <Age at={review.waitingSince} />
+            waiting <Age at={review.waitingSince} />
           </span>
         )}
       </li>

@@ -11,6 +11,25 @@ export function linksOf(nodes: readonly DagNode[]): Link[] {
   ]);
 }
 
+/** The links to draw: a child whose parent waits for it through another job too needs no line of its own. */
+export function drawnLinks(nodes: readonly DagNode[]): Link[] {
+  const links = linksOf(nodes);
+  const next = new Map<string, string[]>();
+  for (const { from, to } of links) next.set(from, [...(next.get(from) ?? []), to]);
+  const reaches = (from: string, to: string): boolean => {
+    const seen = new Set<string>();
+    const open = (next.get(from) ?? []).filter((one) => one !== to);
+    for (let one = open.pop(); one !== undefined; one = open.pop()) {
+      if (one === to) return true;
+      if (seen.has(one)) continue;
+      seen.add(one);
+      open.push(...(next.get(one) ?? []));
+    }
+    return false;
+  };
+  return links.filter(({ from, to, isChild }) => !isChild || !reaches(from, to));
+}
+
 /** For each job, those that it waits for. */
 function awaitedBy(nodes: readonly DagNode[]): Map<string, string[]> {
   const awaited = new Map<string, string[]>();
@@ -35,9 +54,19 @@ export function layersOf(nodes: readonly DagNode[]): DagNode[][] {
     depth.set(node.id, most);
     return most;
   };
+  for (const node of nodes) visit(node, new Set());
+  // As late as possible: a job is drawn next to the first one that waits for it, and no line crosses a layer in vain.
+  const waiting = new Map<string, string[]>();
+  for (const { from, to } of linksOf(nodes)) waiting.set(from, [...(waiting.get(from) ?? []), to]);
+  const last = [...nodes].sort((a, b) => (depth.get(b.id) ?? 0) - (depth.get(a.id) ?? 0));
+  for (const node of last) {
+    const own = depth.get(node.id) ?? 0;
+    const after = (waiting.get(node.id) ?? []).map((id) => depth.get(id) ?? 0).filter((at) => at > own);
+    if (after.length > 0) depth.set(node.id, Math.max(own, Math.min(...after) - 1));
+  }
   const layers: DagNode[][] = [];
   for (const node of nodes) {
-    const at = visit(node, new Set());
+    const at = depth.get(node.id) ?? 0;
     while (layers.length <= at) layers.push([]);
     layers[at]?.push(node);
   }

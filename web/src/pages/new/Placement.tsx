@@ -1,4 +1,5 @@
 import { isOutage } from "../../api/problem";
+import type { SubmitResponse } from "../../api/types";
 import { clock } from "../../lib/format";
 import { useIsCurrent } from "../../live";
 import { Glyph } from "../../ui/Glyph";
@@ -8,7 +9,7 @@ import { FitTable } from "../job/FitTable";
 import type { DryRun } from "./useDryRun";
 
 /** Who would take the job. While the coordinator does not answer: for the last text that it checked, with its time. */
-export function Placement({ dryRun }: { dryRun: DryRun }) {
+export function Placement({ dryRun }: { dryRun: DryRun<SubmitResponse> }) {
   const { answer, answeredAt, error, isChecking } = dryRun;
   const isCurrent = useIsCurrent();
   const isOld = error !== null && answeredAt !== null;

@@ -8,15 +8,17 @@ import { useProduct } from "../../shell/ProductSwitcher";
 import { buttonClass } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
 import { StageGlyph } from "../../ui/Stage";
-import { TEMPLATES } from "./frontMatter";
+import type { Template } from "./frontMatter";
 
 const JOBS = 6;
 
+type Props = { templates: readonly Template[]; hasJobs: boolean; choose: (text: string) => void };
+
 /** Starts the text over: from a template, or as a copy of a recent job. */
-export function Start({ choose }: { choose: (text: string) => void }) {
+export function Start({ templates, hasJobs, choose }: Props) {
   const [isOpen, setOpen] = useState(false);
   const navigate = useNavigate();
-  const { data } = useQuery({ ...jobsPanelQuery(STAGES, useProduct(), JOBS), enabled: isOpen });
+  const { data } = useQuery({ ...jobsPanelQuery(STAGES, useProduct(), JOBS), enabled: isOpen && hasJobs });
   return (
     <Menu.Root onOpenChange={setOpen}>
       <Menu.Trigger className={buttonClass("plain", true)}>
@@ -27,14 +29,14 @@ export function Start({ choose }: { choose: (text: string) => void }) {
           <Menu.Popup className="pop is-wide">
             <Menu.Group>
               <Menu.GroupLabel className="pop-label">Template</Menu.GroupLabel>
-              {TEMPLATES.map((template) => (
+              {templates.map((template) => (
                 <Menu.Item key={template.name} className="pop-item" onClick={() => choose(template.text)}>
                   {template.name}
                   <span className="right small">{template.hint}</span>
                 </Menu.Item>
               ))}
             </Menu.Group>
-            {(data?.items.length ?? 0) > 0 && (
+            {hasJobs && (data?.items.length ?? 0) > 0 && (
               <Menu.Group>
                 <Menu.Separator className="pop-sep" />
                 <Menu.GroupLabel className="pop-label">Copy of a recent job</Menu.GroupLabel>

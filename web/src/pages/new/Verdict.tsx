@@ -2,7 +2,7 @@ import { clock, plural } from "../../lib/format";
 import { Glyph } from "../../ui/Glyph";
 import type { DryRun } from "./useDryRun";
 
-type Props = { dryRun: DryRun; isCurrent: boolean; errors: number; warnings: number };
+type Props = { dryRun: DryRun<unknown>; isCurrent: boolean; errors: number; warnings: number };
 
 /** What the last dry run found, in the footer of the editor. */
 export function Verdict({ dryRun, isCurrent, errors, warnings }: Props) {

@@ -11,7 +11,9 @@ export const TEMPLATE = `---
 Say what should be different when it is done, and how the agent can check it.
 `;
 
-export const TEMPLATES: readonly { name: string; hint: string; text: string }[] = [
+export type Template = { name: string; hint: string; text: string };
+
+export const TEMPLATES: readonly Template[] = [
   { name: "A change", hint: "a repository and a command that must pass", text: TEMPLATE },
   {
     name: "A bug to fix",
@@ -45,6 +47,65 @@ tags: [audit]
 # What to find out, in one line
 
 Write the answer as your final message.
+`,
+  },
+];
+
+export const PLAN_TEMPLATE = `---
+# repo: the repository to change
+# verify: the command that must pass after each job, for example npm test
+---
+
+# What all of it is for, in one line
+
+## The first job
+
+Say what should be different when it is done.
+
+## Another job
+
+A job below one heading runs beside the others.
+
+## The last job
+
+\`\`\`job
+after: [The first job, Another job]
+\`\`\`
+
+It starts when these two have shipped.
+`;
+
+export const PLAN_TEMPLATES: readonly Template[] = [
+  { name: "A plan", hint: "three jobs, the last one after the others", text: PLAN_TEMPLATE },
+  {
+    name: "A reviewed change",
+    hint: "each job waits for an approval",
+    text: `---
+# repo: the repository to change
+# verify: the command that must pass after each job, for example npm test
+review: {}
+---
+
+# What all of it is for, in one line
+
+## Prepare it
+
+### One part
+
+### Another part
+
+## Change the behaviour
+
+\`\`\`job
+after: Prepare it
+priority: high
+\`\`\`
+
+## Document it
+
+\`\`\`job
+after: Change the behaviour
+\`\`\`
 `,
   },
 ];

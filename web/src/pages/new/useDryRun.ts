@@ -1,14 +1,13 @@
 import { useEffect, useState } from "react";
-import { dryRunJob } from "../../api/actions";
 import { type ApiError, asApiError } from "../../api/problem";
-import type { Finding, SubmitResponse } from "../../api/types";
+import type { Finding } from "../../api/types";
 import { useIsCurrent } from "../../live";
 
 const DEBOUNCE_MS = 400;
 
-export type DryRun = {
-  /** The last text that had no error, and when it was checked. */
-  answer: SubmitResponse | null;
+export type DryRun<A> = {
+  /** The answer for the last text that had no error, and when it was checked. */
+  answer: A | null;
   answeredAt: number | null;
   findings: Finding[];
   error: ApiError | null;
@@ -18,7 +17,10 @@ export type DryRun = {
   checkedAt: number | null;
 };
 
-const INITIAL: DryRun = {
+/** Asks the coordinator what a text would become. */
+export type Check<A> = (text: string, product: string | undefined, signal: AbortSignal) => Promise<A>;
+
+const INITIAL: DryRun<never> = {
   answer: null,
   answeredAt: null,
   findings: [],
@@ -35,8 +37,12 @@ export function findingsOf(error: ApiError): Finding[] {
 }
 
 /** Validates while the user types; the last answer wins. */
-export function useDryRun(text: string, product: string | undefined): DryRun {
-  const [state, setState] = useState(INITIAL);
+export function useDryRun<A extends { warnings?: Finding[] }>(
+  check: Check<A>,
+  text: string,
+  product: string | undefined,
+): DryRun<A> {
+  const [state, setState] = useState<DryRun<A>>(INITIAL);
   const isCurrent = useIsCurrent();
   useEffect(() => {
     if (!isCurrent || text.trim() === "") return;
@@ -44,7 +50,7 @@ export function useDryRun(text: string, product: string | undefined): DryRun {
     const timer = setTimeout(async () => {
       setState((old) => ({ ...old, isChecking: true }));
       try {
-        const answer = await dryRunJob(text, product, abort.signal);
+        const answer = await check(text, product, abort.signal);
         setState({
           answer,
           answeredAt: Date.now(),
@@ -65,6 +71,6 @@ export function useDryRun(text: string, product: string | undefined): DryRun {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [text, product, isCurrent]);
+  }, [check, text, product, isCurrent]);
   return state;
 }

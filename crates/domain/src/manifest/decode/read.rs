@@ -73,8 +73,13 @@ impl Decoder {
         Some(text)
     }
 
-    /// A command of one or more lines.
-    pub(in super::super) fn command(&mut self, node: &Node) -> Option<String> {
+    /// A command of one or more lines. A bare number or boolean is a mistake: `verify: true` would check nothing.
+    pub(in super::super) fn command(&mut self, node: &Node, what: &str) -> Option<String> {
+        if node.value.is_number_or_boolean() {
+            let found = node.value.described();
+            self.refuse(node.line, format!("expected {what}, found {found}: quote it if it is a command"));
+            return None;
+        }
         let text = self.text(node)?.trim();
         if text.is_empty() {
             self.refuse(node.line, "is empty");

@@ -8,8 +8,18 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
+use crate::job_tree::TREE_JOBS_MAX;
+use crate::manifest::{Finding, Manifest, Strictness};
+use crate::names::{counted, escape_for_terminal};
+
 /// Sections of a plan; a tree has no more jobs.
-const SECTIONS_MAX: usize = domain::TREE_JOBS_MAX - 1;
+const SECTIONS_MAX: usize = TREE_JOBS_MAX - 1;
+
+/// Size of a plan, as of a manifest.
+const PLAN_BYTES_MAX: usize = 1024 * 1024;
+
+/// Size of all manifests of a plan together: each repeats the keys that it inherits.
+const MANIFESTS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Length of a key's part for one section.
 const SLUG_CHARS_MAX: usize = 40;
@@ -35,34 +45,75 @@ const INHERITED: [&str; 14] = [
 /// Keys about runs: a composite has none.
 const OF_RUNS: [&str; 5] = ["budget", "deps", "prepare", "verify", "review"];
 
+/// A plan whose manifests are valid.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The jobs, each after its parent; the root is first.
+    pub jobs: Vec<PlannedJob>,
+    /// Findings that do not reject the plan, each at the heading of its job.
+    pub warnings: Vec<Finding>,
+}
+
 /// A job of a plan.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct PlannedJob {
+pub struct PlannedJob {
     /// The title.
-    pub(super) title: String,
+    pub title: String,
     /// The line of its heading.
-    pub(super) line: usize,
+    pub line: u32,
     /// The idempotency key.
-    pub(super) key: String,
+    pub key: String,
     /// The index of its parent; `None` for the root.
-    pub(super) parent: Option<usize>,
+    pub parent: Option<usize>,
     /// The indexes of the jobs that it runs after, by its own `after` or that of a section around it.
-    pub(super) after: Vec<usize>,
-    pub(super) is_composite: bool,
+    pub after: Vec<usize>,
+    /// Whether it has no run of its own.
+    pub is_composite: bool,
     /// The manifest.
-    pub(super) manifest: String,
+    pub manifest: String,
 }
 
 /// Why a plan cannot be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct PlanError {
-    pub(super) line: usize,
-    pub(super) why: String,
+struct PlanError {
+    line: u32,
+    why: String,
+}
+
+impl Plan {
+    /// Parses a plan and checks the manifests of its jobs. An error lists every finding of them, in reading order.
+    ///
+    /// `name` becomes the beginning of every idempotency key; without one, the content does.
+    pub fn parse(text: &str, name: Option<&str>, strictness: Strictness) -> Result<Self, Vec<Finding>> {
+        let jobs = jobs(text, name).map_err(|error| vec![Finding::error(error.line, None, error.why)])?;
+        let (mut findings, mut is_bad) = (Vec::new(), false);
+        for job in &jobs {
+            let (found, is_refused) = match Manifest::parse(&job.manifest, strictness) {
+                Ok(manifest) => (manifest.warnings, false),
+                Err(findings) => (findings, true),
+            };
+            is_bad |= is_refused;
+            let label = escape_for_terminal(&job.title);
+            findings.extend(found.into_iter().map(|finding| Finding {
+                line: job.line,
+                message: format!("{label}: {}", finding.message),
+                ..finding
+            }));
+        }
+        if is_bad { Err(findings) } else { Ok(Self { jobs, warnings: findings }) }
+    }
+
+    /// How many jobs there are: `3 tasks and 2 composites`.
+    pub fn counts(&self) -> String {
+        let composites = self.jobs.iter().filter(|job| job.is_composite).count();
+        let tasks = counted(self.jobs.len() - composites, "task");
+        if composites == 0 { tasks } else { format!("{tasks} and {}", counted(composites, "composite")) }
+    }
 }
 
 /// A section of the file.
 struct Section {
-    line: usize,
+    line: u32,
     /// The number of `#`; 1 for the root.
     level: usize,
     title: String,
@@ -110,8 +161,11 @@ impl Entries {
     }
 }
 
-/// Reads a plan. `name` becomes part of every idempotency key; without one, the content does.
-pub(super) fn parse(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, PlanError> {
+fn jobs(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, PlanError> {
+    if text.len() > PLAN_BYTES_MAX {
+        let why = format!("the plan has {} bytes; at most {PLAN_BYTES_MAX} are allowed", text.len());
+        return Err(PlanError { line: 1, why });
+    }
     let sections = sections(text)?;
     let name = name.map_or_else(|| digest(text), str::to_owned);
     let parents = parents(&sections)?;
@@ -138,6 +192,7 @@ pub(super) fn parse(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, P
         after.push(found);
     }
     let root = &sections[0].entries;
+    let mut bytes = 0;
     let jobs = sections.iter().enumerate().map(|(at, section)| {
         let mut front = format!("title: {}\n", quoted(&section.title));
         if composite[at] {
@@ -161,17 +216,26 @@ pub(super) fn parse(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, P
             let deps: Vec<String> = after[at].iter().map(|dep| quoted(&format!("key:{}", keys[*dep]))).collect();
             front.push_str(&format!("deps: [{}]\n", deps.join(", ")));
         }
-        PlannedJob {
+        let manifest = format!("---\n{front}---\n{}", section.text);
+        bytes += manifest.len();
+        if bytes > MANIFESTS_BYTES_MAX {
+            let why = format!(
+                "the manifests of the jobs have more than {MANIFESTS_BYTES_MAX} bytes together: shorten the front matter, \
+                 which every job repeats"
+            );
+            return Err(PlanError { line: section.line, why });
+        }
+        Ok(PlannedJob {
             title: section.title.clone(),
             line: section.line,
             key: keys[at].clone(),
             parent: parents[at],
             after: after[at].clone(),
             is_composite: composite[at],
-            manifest: format!("---\n{front}---\n{}", section.text),
-        }
+            manifest,
+        })
     });
-    Ok(jobs.collect())
+    jobs.collect()
 }
 
 fn sections(text: &str) -> Result<Vec<Section>, PlanError> {
@@ -182,7 +246,7 @@ fn sections(text: &str) -> Result<Vec<Section>, PlanError> {
     let mut fence: Option<String> = None;
     let mut block: Option<String> = None;
     for (at, line) in body.lines().enumerate() {
-        let number = lines_before + at + 1;
+        let number = u32::try_from(lines_before + at + 1).unwrap_or(u32::MAX);
         let last = sections.len() - 1;
         let marks = line.trim_start();
         let opening = ["```", "~~~"].iter().find(|fence| marks.starts_with(**fence));
@@ -324,9 +388,13 @@ fn digest(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Manifest, Strictness};
+    use crate::spec::Priority;
 
     use super::*;
+
+    fn parse(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, Vec<Finding>> {
+        Plan::parse(text, name, Strictness::Lenient).map(|plan| plan.jobs)
+    }
 
     const PLAN: &str = "\
 ---
@@ -382,7 +450,7 @@ Print.
             specs[4].deps.iter().cloned().map(String::from).collect::<Vec<_>>(),
             ["key:r2/docs", "key:r2/parser"]
         );
-        assert_eq!((specs[4].priority, specs[4].verify.len()), (domain::Priority::High, 1));
+        assert_eq!((specs[4].priority, specs[4].verify.len()), (Priority::High, 1));
         assert!(specs[0].verify.is_empty() && specs[2].verify.is_empty() && specs[2].deps.is_empty());
         assert!(specs.iter().all(|spec| spec.repo.is_some()));
     }
@@ -398,14 +466,40 @@ Print.
 
     #[test]
     fn a_plan_that_is_no_tree_is_rejected_with_its_line() {
-        let why = |text: &str| {
-            parse(text, None).map(drop).map_err(|error| format!("line {}: {}", error.line, error.why)).unwrap_err()
-        };
+        let why = |text: &str| parse(text, None).map(drop).map_err(|findings| findings[0].to_string()).unwrap_err();
 
         assert_eq!(why("# Alone\n"), "line 1: a plan has a `##` heading for each job");
         assert_eq!(why("# A\n## B\n#### C\n"), "line 3: a `####` heading needs a `###` above it");
         assert_eq!(why("# A\n## B\n# C\n"), "line 3: a plan has one `#` heading, before all others");
         assert!(why("# A\n## B\n```job\nafter: [Nowhere]\n```\n").starts_with("line 2: `after` names `Nowhere`"));
         assert!(why("---\nrepo: x\n").contains("never closed"));
+    }
+
+    // [J1]
+    #[test]
+    fn a_finding_names_the_heading_of_its_job() {
+        let plan = "# A\n## B\n```job\nverify: 7\n```\n## C\n```job\npriorty: low\n```\n";
+
+        let findings = Plan::parse(plan, None, Strictness::Lenient).unwrap_err();
+
+        let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "line 2, verify: B: expected a command or a list of commands, found the number 7: quote it if it is a command",
+                "line 6, priorty: C: unknown key; did you mean `priority`?",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_manifests_of_a_plan_are_bounded_together() {
+        let front = "x".repeat(60_000);
+        let sections: String = (0..200).map(|n| format!("## {n}\n")).collect();
+        let plan = format!("---\nverify: {front}\n---\n# All\n{sections}");
+
+        let findings = Plan::parse(&plan, None, Strictness::Lenient).unwrap_err();
+
+        assert!(findings[0].message.contains("8388608 bytes together"), "{findings:?}");
     }
 }
