@@ -81,6 +81,10 @@ impl Broker for Embedded {
         Ok(self.post.lock().depth(factory))
     }
 
+    async fn depths(&self) -> Result<Vec<(FactoryId, u64)>, BrokerError> {
+        Ok(self.post.lock().depths())
+    }
+
     async fn mirror_dead_letter(&self, message: Message, reason: &str) -> Result<(), BrokerError> {
         self.post.lock().move_to_dead_letters(message, reason.to_owned());
         Ok(())

@@ -188,6 +188,7 @@ impl Coordinator {
         };
         for (factory, message) in ended_offers {
             self.inboxes.settle(&factory, message);
+            self.publisher.forget(message);
         }
         if is_changed {
             self.live.note();

@@ -21,6 +21,7 @@ use crate::coordinator::settings::Settings;
 use crate::dispatch::claim::ClaimLocks;
 use crate::dispatch::inbox::Inboxes;
 use crate::dispatch::modes::Modes;
+use crate::dispatch::publisher::Publisher;
 use crate::fleet::budgets::writer::BudgetWriters;
 use crate::fleet::sessions::SessionBook;
 use crate::fleet::tokens::TokenBook;
@@ -81,6 +82,8 @@ pub struct Coordinator {
     pub(crate) quarantine: Quarantine,
     /// Decides which factory polls which pull request.
     pub(crate) pull_request_poller: PullRequestPoller,
+    /// Messages on their way to the broker.
+    pub(crate) publisher: Publisher,
     /// The dispatch modes.
     pub(crate) modes: Modes,
     pub(crate) claim_locks: ClaimLocks,

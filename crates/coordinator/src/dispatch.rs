@@ -6,19 +6,17 @@ pub(crate) mod inbox;
 pub(crate) mod modes;
 pub(crate) mod offers;
 pub(crate) mod preemption;
+pub(crate) mod publisher;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use domain::{
-    Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, PublishOutcome, Refusal, StageEvent,
-    Versioned,
-};
+use domain::{Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Refusal, StageEvent, Versioned};
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
 use scheduler::Placement;
 use serde_json::json;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, warn};
 
 use crate::coordinator::{COORDINATOR, Coordinator};
 use crate::maintenance::sweep::TRY_AGAIN_AFTER;
@@ -73,7 +71,7 @@ impl Coordinator {
         for (outcome, id) in stamped.into_iter().zip(offers) {
             match outcome {
                 Ok(job) => {
-                    self.publish(&job.value, Publish::First).await;
+                    self.publish(&job.value, Publish::First);
                     sent += 1;
                 }
                 Err(CommitError::Stale) => self.refresh(id).await,
@@ -193,27 +191,6 @@ impl Coordinator {
         let DispatchTarget { factory, score, decision } = target;
         let dispatch = Dispatch { seq: job.dispatch_seq().next(), target: factory, accept_by, score };
         job.decided_by(decision).apply(StageEvent::Dispatched { dispatch }, now, COORDINATOR)
-    }
-
-    /// Publishes an offer to the broker. If that fails, the accept deadline requeues the job (protocol 4).
-    pub(crate) async fn publish(&self, job: &Job, time: Publish) {
-        let Some(dispatch) = job.dispatch() else { return };
-        let (id, seq, target) = (job.id(), dispatch.seq, &dispatch.target);
-        match self.ports.broker.publish(message(job, dispatch)).await {
-            Ok(PublishOutcome::Accepted) => {
-                info!(job.id = %id, dispatch.seq = %seq, factory.id = %target, "Dispatched job {} to factory `{target}`", job.label());
-            }
-            Ok(PublishOutcome::Duplicate) if time == Publish::Again => {
-                debug!(job.id = %id, dispatch.seq = %seq, "The broker already has dispatch {seq} of job {}", job.label());
-            }
-            Ok(PublishOutcome::Duplicate) => {
-                self.counters.duplicate_dispatch(id, self.now());
-                error!(job.id = %id, dispatch.seq = %seq, "The broker rejected new dispatch {seq} of job {} as a duplicate", job.label());
-            }
-            Err(error) => {
-                warn!(job.id = %id, %error, "Could not publish dispatch {seq} of job {}, the sweep requeues it", job.label());
-            }
-        }
     }
 
     /// Reads a job again after a lost race, so that memory catches up.

@@ -210,7 +210,7 @@ impl Coordinator {
                     self.counters.submitted();
                     if let Some(offer) = job.value.dispatch() {
                         self.note_dispatched(&offer.target, Duration::ZERO);
-                        self.publish(&job.value, Publish::First).await;
+                        self.publish(&job.value, Publish::First);
                     }
                     if job.value.stage().name() == StageName::Blocked {
                         blocked.push(id);
@@ -221,7 +221,7 @@ impl Coordinator {
                     let there = self.already_there(&submission, warnings).await;
                     if let (true, Ok(taken)) = (is_uncertain, &there) {
                         // It may be this request's own write, reported late: its offer is published nowhere else.
-                        self.publish(&taken.job.value, Publish::Again).await;
+                        self.publish(&taken.job.value, Publish::Again);
                     }
                     there
                 }

@@ -46,6 +46,16 @@ impl Mode {
         }
     }
 
+    /// The mode as a factory has to act: one that knows only the first three modes must not starve in another. A shadow
+    /// polls, and self-selection falls back to offers.
+    pub fn for_factories(self) -> Self {
+        match self {
+            Self::Push | Self::SelfSelect => Self::Push,
+            Self::Poll | Self::Shadow => Self::Poll,
+            Self::Gate => Self::Gate,
+        }
+    }
+
     /// Whether this version implements the mode.
     pub fn is_available(self) -> bool {
         match self {
@@ -105,6 +115,13 @@ impl DispatchModes {
         let products = own.map(|(product, mode)| (product.clone(), *mode)).collect();
         Self { mode: self.mode, products, preemption: self.preemption, budgets: self.budgets }
     }
+
+    /// The modes as factories have to act, see [`Mode::for_factories`].
+    #[must_use]
+    pub fn for_factories(self) -> Self {
+        let products = self.products.into_iter().map(|(product, mode)| (product, mode.for_factories())).collect();
+        Self { mode: self.mode.for_factories(), products, ..self }
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +151,22 @@ mod tests {
         let products = [(product("notes"), Mode::Push)].into();
         assert_eq!(seen, DispatchModes { mode: Mode::Gate, products, ..DispatchModes::default() });
         assert_eq!(flags.limited_to(&BTreeSet::new()), flags);
+    }
+
+    // [D1]
+    #[test]
+    fn factories_receive_only_modes_that_every_version_knows() {
+        let products = Mode::ALL.into_iter().map(|mode| (product(mode.as_str()), mode)).collect();
+        let modes = DispatchModes { mode: Mode::Shadow, products, ..DispatchModes::default() };
+
+        let received = modes.clone().for_factories();
+
+        assert_eq!(received.modes(), [Mode::Push, Mode::Poll, Mode::Gate].into());
+        assert_eq!(received.mode, Mode::Poll);
+        for mode in [Mode::Push, Mode::Poll, Mode::Gate] {
+            assert_eq!(received.mode_of(&product(mode.as_str())), mode);
+        }
+        assert_eq!(received.mode_of(&product("self-select")), Mode::Push);
     }
 
     #[test]

@@ -107,6 +107,7 @@ pub struct HeartbeatResponse {
     /// Duration of leases.
     pub lease_ttl_ms: u64,
     /// Directives for the factory.
+    #[serde(deserialize_with = "crate::work::known_directives")]
     pub directives: Vec<Directive>,
     /// Whether a newer process of this factory has registered: this one should stop.
     pub superseded: bool,

@@ -111,6 +111,11 @@ pub async fn depth_counts_incomplete_messages(bench: &mut dyn Harness) {
     let delivery = receive(&*forge).await;
     assert_eq!(depth().await, 2);
     forge.complete(&delivery.receipt).await.unwrap();
+    publish(&*broker, &message(3, 1, "mill")).await;
 
     assert_eq!(depth().await, 1);
+    let mut depths = broker.depths().await.unwrap();
+    depths.retain(|(_, depth)| *depth > 0);
+    depths.sort();
+    assert_eq!(depths, [(factory("forge"), 1), (factory("mill"), 1)]);
 }

@@ -134,6 +134,11 @@ impl Hub {
         u64::try_from(depth).unwrap_or(u64::MAX)
     }
 
+    pub(crate) fn depths(&self) -> Vec<(FactoryId, u64)> {
+        let used = self.mailboxes.keys().map(|factory| (factory.clone(), self.depth(factory)));
+        used.filter(|(_, depth)| *depth > 0).collect()
+    }
+
     pub(crate) fn move_to_dead_letters(&mut self, message: Message, reason: String) {
         self.dead.push_back((message, reason));
         while self.dead.len() > self.settings.dead_letters_max {

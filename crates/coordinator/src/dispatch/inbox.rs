@@ -209,7 +209,7 @@ impl Inbox {
 
     /// The current dispatch modes. Intermediate changes are skipped.
     fn modes_now(&mut self) -> DispatchModes {
-        self.modes.borrow_and_update().value.limited_to(&self.products)
+        self.modes.borrow_and_update().value.limited_to(&self.products).for_factories()
     }
 
     /// Delivers an offer, unless it has ended since it was published: the coordinator would refuse the answer.
@@ -244,10 +244,7 @@ impl Drop for Inbox {
 }
 
 /// The number of offers that the broker holds for the factories.
-pub(crate) async fn depth(broker: &dyn Broker, factories: &[FactoryId]) -> u64 {
-    let mut total = 0;
-    for factory in factories {
-        total += broker.depth(factory).await.unwrap_or(0);
-    }
-    total
+pub(crate) async fn depth(broker: &dyn Broker, factories: &BTreeSet<FactoryId>) -> u64 {
+    let depths = broker.depths().await.unwrap_or_default();
+    depths.into_iter().filter(|(factory, _)| factories.contains(factory)).map(|(_, depth)| depth).sum()
 }

@@ -408,7 +408,7 @@ impl Coordinator {
     ) -> HeartbeatResponse {
         HeartbeatResponse {
             factory_id,
-            modes: self.modes.now().value.limited_to(&who.products()),
+            modes: self.modes.now().value.limited_to(&who.products()).for_factories(),
             renew_every_ms: millis(self.settings.renew_every),
             lease_ttl_ms: millis(self.settings.lease_ttl),
             directives: if draining { vec![Directive::Drain] } else { Vec::new() },

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tracing::{error, info};
 
 use crate::coordinator::Coordinator;
+use crate::error::Error;
 use crate::read::alerts::alert;
 
 /// How often a full disk is polled. Only then; the store is not queried.
@@ -83,6 +84,12 @@ impl Coordinator {
             return Some(NotReady::StoreDamaged(damage.message.clone()));
         }
         self.health.full_since.lock().map(|_| NotReady::DiskFull(self.disk_full_message()))
+    }
+
+    /// Reads one small document: whether the store answers. As cheap with many jobs and factories as with none.
+    pub async fn ping_store(&self) -> Result<(), Error> {
+        self.ports.fleet.document(Collection::Meta, PROBE_KEY).await?;
+        Ok(())
     }
 
     pub(crate) fn health_alerts(&self) -> Vec<Alert> {

@@ -53,6 +53,7 @@ impl Coordinator {
             health: Default::default(),
             quarantine: Default::default(),
             pull_request_poller: Default::default(),
+            publisher: Default::default(),
             modes: Default::default(),
             claim_locks: Default::default(),
             budgets: Default::default(),
@@ -80,7 +81,8 @@ impl Coordinator {
         coordinator.settle_blocked().await;
         coordinator.follow_trees().await;
         coordinator.ship_ready().await;
-        coordinator.republish().await;
+        coordinator.republish();
+        coordinator.repair_mirror().await;
         let open = coordinator.state.lock().open_count();
         info!(jobs.open = open, "Loaded {open} open jobs");
         Ok(coordinator)
@@ -91,6 +93,7 @@ impl Coordinator {
         self.work.notify_one();
         tokio::join!(
             Purpose::Dispatch.scope(self.run_dispatcher()),
+            Purpose::Dispatch.scope(self.run_publisher()),
             Purpose::Deadline.scope(self.run_timer()),
             Purpose::Sweep.scope(self.run_sweep()),
             Purpose::PullRequests.scope(self.run_pull_request_poller()),
@@ -154,13 +157,13 @@ impl Coordinator {
 
     /// Republishes open offers: they may not have reached the broker before the last process ended, and an embedded
     /// broker has lost them. The broker drops duplicates.
-    async fn republish(&self) {
+    fn republish(&self) {
         let offered: Vec<_> = {
             let state = self.state.lock();
             state.jobs().filter(|job| job.value.dispatch().is_some()).map(|job| Arc::clone(&job.value)).collect()
         };
         for job in offered {
-            self.publish(&job, Publish::Again).await;
+            self.publish(&job, Publish::Again);
         }
     }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::{
-    Dispatch, DispatchSeq, Epoch, ErrandState, FactoryId, JobId, OfferEnd, RetryDecision, Stage, StageEvent, Timestamp,
+    Dispatch, DispatchSeq, Epoch, ErrandState, FactoryId, JobId, MessageId, OfferEnd, RetryDecision, Stage, StageEvent,
+    Timestamp,
 };
 use fail::fail_point;
 use futures_util::{StreamExt as _, future, stream};
@@ -23,6 +24,9 @@ const OVERDUE_MAX: usize = 500;
 
 /// The delay before an action that failed is retried.
 pub(crate) const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Why an offer ended that the broker did not accept.
+const NOT_PUBLISHED: &str = "the broker did not accept the offer";
 
 /// Jobs read from the store in one page of a sweep.
 const PAGE: u16 = 500;
@@ -48,6 +52,7 @@ impl Coordinator {
                 () = self.stopping.cancelled() => return,
                 () = self.ports.clock.sleep(self.settings.sweep_every) => {}
             }
+            self.mirror_again();
             let has_open_work = self.state.lock().open_count() > 0;
             if has_open_work || self.needs_reconcile.swap(false, Ordering::Relaxed) {
                 self.sweep().await;
@@ -165,7 +170,10 @@ impl Coordinator {
                 Ok(())
             }
             (_, Some(ErrandState::Dispatched { dispatch })) => {
-                let message = format!("no report from `{}` in time", dispatch.target);
+                let message = match self.is_unpublished(id, dispatch) {
+                    true => NOT_PUBLISHED.to_owned(),
+                    false => format!("no report from `{}` in time", dispatch.target),
+                };
                 self.take_errand_back(id, dispatch.seq, message).await
             }
             (_, Some(ErrandState::Held { lease, .. })) => {
@@ -182,8 +190,17 @@ impl Coordinator {
         }
     }
 
-    /// The target did not accept in time. A connected one is at fault itself, and the job does not pay for it.
+    /// Whether the broker did not accept an offer: its target never saw it.
+    fn is_unpublished(&self, job: JobId, offer: &Dispatch) -> bool {
+        self.publisher.has_failed(MessageId { job, seq: offer.seq })
+    }
+
+    /// The target did not accept in time. A connected one is at fault itself, and the job does not pay for it; nor does
+    /// it for an outage of the broker [I4].
     async fn expire_offer(&self, id: JobId, offer: &Dispatch) -> Result<(), Error> {
+        if self.is_unpublished(id, offer) {
+            return self.withdraw_offer(id, offer.seq, OfferEnd::Withdrawn(NOT_PUBLISHED.to_owned())).await;
+        }
         // A factory whose accept was refused for an unmet dependency did answer.
         let is_connected = self.inboxes.is_open(&offer.target) && !self.waits_for_deps(id).await?;
         let why = if is_connected { OfferEnd::Unanswered } else { OfferEnd::Undelivered };

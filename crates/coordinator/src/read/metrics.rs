@@ -1,5 +1,6 @@
 //! The metrics of the fleet [D4].
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ impl Coordinator {
         let (metrics, factories) = {
             let state = self.state.lock();
             let factories = state.factories().filter(|factory| self.shows_factory(who, &state, &factory.id));
-            let (ids, seats): (Vec<FactoryId>, Vec<u64>) =
+            let (ids, seats): (BTreeSet<FactoryId>, Vec<u64>) =
                 factories.map(|factory| (factory.id.clone(), u64::from(factory.seat_limit))).unzip();
             let all = seats.iter().sum();
             let products = who.products();

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use domain::{
-    BlockedOn, Dispatch, FailureReason, Job, JobId, KeepCheckpoint, Refusal, Revision, Stage, StageEvent, StageName,
-    Timestamp, Versioned,
+    BlockedOn, Job, JobId, KeepCheckpoint, Refusal, Revision, Stage, StageEvent, StageName, Timestamp, Versioned,
 };
 use protocol::{Action, ActionRequest, Directive, JobView};
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::commit::{Decision, Target};
 use crate::coordinator::Coordinator;
-use crate::dispatch::message;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::submit::invalid;
@@ -213,17 +211,6 @@ impl Coordinator {
         decide: impl Fn(Job, Timestamp) -> Result<Job, Refusal>,
     ) -> Result<Versioned<Arc<Job>>, Error> {
         self.amend(target, |job| decide(job, self.now()).map(Decision::Write)).await
-    }
-
-    /// Publishes a dead-lettered job to the broker's own channel too, for consumers that watch the broker.
-    pub(crate) async fn mirror_dead_letter(&self, job: &Job, reason: FailureReason) {
-        // A message needs a target: the factory that the job ended on.
-        let Some(target) = job.avoid().cloned() else { return };
-        let last = Dispatch { seq: job.dispatch_seq(), target, accept_by: job.updated_at(), score: 0.0 };
-        let message = message(job, &last);
-        if let Err(error) = self.ports.broker.mirror_dead_letter(message, reason.name()).await {
-            warn!(job.id = %job.id(), %error, "Could not mirror the dead letter of job {}", job.label());
-        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Coordinator {
         }
         lost.extend(self.confirm_lost(who, &process, unknown).await);
         directives.retain(|directive| !is_lost(directive, &lost));
-        let modes = self.modes.now().value.limited_to(&who.products());
+        let modes = self.modes.now().value.limited_to(&who.products()).for_factories();
         Ok(RenewResponse { lease_ttl_ms: millis(self.settings.lease_ttl), lost, directives, modes })
     }
 

@@ -249,7 +249,7 @@ impl Coordinator {
         }
         self.settle_waiters(job).await;
         if let Stage::DeadLetter { reason } = job.stage() {
-            self.mirror_dead_letter(job, *reason).await;
+            self.mirror_dead_letter(job, *reason);
         }
     }
 

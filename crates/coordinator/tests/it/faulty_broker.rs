@@ -39,6 +39,8 @@ pub(crate) struct Faults {
     pub(crate) calls_all_duplicates: bool,
     /// Nothing can be published.
     pub(crate) is_down: bool,
+    /// Requests are never answered.
+    pub(crate) hangs: bool,
 }
 
 impl FaultyBroker {
@@ -84,6 +86,9 @@ impl Broker for FaultyBroker {
         if faults.is_down {
             return Err(BrokerError::Unavailable("it is down".to_owned()));
         }
+        if faults.hangs {
+            std::future::pending::<()>().await;
+        }
         if faults.calls_all_duplicates {
             return Ok(PublishOutcome::Duplicate);
         }
@@ -110,7 +115,14 @@ impl Broker for FaultyBroker {
         self.broker.depth(factory).await
     }
 
+    async fn depths(&self) -> Result<Vec<(FactoryId, u64)>, BrokerError> {
+        self.broker.depths().await
+    }
+
     async fn mirror_dead_letter(&self, message: Message, reason: &str) -> Result<(), BrokerError> {
+        if self.state.lock().faults.is_down {
+            return Err(BrokerError::Unavailable("it is down".to_owned()));
+        }
         self.broker.mirror_dead_letter(message, reason).await
     }
 

@@ -41,6 +41,7 @@ mod placement;
 mod preemption;
 mod profiles;
 mod progress;
+mod publishing;
 mod pull_requests;
 mod races;
 mod restore;

@@ -22,6 +22,8 @@ pub trait Broker: Send + Sync {
     async fn subscribe(&self, factory: &FactoryId) -> Result<Arc<dyn Subscription>, BrokerError>;
     /// Number of messages for a factory that are not completed.
     async fn depth(&self, factory: &FactoryId) -> Result<u64, BrokerError>;
+    /// The same for all factories that have messages, in one request.
+    async fn depths(&self) -> Result<Vec<(FactoryId, u64)>, BrokerError>;
     /// Mirrors a dead-lettered job to the broker's dead-letter queue, for monitoring of the broker.
     async fn mirror_dead_letter(&self, message: Message, reason: &str) -> Result<(), BrokerError>;
     /// Messages in the dead-letter queue, newest last.
@@ -31,7 +33,7 @@ pub trait Broker: Send + Sync {
 /// An open queue of one factory.
 #[async_trait]
 pub trait Subscription: Send + Sync {
-    /// Waits for the next message. Returns `Err(Closed)` once the subscription is replaced or the broker shuts down.
+    /// Waits for the next message. Cancel-safe: a call that is dropped loses none. Returns `Err(Closed)` once the subscription is replaced or the broker shuts down.
     async fn receive(&self) -> Result<Delivery, BrokerError>;
     /// Completes a message: it is not delivered again.
     async fn complete(&self, receipt: &Receipt) -> Result<(), BrokerError>;

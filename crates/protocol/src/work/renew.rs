@@ -1,7 +1,7 @@
 //! Lease renewal, directives and the inbox.
 
 use domain::{DispatchModes, Epoch, InstanceId, JobId, Message};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use crate::feedback::PollPullRequest;
@@ -42,6 +42,7 @@ pub struct RenewResponse {
     /// Lost leases: the process must stop these runs now.
     pub lost: Vec<HeldJob>,
     /// Directives for the factory.
+    #[serde(deserialize_with = "known_directives")]
     pub directives: Vec<Directive>,
     /// The dispatch modes: they decide which products the factory polls for.
     #[serde(default)]
@@ -76,6 +77,13 @@ pub enum Directive {
     Resume,
 }
 
+/// Reads the directives that this version knows. A newer coordinator may send others: a factory that rejected the whole
+/// answer for one of them would lose its leases.
+pub(crate) fn known_directives<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Directive>, D::Error> {
+    let sent = Vec::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(sent.into_iter().filter_map(|directive| serde_json::from_value(directive).ok()).collect())
+}
+
 /// An event of a factory's inbox stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", tag = "event", content = "data")]
@@ -92,4 +100,20 @@ pub enum InboxEvent {
     Dispatch(Message),
     /// A directive.
     Directive(Directive),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // [§6.4]
+    #[test]
+    fn an_unknown_directive_does_not_break_a_renewal() {
+        let answer =
+            r#"{"leaseTtlMs": 90000, "lost": [], "directives": [{"op": "levitate", "height": 3}, {"op": "drain"}]}"#;
+
+        let read: RenewResponse = serde_json::from_str(answer).unwrap();
+
+        assert_eq!(read.directives, vec![Directive::Drain]);
+    }
 }

@@ -8,14 +8,14 @@ use http::{HeaderMap, header};
 use protocol::{Health, PROTOCOL_VERSION};
 
 use crate::app::App;
-use crate::auth::{MetricsReader, reader};
+use crate::auth::MetricsReader;
 use crate::build;
 use crate::exposition;
 use crate::json_response::Json;
 use crate::problem::Problem;
 use crate::web;
 
-/// A store that takes longer to count its jobs is not ready.
+/// A store that takes longer to read one document is not ready.
 const READY_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whether the process is alive.
@@ -32,7 +32,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Probl
     if let Some(reason) = app.coordinator.not_ready() {
         return Err(reason.into());
     }
-    match tokio::time::timeout(READY_WITHIN, app.coordinator.metrics(&reader())).await {
+    match tokio::time::timeout(READY_WITHIN, app.coordinator.ping_store()).await {
         Ok(Ok(_)) => Ok(Json(health(&app))),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Problem::timed_out()),
