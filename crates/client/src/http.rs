@@ -59,6 +59,11 @@ pub fn public_network(trust: &Trust) -> Result<Arc<dyn HttpTransport>, String> {
     Ok(Arc::new(HyperTransport::reaching(AddressPolicy::PublicOnly, trust, None)?))
 }
 
+/// The real transport for webhooks: https to public addresses, and loopback addresses where the operator allows them.
+pub(crate) fn webhook_network(policy: AddressPolicy) -> Result<HyperTransport, String> {
+    HyperTransport::reaching(policy, &Trust::default(), None)
+}
+
 /// A transport error.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{why}")]

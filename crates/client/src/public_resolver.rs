@@ -19,6 +19,8 @@ pub(crate) enum AddressPolicy {
     Anywhere,
     /// https to public addresses only, for untrusted URLs.
     PublicOnly,
+    /// The same, and http or https to loopback addresses, where an operator allows it.
+    PublicOrLoopback,
 }
 
 impl AddressPolicy {
@@ -27,13 +29,25 @@ impl AddressPolicy {
         if self == Self::Anywhere {
             return Ok(());
         }
-        if uri.scheme_str() != Some("https") {
+        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+        let address = host.parse::<IpAddr>().ok();
+        let is_loopback = address.is_some_and(|address| address.is_loopback()) || host == "localhost";
+        if uri.scheme_str() != Some("https") && !(self == Self::PublicOrLoopback && is_loopback) {
             return Err(TransportError::new("it leads to an address that is not https"));
         }
-        let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-        match host.parse::<IpAddr>() {
-            Ok(address) if !is_public(address) => Err(TransportError::new("it leads to an address that is not public")),
+        match address {
+            Some(address) if !self.allows(address) => {
+                Err(TransportError::new("it leads to an address that is not public"))
+            }
             _ => Ok(()),
+        }
+    }
+
+    fn allows(self, address: IpAddr) -> bool {
+        match self {
+            Self::Anywhere => true,
+            Self::PublicOnly => is_public(address),
+            Self::PublicOrLoopback => is_public(address) || address.is_loopback(),
         }
     }
 }
@@ -65,7 +79,7 @@ impl Service<Name> for Resolver {
         let (found, reach) = (self.system.call(name), self.reach);
         Box::pin(async move {
             let found: Vec<SocketAddr> = found.await?.collect();
-            if reach == AddressPolicy::PublicOnly && !found.iter().all(|address| is_public(address.ip())) {
+            if !found.iter().all(|address| reach.allows(address.ip())) {
                 return Err(io::Error::other("the name leads to an address that is not public"));
             }
             Ok(found.into_iter())

@@ -26,6 +26,7 @@ use crate::fleet::budgets::writer::BudgetWriters;
 use crate::fleet::sessions::SessionBook;
 use crate::fleet::tokens::TokenBook;
 use crate::maintenance::health::StoreHealth;
+use crate::notify::Notifier;
 use crate::pull_requests::poller::PullRequestPoller;
 use crate::read::event_stream::EventTail;
 use crate::read::live::LiveBoard;
@@ -100,6 +101,8 @@ pub struct Coordinator {
     pub(crate) trees: TreeGrowth,
     /// Items of trackers, and the status of their jobs.
     pub(crate) tracker: TrackerBridge,
+    /// Outgoing webhooks.
+    pub(crate) notifier: Notifier,
     /// Submit requests whose jobs are being written.
     pub(crate) arriving: AtomicUsize,
     /// Numbers the changes of jobs, see `Job::order`.

@@ -2,6 +2,7 @@
 
 use domain::{
     BrokerError, FactoryId, Finding, JobId, Mode, ProductId, ProfileName, Refusal, RepoName, StoreError, Timestamp,
+    WebhookName,
 };
 
 /// Why a use case failed. Nothing was written unless the variant says otherwise.
@@ -33,6 +34,9 @@ pub enum Error {
         /// A profile of a similar name.
         meant: Option<String>,
     },
+    /// No webhook of this name is configured.
+    #[error("no webhook `{0}`: `giga webhook list` shows those of giga.toml")]
+    NoSuchWebhook(WebhookName),
     /// The profile has no such version.
     #[error("{0}")]
     NoSuchProfileVersion(String),

@@ -43,6 +43,7 @@ mod terminal_text;
 mod time;
 mod tracker;
 mod usage_window;
+mod webhook;
 
 pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
 pub use branch_template::{BranchTemplate, BranchTemplateError};
@@ -75,14 +76,15 @@ pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
     BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, ProfileName, RepoIdentity,
-    RepoName, Tag, TrackerName, counted, dollars, escape_for_terminal, grouped, is_terminal_safe, terminal_chars,
-    terminal_safe,
+    RepoName, Tag, TrackerName, WebhookName, counted, dollars, escape_for_terminal, grouped, is_terminal_safe,
+    terminal_chars, terminal_safe,
 };
 pub use plan::{Plan, PlannedJob};
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
     FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId,
     Page, PublishOutcome, Receipt, Scope, StoreError, Subscription, Summary, TrackerError, UnreadableDocument,
+    WebhookDelivery, WebhookError, WebhookReceiver,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use profile::{Profile, ProfileDefaults, ProfileOrigin, ProfileOwner, ProfileRef, ProfileSnapshot, ProfileText};
@@ -106,3 +108,4 @@ pub use terminal_text::{TerminalScrubber, clean_line, clean_lines};
 pub use time::{Clock, Entropy, Timestamp, TimestampError};
 pub use tracker::TrackerItem;
 pub use usage_window::UsageWindow;
+pub use webhook::{UnknownTopic, WebhookFormat, WebhookTopic};

@@ -114,6 +114,11 @@ name! {
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "github"
 }
 name! {
+    /// A receiver of outgoing webhooks: a name of `giga.toml`.
+    WebhookName, "webhook", check_plain_name, 64,
+    "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "ops"
+}
+name! {
     /// A capability that a factory advertises and a job may require: `os:linux`, `has:docker`, `repo:notes`.
     Capability, "capability", check_capability, 200,
     "^(?!.*[^/:]{65})(?!.*\\.lock(/|$))[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?:[A-Za-z0-9](\\.?[A-Za-z0-9_-])*(/[A-Za-z0-9](\\.?[A-Za-z0-9_-])*)*$", "os:linux"

@@ -6,6 +6,7 @@ mod fleet_store;
 mod item_tracker;
 mod job_store;
 mod log_store;
+mod webhook_receiver;
 
 pub use backup::{Backup, BackupSummary};
 pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
@@ -16,3 +17,4 @@ pub use job_store::{
     StoreError, Summary, UnreadableDocument,
 };
 pub use log_store::LogStore;
+pub use webhook_receiver::{WebhookDelivery, WebhookError, WebhookReceiver};

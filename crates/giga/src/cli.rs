@@ -28,7 +28,8 @@ pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
     BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs,
-    ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RoleName, TokenCommand, TokenCreateArgs,
+    ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RoleName, TokenCommand, TokenCreateArgs, TrackerCommand,
+    WebhookCommand,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
@@ -221,6 +222,18 @@ Columns:
     Credential {
         #[command(subcommand)]
         command: CredentialCommand,
+    },
+    /// List trackers and the jobs of their items, and send a status again
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Tracker {
+        #[command(subcommand)]
+        command: TrackerCommand,
+    },
+    /// List and test outgoing webhooks: who is told about jobs and alerts
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Webhook {
+        #[command(subcommand)]
+        command: WebhookCommand,
     },
     /// Show or change the dispatch mode
     Mode(ModeArgs),

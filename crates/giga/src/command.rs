@@ -38,7 +38,9 @@ mod store_location;
 mod submit;
 mod titles;
 mod token;
+mod tracker;
 mod wait;
+mod webhook;
 
 use std::sync::Arc;
 
@@ -124,6 +126,8 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Budget { command } => budget::budget(context, command).await,
         Command::Profile { command } => profile::profile(context, command).await,
         Command::Credential { command } => credential::credential(context, command).await,
+        Command::Tracker { command } => tracker::tracker(context, command).await,
+        Command::Webhook { command } => webhook::webhook(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
         Command::Token { command } => token::token(context, command).await,
         Command::SignIn => sign_in::sign_in(context).await,

@@ -15,6 +15,7 @@ mod space;
 pub(crate) mod stores;
 mod tally;
 mod trackers;
+mod webhooks;
 mod workers;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -29,6 +30,7 @@ pub(crate) use factory::{
 };
 pub(crate) use local::local;
 pub(crate) use signals::stop_on_signal;
+pub(crate) use webhooks::address_of;
 use workers::{CurrentCoordinator, FactoryProcess, LocalApi};
 
 /// Whether a process ends when its standard input does: how a child exits with its parent.

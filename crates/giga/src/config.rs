@@ -21,8 +21,12 @@ mod size;
 mod store;
 mod toml_errors;
 mod tracker;
+mod webhook;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+use domain::WebhookName;
 
 pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
@@ -32,8 +36,9 @@ pub(crate) use duration::HumanDuration;
 pub(crate) use environment::Environment;
 pub(crate) use log::{LogConfig, LogFormat};
 pub(crate) use overrides::Overrides;
-pub(crate) use setting::{ListedSetting, Origin};
+pub(crate) use setting::{ListedSetting, Origin, Setting};
 pub(crate) use tracker::{GithubTracker, TrackerConfig};
+pub(crate) use webhook::Webhook;
 
 use crate::cli::GlobalArgs;
 use crate::failure::Failure;
@@ -56,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) factory: FactoryConfig,
     /// The trackers whose items become jobs.
     pub(crate) tracker: TrackerConfig,
+    /// The receivers of outgoing webhooks.
+    pub(crate) webhooks: Setting<BTreeMap<WebhookName, Webhook>>,
     /// What is logged, and how.
     pub(crate) log: LogConfig,
     /// Every setting for people, in the order of the file.
@@ -127,6 +134,7 @@ impl Config {
         let coordinator = CoordinatorConfig::resolve(&mut resolver, flags, content.coordinator)?;
         let factory = FactoryConfig::resolve(&mut resolver, flags, content.factory, &data)?;
         let tracker = TrackerConfig::resolve(&mut resolver, content.tracker)?;
+        let webhooks = webhook::resolve(&mut resolver, content.webhooks)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
         let is_set = |name: &&str| resolver.environment().get(name).is_some();
         let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
@@ -140,6 +148,7 @@ impl Config {
             coordinator,
             factory,
             tracker,
+            webhooks,
             log,
             listing,
             #[cfg(test)]

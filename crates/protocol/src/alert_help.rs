@@ -4,7 +4,7 @@ use crate::AlertCode;
 
 impl AlertCode {
     /// Every code, in the order of a list of alerts.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::QueueStarvation,
         Self::NoLiveFactory,
         Self::Unplaceable,
@@ -24,6 +24,7 @@ impl AlertCode {
         Self::EnginePaused,
         Self::CredentialExhausted,
         Self::TrackerUnreachable,
+        Self::WebhookFailing,
         Self::BudgetWarning,
         Self::BudgetPaused,
         Self::StoreDamaged,
@@ -104,6 +105,10 @@ impl AlertCode {
             Self::TrackerUnreachable => (
                 "A tracker does not take the status of jobs.",
                 "Check its token and address (`giga tracker list` shows the error). The coordinator retries.",
+            ),
+            Self::WebhookFailing => (
+                "The receiver of an outgoing webhook did not take three deliveries in a row.",
+                "`giga webhook list` shows the error, `giga webhook test NAME` tries it. The coordinator retries for a day.",
             ),
             Self::BudgetWarning => (
                 "A product has spent more than 50, 80 or 95 % of its ceiling.",

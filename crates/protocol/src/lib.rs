@@ -24,6 +24,7 @@ mod run_tools;
 mod session;
 mod sse;
 mod tracker;
+mod webhooks;
 mod work;
 
 pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
@@ -71,6 +72,7 @@ pub use tracker::{
     EchoRequest, IngestOutcome, IngestRequest, IngestResponse, TrackerItemView, TrackerList, TrackerSourceView,
     TrackerWebhookResponse,
 };
+pub use webhooks::{WebhookAlert, WebhookJob, WebhookList, WebhookNotice, WebhookTestResponse, WebhookView};
 pub use work::{
     AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
     DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, Patch,

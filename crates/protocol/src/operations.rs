@@ -30,9 +30,12 @@ pub struct Alert {
     /// The affected factory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factory_id: Option<FactoryId>,
-    /// The affected product, if the alert is about the product as a whole.
+    /// The affected product: of the job, or of the alert as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product_id: Option<ProductId>,
+    /// The credential, tracker, webhook, repository or document that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// Number of affected jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u64>,
@@ -83,6 +86,8 @@ pub enum AlertCode {
     CredentialExhausted,
     /// A tracker does not take the status of jobs.
     TrackerUnreachable,
+    /// The receiver of a webhook does not take its deliveries.
+    WebhookFailing,
     /// A budget is nearly exhausted.
     BudgetWarning,
     /// A product is paused by its budget.

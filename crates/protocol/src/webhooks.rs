@@ -1,7 +1,7 @@
 //! Outgoing webhooks.
 
 use domain::{
-    FactoryId, JobId, ProductId, PullRequest, RepoName, StageName, Timestamp, TrackerItem, WebhookName,
+    FactoryId, JobId, ProductId, PullRequest, RepoName, StageName, Timestamp, TrackerItem, WebhookFormat, WebhookName,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -72,6 +72,9 @@ pub struct WebhookAlert {
     /// The product.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product_id: Option<ProductId>,
+    /// The credential, tracker, webhook, repository or document that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
 }
 
 impl WebhookAlert {
@@ -86,6 +89,7 @@ impl WebhookAlert {
             job_id: alert.job_id,
             factory_id: alert.factory_id.clone(),
             product_id: alert.product_id.clone(),
+            subject: alert.subject.clone(),
         }
     }
 }
@@ -106,17 +110,19 @@ pub struct WebhookView {
     pub name: WebhookName,
     /// The address of the receiver, without what may be secret in it.
     pub address: String,
-    /// `json` or `slack`.
-    pub format: String,
-    /// What it sends: `alerts`, `needs_me`, `jobs`, `job.<stage>`.
+    /// The format of the body.
+    pub format: WebhookFormat,
+    /// What it sends: `alerts`, `jobs`, `job.<stage>`.
     pub events: Vec<String>,
+    /// Whether deliveries are signed.
+    pub is_signed: bool,
     /// The products whose jobs and alerts it sends; all when empty.
     pub products: Vec<ProductId>,
-    /// Deliveries that the receiver took.
+    /// Deliveries that the receiver took since the coordinator started.
     pub delivered: u64,
     /// Failed attempts.
     pub failed: u64,
-    /// Deliveries that were given up after a day.
+    /// Deliveries that were given up: after a day, or because the receiver rejected the message.
     pub dropped: u64,
     /// Failed attempts in a row.
     pub failures: u32,

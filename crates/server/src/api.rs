@@ -16,6 +16,7 @@ pub(crate) mod modes;
 pub(crate) mod needs;
 pub(crate) mod operations;
 pub(crate) mod plans;
+pub(crate) mod outgoing;
 pub(crate) mod products;
 pub(crate) mod profiles;
 pub(crate) mod review;

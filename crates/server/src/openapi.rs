@@ -9,7 +9,7 @@ use utoipa::OpenApi;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
+    operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -128,6 +128,8 @@ struct Description;
         tracker::ingest,
         tracker::echo,
         tracker::webhook,
+        outgoing::list,
+        outgoing::test,
     )
 )]
 struct Fleet;

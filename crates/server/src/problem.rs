@@ -240,6 +240,7 @@ impl From<Error> for Problem {
             Error::JoinTokenExpired { .. } => Self::new(code::JOIN_TOKEN_EXPIRED, detail),
             Error::Forbidden(_) => Self::new(code::FORBIDDEN, detail),
             Error::NoSuchProfile { .. } | Error::NoSuchProfileVersion(_) => Self::new(code::NO_SUCH_PROFILE, detail),
+            Error::NoSuchWebhook(_) => Self::new(code::NO_SUCH_WEBHOOK, detail),
             Error::ForeignInstance => Self::new(code::FOREIGN_INSTANCE, detail),
             Error::Contended(_) => Self::new(code::CONTENDED, detail),
             Error::OldProtocol { .. } => Self::new(code::OLD_PROTOCOL, detail),

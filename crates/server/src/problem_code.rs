@@ -42,6 +42,7 @@ problem_codes! {
     NO_SUCH_ROUTE "no_such_route" NOT_FOUND "The path does not exist. See `/openapi.json`.";
     NO_SUCH_RUN "no_such_run" NOT_FOUND "The job has no run of this number.";
     NO_SUCH_TOKEN "no_such_token" NOT_FOUND "No token has this id.";
+    NO_SUCH_WEBHOOK "no_such_webhook" NOT_FOUND "No webhook of this name is configured.";
     METHOD_NOT_ALLOWED "method_not_allowed" METHOD_NOT_ALLOWED "The path does not support this method. The `Allow` header lists those that it does.";
     UNFINISHED_BODY "unfinished_body" REQUEST_TIMEOUT "The body did not arrive in time, or was cut off.";
     ALREADY_GRANTED "already_granted" CONFLICT "The dispatch was granted under another nonce.";

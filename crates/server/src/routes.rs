@@ -9,7 +9,7 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
+    operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -136,6 +136,8 @@ fn under_the_prefix() -> Routes {
         .post("/tracker/ingest", tracker::ingest)
         .post("/tracker/echo", tracker::echo)
         .post("/tracker/webhook/{name}", tracker::webhook)
+        .get("/webhooks", outgoing::list)
+        .post("/webhooks/{name}/test", outgoing::test)
 }
 
 /// Routes, and the list of them that a test compares with the OpenAPI document.

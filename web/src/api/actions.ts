@@ -85,6 +85,14 @@ export function resumeCredential(credential: string) {
   return unwrap(client.POST("/api/fleet/credentials/resume", { body: { credential } }));
 }
 
+export function testWebhook(name: string) {
+  return unwrap(client.POST("/api/fleet/webhooks/{name}/test", { params: { path: { name } } }));
+}
+
+export function echoItem(jobId: string) {
+  return unwrap(client.POST("/api/fleet/tracker/echo", { body: { jobId } }));
+}
+
 export function saveBudget(id: string, settings: BudgetSettings) {
   return unwrap(client.PUT("/api/fleet/budgets/{id}", { params: { path: { id } }, body: settings }));
 }

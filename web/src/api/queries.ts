@@ -80,6 +80,16 @@ export const credentialsQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/credentials", { signal })),
 });
 
+export const trackersQuery = queryOptions({
+  queryKey: ["trackers"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/tracker", { signal })),
+});
+
+export const webhooksQuery = queryOptions({
+  queryKey: ["webhooks"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/webhooks", { signal })),
+});
+
 export const tokensQuery = queryOptions({
   queryKey: ["tokens"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/tokens", { signal })),

@@ -1393,6 +1393,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The outgoing webhooks of the coordinator's configuration, and their state since it started. */
+        get: operations["getWebhooks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/webhooks/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sends a test delivery, and returns whether the receiver took it. */
+        post: operations["postWebhooksNameTest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/work": {
         parameters: {
             query?: never;
@@ -1594,6 +1628,8 @@ export interface components {
             retryAt?: components["schemas"]["Timestamp"] | null;
             /** @description Since when. */
             since: components["schemas"]["Timestamp"];
+            /** @description The credential, tracker, webhook, repository or document that it is about. */
+            subject?: string | null;
         };
         /**
          * @description How an alert changed.
@@ -1604,7 +1640,7 @@ export interface components {
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
-        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "webhook_failing" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
         /** @description The event `alert`: an alert was raised, or ended. */
         AlertEvent: {
             /** @description Whether it was raised or ended. */
@@ -5726,6 +5762,69 @@ export interface components {
              */
             unplaceable: number;
         };
+        /**
+         * @description The format of a webhook's body.
+         * @enum {string}
+         */
+        WebhookFormat: "json" | "slack";
+        /** @description The configured webhooks. */
+        WebhookList: {
+            /** @description In order of name. */
+            items: components["schemas"]["WebhookView"][];
+        };
+        /**
+         * @description A receiver of outgoing webhooks: a name of `giga.toml`.
+         * @example ops
+         */
+        WebhookName: string;
+        /** @description The result of a test of a webhook. */
+        WebhookTestResponse: {
+            /** @description Whether the receiver took it. */
+            delivered: boolean;
+            /** @description The id of the delivery. */
+            deliveryId: string;
+            /** @description Why not. */
+            error?: string | null;
+        };
+        /** @description A webhook, and its state since the coordinator started. */
+        WebhookView: {
+            /** @description The address of the receiver, without what may be secret in it. */
+            address: string;
+            /**
+             * Format: int64
+             * @description Deliveries that the receiver took since the coordinator started.
+             */
+            delivered: number;
+            /**
+             * Format: int64
+             * @description Deliveries that were given up: after a day, or because the receiver rejected the message.
+             */
+            dropped: number;
+            /** @description The last error, while attempts fail. */
+            error?: string | null;
+            /** @description What it sends: `alerts`, `jobs`, `job.<stage>`. */
+            events: string[];
+            /**
+             * Format: int64
+             * @description Failed attempts.
+             */
+            failed: number;
+            /**
+             * Format: int32
+             * @description Failed attempts in a row.
+             */
+            failures: number;
+            /** @description The format of the body. */
+            format: components["schemas"]["WebhookFormat"];
+            /** @description Whether deliveries are signed. */
+            isSigned: boolean;
+            lastDeliveryAt?: components["schemas"]["Timestamp"] | null;
+            /** @description Its name. */
+            name: components["schemas"]["WebhookName"];
+            /** @description The products whose jobs and alerts it sends; all when empty. */
+            products: components["schemas"]["ProductId"][];
+            retryAt?: components["schemas"]["Timestamp"] | null;
+        };
         /** @description Weights of the score's terms. Negative weights count as zero. */
         Weights: {
             /**
@@ -9229,6 +9328,61 @@ export interface operations {
             409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getWebhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The webhooks in order of name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postWebhooksNameTest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The webhook */
+                name: components["schemas"]["WebhookName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What became of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookTestResponse"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];

@@ -8,7 +8,7 @@ use protocol::{Alert, AlertCode};
 use tracing::error;
 
 use crate::coordinator::Coordinator;
-use crate::read::alerts::alert;
+use crate::read::alerts::{about, alert};
 
 /// Limit for the documents that are listed.
 const LISTED_MAX: usize = 100;
@@ -66,5 +66,5 @@ fn unreadable(collection: &str, key: &str, why: &str, since: Timestamp) -> Alert
     let message = format!(
         "{collection} `{key}` is unreadable and was skipped: remove or repair it, see docs/how-to/troubleshooting.md ({why})"
     );
-    alert(AlertCode::UnreadableDocument, message, since, None)
+    about(alert(AlertCode::UnreadableDocument, message, since, None), format!("{collection}/{key}"))
 }

@@ -62,6 +62,7 @@ impl Coordinator {
             dispatching: AtomicBool::new(false),
             trees: Default::default(),
             tracker: Default::default(),
+            notifier: Default::default(),
             arriving: AtomicUsize::new(0),
             order: AtomicU64::new(0),
             work: Notify::new(),
@@ -100,7 +101,8 @@ impl Coordinator {
             Purpose::Budgets.scope(self.run_budgets()),
             Purpose::Health.scope(self.run_disk_watch()),
             Purpose::SearchIndex.scope(self.run_search_indexer()),
-            Purpose::Tracker.scope(self.run_tracker())
+            Purpose::Tracker.scope(self.run_tracker()),
+            Purpose::Webhooks.scope(self.run_webhooks())
         );
     }
 

@@ -103,6 +103,7 @@ impl Coordinator {
         self.enforce_pauses().await;
         self.purge_windows().await;
         self.note_unshown_items();
+        self.notifier.ring();
         self.wake_engines();
         let is_waiting = self.state.lock().waiting_count(&BTreeSet::new()) > 0;
         if is_waiting {

@@ -52,6 +52,7 @@ impl Coordinator {
         }
         if who.products().is_empty() {
             items.extend(self.tracker_alerts());
+            items.extend(self.webhook_alerts());
         }
         items.extend(self.credit_alerts(who));
         items.extend(self.budget_alerts(who));
@@ -82,7 +83,9 @@ impl Coordinator {
         }
         for alert in &mut items {
             if let Some(id) = alert.job_id {
-                alert.job_title = self.look_up(id).await.ok().map(|job| job.value.spec().title.clone());
+                let Ok(job) = self.look_up(id).await else { continue };
+                alert.job_title = Some(job.value.spec().title.clone());
+                alert.product_id.get_or_insert_with(|| job.value.product().clone());
             }
         }
         items.sort_by_key(|alert| (alert.code, alert.since));
@@ -269,7 +272,7 @@ impl Coordinator {
         });
         let told = unavailable.take(LOOKED_AT_MAX).map(|(id, repo, found)| {
             let message = format!("factory `{id}` cannot reach the remote of `{repo}`: {}", found.message);
-            of_factory(alert(AlertCode::RemoteUnavailable, message, found.since, None), id)
+            of_factory(about(alert(AlertCode::RemoteUnavailable, message, found.since, None), repo), id)
         });
         told.collect()
     }
@@ -302,7 +305,7 @@ impl Coordinator {
                 "credential `{credential}` of engine `{}` has no credit left: add some, then resume it with `giga credential resume {credential}`",
                 window.engine
             );
-            alert(AlertCode::CredentialExhausted, message, window.since, None)
+            about(alert(AlertCode::CredentialExhausted, message, window.since, None), credential)
         });
         told.collect()
     }
@@ -467,6 +470,11 @@ fn of_factory(alert: Alert, id: &domain::FactoryId) -> Alert {
     Alert { factory_id: Some(id.clone()), ..alert }
 }
 
+/// An alert about something that is neither a job, a factory nor a product.
+pub(crate) fn about(alert: Alert, subject: impl ToString) -> Alert {
+    Alert { subject: Some(subject.to_string()), ..alert }
+}
+
 pub(crate) fn alert(
     code: AlertCode,
     message: String,
@@ -481,6 +489,7 @@ pub(crate) fn alert(
         job_title: None,
         factory_id: None,
         product_id: None,
+        subject: None,
         jobs: None,
         retry_at: None,
     }

@@ -104,14 +104,14 @@ impl Coordinator {
     }
 
     /// Whether the log has reached a position: another coordinator on the same store may know more of it than this one.
-    async fn has_reached(&self, position: Position) -> Result<bool, Error> {
+    pub(crate) async fn has_reached(&self, position: Position) -> Result<bool, Error> {
         let before = Position(position.0.saturating_sub(1));
         Ok(!self.ports.history.events(&Scope::Fleet, before, 1).await?.is_empty())
     }
 
     /// Events after a position, from memory where they are recent enough, and the position that was reached. The log is
     /// known to reach `end`.
-    async fn events_after(
+    pub(crate) async fn events_after(
         &self,
         scope: &Scope,
         after: Position,

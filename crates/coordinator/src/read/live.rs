@@ -111,6 +111,11 @@ impl LiveBoard {
         self.note();
     }
 
+    /// Sees every change from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
     fn scope(&self, grant: &TokenScope) -> Arc<LiveScope> {
         let mut scopes = self.scopes.lock();
         scopes.retain(|(_, scope)| scope.strong_count() > 0);
@@ -300,7 +305,8 @@ fn is_same(one: &Metrics, other: &Metrics) -> bool {
 
 fn raised(alert: &Alert) -> (AlertEvent, Option<u64>) {
     let Alert { code, job_id, .. } = *alert;
-    let (factory_id, product_id) = (alert.factory_id.clone(), alert.product_id.clone());
+    let factory_id = alert.factory_id.clone();
+    let product_id = alert.product_id.clone().filter(|_| job_id.is_none());
     let event = AlertEvent { code, change: AlertChange::Raised, factory_id, product_id, job_id };
     // A warning at the next level is raised again.
     (event, alert.jobs)

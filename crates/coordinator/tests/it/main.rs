@@ -52,6 +52,7 @@ mod seats;
 mod store_operations;
 mod submit_fast_path;
 mod usage_limits;
+mod webhooks;
 
 /// Repeats test modules on the stores of a module of `stores`.
 macro_rules! tests_on {

@@ -162,7 +162,8 @@ async fn a_question_is_an_alert_until_it_is_answered() {
         job_id: Some(job),
         job_title: Some("Mend the gate".to_owned()),
         factory_id: None,
-        product_id: None,
+        product_id: Some(domain::ProductId::default_product()),
+        subject: None,
         jobs: None,
         retry_at: None,
     };

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use domain::{BudgetPeriod, Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName, RunningWork};
+use domain::{
+    BudgetPeriod, Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName, RunningWork, WebhookName,
+};
 
 use super::FactoryRunArgs;
 use crate::config::HumanDuration;
@@ -238,6 +240,30 @@ pub(crate) enum CredentialCommand {
         /// Credential, as `giga credential list` shows it
         #[arg(value_name = "CREDENTIAL")]
         id: String,
+    },
+}
+
+/// The verbs of `tracker`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TrackerCommand {
+    /// List trackers, and the newest items that became jobs
+    List,
+    /// Send the status of a job to its item again
+    Echo {
+        /// Job id, or its last characters (at least 4)
+        id: String,
+    },
+}
+
+/// The verbs of `webhook`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WebhookCommand {
+    /// List outgoing webhooks and what became of their deliveries
+    List,
+    /// Send a test delivery now
+    Test {
+        /// Webhook, as `giga webhook list` shows it
+        name: WebhookName,
     },
 }
 

@@ -45,6 +45,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "token",
             "sign-in",
             "credential",
+            "tracker",
+            "webhook",
             "mode",
         ],
     ),

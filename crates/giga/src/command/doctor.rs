@@ -5,6 +5,7 @@ mod check;
 mod coordinator;
 mod data;
 mod logins;
+mod messengers;
 mod state;
 mod store;
 mod tools;
@@ -57,6 +58,7 @@ async fn examine(config: Result<Config, Failure>) -> Findings {
     checks.extend(state::examine(&config));
     checks.extend(store::examine(&config).await);
     checks.extend(coordinator::examine(&config).await);
+    checks.extend(messengers::examine(&config));
     checks.push(tools::git());
     checks.extend(tools::engines(&config.factory));
     checks.extend(logins::examine(&config).await);

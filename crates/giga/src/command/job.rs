@@ -95,6 +95,7 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("request", job.pull_request.as_ref().map(|request| request.url.clone())),
         ("checkpoint", job.checkpoint.as_ref().map(|saved| format!("{} in {}", saved.sha, saved.git_ref))),
         ("history", Some(counts)),
+        ("item", job.item.as_ref().map(item_line)),
         ("tags", some_list(&job.tags)),
         ("key", job.idempotency_key.clone()),
         ("created", Some(format!("{}, {} ago, by {}", job.created_at, age(now, job.created_at), job.created_by))),
@@ -105,6 +106,12 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// `github:acme/notes#12, https://github.com/acme/notes/issues/12`
+fn item_line(item: &domain::TrackerItem) -> String {
+    let url = item.url.as_deref().map_or_else(String::new, |url| format!(", {url}"));
+    format!("{}:{}{url}", item.source, item.key)
 }
 
 fn tree_line(tree: &TreeSummary) -> String {

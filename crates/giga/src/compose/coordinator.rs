@@ -20,6 +20,7 @@ use super::backup_service::StoreBackupService;
 use super::space;
 use super::stores;
 use super::trackers;
+use super::webhooks;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::profile_files;
@@ -106,6 +107,7 @@ impl CoordinatorProcess {
         let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
         coordinator.set_disk(space::disk(data));
         coordinator.set_trackers(trackers::sources(config, &clock)?);
+        coordinator.set_webhooks(webhooks::targets(config, &clock)?);
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;
         import_profiles(&coordinator, config.profiles()).await?;
         let restart = CancellationToken::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use domain::{BranchName, Capability, EngineName, FactoryId, ProductId, RepoName};
+use domain::{BranchName, Capability, EngineName, FactoryId, ProductId, RepoName, WebhookName};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -18,6 +18,7 @@ use super::size::Size;
 use super::store::StoreChoice;
 use super::toml_errors;
 use super::tracker::Tracker;
+use super::webhook::Webhook;
 
 /// The name of the configuration file.
 const NAME: &str = "giga.toml";
@@ -39,6 +40,7 @@ pub(super) struct Content {
     pub(super) coordinator: Coordinator,
     pub(super) factory: Factory,
     pub(super) tracker: Tracker,
+    pub(super) webhooks: Option<BTreeMap<WebhookName, Webhook>>,
     pub(super) log: Log,
 }
 

@@ -124,6 +124,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.limits.remote_away", "How long a run waits for an unreachable remote."),
     ("tracker.github", "GitHub Issues as a tracker. See [trackers](../how-to/tracker.md)."),
     ("tracker.sources", "Trackers that send signed webhooks. See [trackers](../how-to/tracker.md#other-trackers)."),
+    ("webhooks", "Who is told about jobs and alerts. See [webhooks](../how-to/webhooks.md)."),
     ("log.format", "`pretty` or `json`."),
     ("log.level", "A level, or levels by module: `info,coordinator=debug`."),
 ];

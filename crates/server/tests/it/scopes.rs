@@ -174,6 +174,8 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         ),
         with("POST", "/api/fleet/tracker/echo", json!({ "jobId": job }), STEERERS),
         with("POST", "/api/fleet/tracker/webhook/{name}", json!({}), ["no_such_route"; 5]),
+        row("GET", "/api/fleet/webhooks", REJECTED),
+        with("POST", "/api/fleet/webhooks/{name}/test", json!({}), REJECTED),
         with("POST", "/api/fleet/profiles", json!({ "name": "x", "bodyMd": "x" }), SUBMITTERS),
     ]
 }

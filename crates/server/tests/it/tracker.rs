@@ -162,7 +162,7 @@ async fn concurrent_deliveries_of_an_item_make_one_job() {
     let fleet = fleet_with(None).await;
     let item = |n: u32| json!({ "source": "desk", "key": "7", "title": "Fix it", "body": format!("Version {n}.") });
 
-    let sent = (0..8).map(|n| {
+    let sent = (0..50).map(|n| {
         let fleet = &fleet;
         let item = item(n);
         async move { fleet.admin.post::<_, IngestResponse>("/tracker/ingest", &item).await.unwrap() }
@@ -172,6 +172,26 @@ async fn concurrent_deliveries_of_an_item_make_one_job() {
     let created = answers.iter().filter(|answer| answer.outcome == IngestOutcome::Created).count();
     let ids: BTreeSet<JobId> = answers.iter().filter_map(|answer| Some(answer.job.as_ref()?.id)).collect();
     assert_eq!((created, ids.len(), jobs(&fleet).await), (1, 1, 1));
+}
+
+// [T6] [attack: forged or repeated webhook]
+#[tokio::test]
+async fn a_webhook_delivered_in_parallel_makes_one_job_and_each_answer_names_it() {
+    let fleet = fleet_with(None).await;
+    let first = issue("labeled", "Please.");
+
+    // One network sends at most four at a time.
+    let mut answers = Vec::new();
+    for _ in 0..13 {
+        answers.extend(futures_util::future::join_all((0..4).map(|_| from_github(&fleet, SECRET, "1", &first))).await);
+    }
+
+    let created = answers.iter().filter(|answer| outcome(answer) == "created").count();
+    let named: BTreeSet<String> =
+        answers.iter().filter_map(|answer| answer.json()["jobId"].as_str().map(str::to_owned)).collect();
+    let is_known = |answer: &Answer| ["created", "known", "repeated"].contains(&outcome(answer).as_str());
+    assert!(answers.iter().all(is_known), "{answers:?}");
+    assert_eq!((created, named.len(), jobs(&fleet).await), (1, 1, 1));
 }
 
 // [T6] [attack: forged or repeated webhook]

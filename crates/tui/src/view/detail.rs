@@ -144,6 +144,10 @@ fn facts(model: &Model, full: &JobDetail) -> Vec<(&'static str, String)> {
         ("submitted", Some(format!("{} by {}", since(model.now, job.created_at), job.created_by))),
         ("checkpoint", job.checkpoint.as_ref().map(|saved| saved.sha.to_string().chars().take(10).collect())),
         ("pull request", job.pull_request.as_ref().map(|request| request.url.clone())),
+        (
+            "item",
+            job.item.as_ref().map(|item| item.url.clone().unwrap_or_else(|| format!("{}:{}", item.source, item.key))),
+        ),
         ("needs", some_list(&job.capabilities)),
         ("tags", some_list(&job.tags)),
     ];

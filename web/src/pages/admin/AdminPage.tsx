@@ -5,6 +5,8 @@ import { Credentials } from "./Credentials";
 import { Products } from "./Products";
 import { Profiles } from "./Profiles";
 import { Tokens } from "./Tokens";
+import { Trackers } from "./Trackers";
+import { Webhooks } from "./Webhooks";
 
 const TABS = {
   products: "Products",
@@ -12,6 +14,8 @@ const TABS = {
   tokens: "Tokens",
   credentials: "Credentials",
   factories: "Factories",
+  trackers: "Trackers",
+  webhooks: "Webhooks",
 } as const;
 type Tab = keyof typeof TABS;
 
@@ -39,6 +43,8 @@ export function AdminPage() {
       {current === "tokens" && <Tokens />}
       {current === "credentials" && <Credentials />}
       {current === "factories" && <Factories />}
+      {current === "trackers" && <Trackers />}
+      {current === "webhooks" && <Webhooks />}
     </div>
   );
 }

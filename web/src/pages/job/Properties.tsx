@@ -50,6 +50,11 @@ export function Properties({ job }: { job: JobDetail }) {
           {job.checkpoint != null && job.checkpoint.sha !== job.completedSha && (
             <Sha name="Checkpoint" sha={job.checkpoint.sha} />
           )}
+          {job.item != null && (
+            <Fact name="Item">
+              <Item item={job.item} />
+            </Fact>
+          )}
           <Fact name="Priority">{job.priority}</Fact>
           {job.pin != null && <Fact name="Pinned to">{job.pin}</Fact>}
           {job.profile != null && (
@@ -106,6 +111,17 @@ export function Properties({ job }: { job: JobDetail }) {
         </section>
       )}
     </aside>
+  );
+}
+
+/** Where the job comes from. Only web addresses become links. */
+function Item({ item }: { item: NonNullable<JobDetail["item"]> }) {
+  const words = `${item.source}: ${item.key}`;
+  if (item.url == null || !/^https?:\/\//.test(item.url)) return words;
+  return (
+    <a href={item.url} target="_blank" rel="noreferrer noopener">
+      {words}
+    </a>
   );
 }
 

@@ -15,28 +15,24 @@ pub(crate) struct DeliveryLog {
 }
 
 impl DeliveryLog {
-    /// Records a delivery by its ids. `false` if one of them was received before.
-    pub(crate) fn record(&mut self, source: &TrackerName, ids: &[String]) -> bool {
-        let delivery = |id: &String| (source.clone(), id.clone());
-        if ids.iter().any(|id| self.seen.contains(&delivery(id))) {
-            return false;
-        }
+    /// Whether a delivery with one of these ids was processed before.
+    pub(crate) fn has_seen(&self, source: &TrackerName, ids: &[String]) -> bool {
+        ids.iter().any(|id| self.seen.contains(&(source.clone(), id.clone())))
+    }
+
+    /// Records a delivery that was processed. One that failed, or is still in progress, is not known: its repetition
+    /// counts, and finds the item that the other one made.
+    pub(crate) fn record(&mut self, source: &TrackerName, ids: &[String]) {
         for id in ids {
-            self.seen.insert(delivery(id));
-            self.order.push_back(delivery(id));
+            let delivery = (source.clone(), id.clone());
+            if self.seen.insert(delivery.clone()) {
+                self.order.push_back(delivery);
+            }
         }
         while self.order.len() > DELIVERIES_MAX {
             let Some(oldest) = self.order.pop_front() else { break };
             self.seen.remove(&oldest);
         }
-        true
-    }
-
-    /// Forgets a delivery that could not be processed: its repetition counts.
-    pub(crate) fn forget(&mut self, source: &TrackerName, ids: &[String]) {
-        let is_of_it = |known: &(TrackerName, String)| known.0 == *source && ids.contains(&known.1);
-        self.seen.retain(|known| !is_of_it(known));
-        self.order.retain(|known| !is_of_it(known));
     }
 }
 
@@ -50,14 +46,15 @@ mod tests {
         let (github, other): (TrackerName, TrackerName) = ("github".parse().unwrap(), "other".parse().unwrap());
         let mut log = DeliveryLog::default();
 
-        assert!(log.record(&github, &["1".to_owned(), "body".to_owned()]));
-        assert!(!log.record(&github, &["2".to_owned(), "body".to_owned()]));
-        assert!(log.record(&other, &["1".to_owned()]));
-        log.forget(&github, &["1".to_owned(), "body".to_owned()]);
-        assert!(log.record(&github, &["1".to_owned()]));
+        let first = ["1".to_owned(), "body".to_owned()];
+        assert!(!log.has_seen(&github, &first));
+        log.record(&github, &first);
+        assert!(log.has_seen(&github, &["2".to_owned(), "body".to_owned()]));
+        assert!(!log.has_seen(&other, &["1".to_owned()]));
         for n in 0..DELIVERIES_MAX * 2 {
             log.record(&other, &[format!("x{n}")]);
         }
+        log.record(&other, &[format!("x{}", DELIVERIES_MAX * 2 - 1)]);
         assert_eq!((log.seen.len(), log.order.len()), (DELIVERIES_MAX, DELIVERIES_MAX));
     }
 }

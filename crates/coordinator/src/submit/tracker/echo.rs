@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
-use crate::read::alerts::alert;
+use crate::read::alerts::{about, alert};
 use crate::submit::invalid;
 use crate::submit::sanitize::short;
 use crate::submit::tracker::book::{ItemEntry, ItemRecord};
@@ -328,7 +328,8 @@ impl Coordinator {
                 "tracker `{name}` did not take the status of a job ({} times in a row): {error}: check its token and address",
                 health.failures
             );
-            alert(AlertCode::TrackerUnreachable, message, health.failing_since.unwrap_or(self.started_at), None)
+            let since = health.failing_since.unwrap_or(self.started_at);
+            about(alert(AlertCode::TrackerUnreachable, message, since, None), name)
         });
         told.collect()
     }

@@ -71,8 +71,7 @@ impl Coordinator {
         Ok(IngestResponse { outcome, job: Some(self.view(who, &job.value, job.revision)) })
     }
 
-    /// Processes a verified webhook of a tracker, known by its ids. A repeated one makes nothing; one that could not be processed is
-    /// forgotten, so that its repetition counts.
+    /// Processes a verified webhook of a tracker, known by its ids. A repetition of one that was processed makes nothing.
     pub async fn receive_tracker_event(
         &self,
         source: &TrackerName,
@@ -82,15 +81,13 @@ impl Coordinator {
         if let Some(id) = ids.iter().find(|id| !(1..=DELIVERY_LEN_MAX).contains(&id.len())) {
             return Err(invalid("delivery id", format!("1 to {DELIVERY_LEN_MAX} characters, found {}", id.len())));
         }
-        if !self.tracker.deliveries.lock().record(source, &ids) {
+        if self.tracker.deliveries.lock().has_seen(source, &ids) {
             return Ok(TrackerDelivery { outcome: IngestOutcome::Repeated, job: None, why: None });
         }
         self.note_delivery(source);
-        let received = self.process_event(source, event).await;
-        if received.is_err() {
-            self.tracker.deliveries.lock().forget(source, &ids);
-        }
-        received
+        let delivery = self.process_event(source, event).await?;
+        self.tracker.deliveries.lock().record(source, &ids);
+        Ok(delivery)
     }
 
     async fn process_event(&self, source: &TrackerName, event: TrackerEvent) -> Result<TrackerDelivery, Error> {
