@@ -198,6 +198,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
         | W::Fail { job_id, .. }
         | W::Quota { job_id, .. }
         | W::Ask { job_id, .. }
+        | W::AwaitSubtasks { job_id, .. }
         | W::Release { job_id, .. } => *job_id,
     }
 }

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{
-    BlockedOn, DispatchModes, EngineName, Factory, FactoryId, Job, JobId, MessageId, Mode, Product, ProductId,
-    Revision, Shape, ShapeKey, Stage, StageName, Timestamp, Versioned,
+    BlockedOn, DispatchModes, EngineName, Factory, FactoryId, Job, JobId, JobPause, MessageId, Mode, Product,
+    ProductId, Revision, Shape, ShapeKey, Stage, StageName, TREE_LEVELS_MAX, Timestamp, Versioned,
 };
 use foldhash::HashMap;
 use scheduler::{EngineUnavailable, Fleet, FleetView, Queue, Seat, WaitingJob, Weights};
@@ -197,8 +197,10 @@ impl FleetState {
         }
         *self.versions.entry(job.value.product().clone()).or_default() += 1;
         self.note_ended_offer(&job.value);
+        let was_paused = self.jobs.get(&id).is_some_and(|known| known.job.value.pause().is_some());
         let open = OpenJob::new(job, self.jobs.get(&id), moment);
         let job = &open.job;
+        let is_paused = job.value.pause().is_some();
         self.note_preemption(&job.value, moment);
         let was_known = self.forget(id);
         if job.value.seat().is_none() && job.value.dispatch().is_none() {
@@ -215,12 +217,43 @@ impl FleetState {
         if job.value.stage().name().is_terminal() {
             self.closed.note(id, job.revision);
             self.keep_freed_seat(asked_for);
+            if was_paused {
+                self.reseat_below(id, moment.steady);
+            }
             return was_known;
         }
         self.place(&open, moment.steady);
         self.jobs.insert(id, open);
         self.keep_freed_seat(asked_for);
+        if was_paused != is_paused {
+            self.reseat_below(id, moment.steady);
+        }
         true
+    }
+
+    /// The paused job that holds a job: itself, or the nearest open one above it in its tree.
+    pub(crate) fn paused_by(&self, job: &Job) -> Option<(JobId, JobPause)> {
+        if let Some(pause) = job.pause() {
+            return Some((job.id(), pause.clone()));
+        }
+        let mut next = job.parent();
+        for _ in 0..TREE_LEVELS_MAX {
+            let above = &self.jobs.get(&next?)?.job.value;
+            if let Some(pause) = above.pause() {
+                return Some((above.id(), pause.clone()));
+            }
+            next = above.parent();
+        }
+        None
+    }
+
+    /// Updates the indexes of the open jobs below one that was paused or resumed.
+    fn reseat_below(&mut self, id: JobId, now: Timestamp) {
+        let mut next = self.open_children(id);
+        while let Some(below) = next.pop() {
+            next.extend(self.open_children(below));
+            self.reseat(below, now);
+        }
     }
 
     /// An offer that ends returns its credit: accepted, declined, expired or cancelled (row 33).
@@ -261,6 +294,8 @@ impl FleetState {
         }
         match job.stage() {
             Stage::Queued { dispatch: Some(offer), .. } => self.occupy(job, offer.target.clone()),
+            // It waits until it is resumed, and has no deadline.
+            Stage::Queued { dispatch: None, .. } if self.paused_by(job).is_some() => return,
             Stage::Queued { dispatch: None, .. } if is_ripe => self.enqueue(job, open.due.unwrap_or(open.changed)),
             Stage::Blocked { on: BlockedOn::Deps } => {
                 for dep in &job.submission().deps {

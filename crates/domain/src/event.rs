@@ -84,6 +84,8 @@ pub enum EventKind {
     Unblocked,
     /// Children were added to the job.
     ChildrenAdded,
+    /// The agent waits for its subtasks, without a seat.
+    SubtasksAwaited,
     /// The job was offered to a factory.
     Dispatched,
     /// The factory did not accept the offer in time.
@@ -146,6 +148,10 @@ pub enum EventKind {
     Asked,
     /// The engine's usage window is exhausted.
     QuotaHit,
+    /// A user paused the job.
+    Paused,
+    /// A user ended the pause.
+    Resumed,
     /// A user changed the priority.
     PriorityChanged,
     /// A user pinned the job to a factory, or removed the pin.

@@ -8,10 +8,12 @@ use serde_json::json;
 mod accessors;
 mod effects;
 mod feedback;
+mod pause;
 mod review;
 mod stuck;
 mod usage;
 
+pub use pause::JobPause;
 pub use usage::UsageReport;
 use usage::{Meter, RunningRun};
 
@@ -35,7 +37,7 @@ use crate::review::{PersonWait, Review, Vote};
 use crate::run::{Run, TotalSpend};
 use crate::shape::ShapeKey;
 use crate::spec::{Priority, Spec};
-use crate::stage::{BlockedOn, JobContext, Stage, StageEvent};
+use crate::stage::{BlockedOn, Holder, JobContext, Stage, StageEvent};
 use crate::time::Timestamp;
 use crate::tracker::TrackerItem;
 
@@ -179,6 +181,18 @@ struct State {
     /// children.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     awaits_children: bool,
+    /// The children that its agents created as subtasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    subtasks: Vec<JobId>,
+    /// How many of them were created before an operator last requeued the job: what they have cost is forgiven.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    forgiven_subtasks: u32,
+    /// Whether its agent waits for the subtasks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    awaits_subtasks: bool,
+    /// An operator paused the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pause: Option<Box<JobPause>>,
     /// Whether a new priority is still on its way to the open jobs below.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     priority_descends: bool,
@@ -225,6 +239,8 @@ struct PriorHolder {
     running: Option<RunningRun>,
     /// The request that the holder gives up its seat.
     preemption: Option<Preemption>,
+    /// Whether the agent waited for its subtasks.
+    awaited_subtasks: bool,
 }
 
 impl PriorHolder {
@@ -309,6 +325,10 @@ impl Job {
             failed_dependency: None,
             has_children: awaits_children,
             awaits_children,
+            subtasks: Vec::new(),
+            forgiven_subtasks: 0,
+            awaits_subtasks: false,
+            pause: None,
             priority_descends: false,
             verified: None,
             dismissed: false,
@@ -366,6 +386,7 @@ impl Job {
             errand: self.errand().map(|errand| errand.kind),
             running: self.running(),
             preemption: self.pending_preemption().cloned(),
+            awaited_subtasks: self.state.awaits_subtasks,
         };
         let around = JobContext {
             at,
@@ -469,6 +490,18 @@ impl Job {
     /// The columns for queries. The domain computes them, so that no store parses a document to answer a query.
     pub fn facts(&self) -> JobColumns {
         facts_of(self)
+    }
+
+    /// Checks that a factory holds the job's lease, for a request that does not change the job.
+    pub fn require_holder(&self, holder: &Holder) -> Result<(), Refusal> {
+        let (shown, held) = (holder.epoch, self.state.lease_epoch);
+        if shown != held {
+            return Err(Refusal::StaleEpoch { shown, held });
+        }
+        match self.lease() {
+            Some(lease) if lease.factory == holder.factory => Ok(()),
+            _ => Err(Refusal::NotHolder { factory: holder.factory.clone() }),
+        }
     }
 
     fn check_fence(&self, event: &StageEvent) -> Result<(), Refusal> {

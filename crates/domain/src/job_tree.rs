@@ -11,6 +11,9 @@ pub const TREE_LEVELS_MAX: u8 = 16;
 /// Jobs of a tree, including its root.
 pub const TREE_JOBS_MAX: usize = 1_000;
 
+/// Subtasks that the agents of one job can create.
+pub const SUBTASKS_MAX: usize = 32;
+
 /// The place of a child in its tree. Written once, with the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

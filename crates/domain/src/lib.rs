@@ -63,11 +63,11 @@ pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, SessionId,
     TokenId,
 };
-pub use job::{DepsState, DocumentError, Job, Submission, UsageReport, Versioned, VoteOutcome};
+pub use job::{DepsState, DocumentError, Job, JobPause, Submission, UsageReport, Versioned, VoteOutcome};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use job_search::{JobSearch, SearchTerm, search_terms};
-pub use job_tree::{TREE_JOBS_MAX, TREE_LEVELS_MAX, TreePlace};
+pub use job_tree::{SUBTASKS_MAX, TREE_JOBS_MAX, TREE_LEVELS_MAX, TreePlace};
 pub use json::json_text;
 pub use lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Fence, Lease, Preemption};
 pub use manifest::{Finding, Manifest, ProfileUse, Severity, Strictness, duration_millis, manifest_schema, suggest};

@@ -64,6 +64,8 @@ pub enum RunEnd {
         /// The question.
         question: String,
     },
+    /// The agent waited for its subtasks.
+    AwaitedSubtasks,
     /// A usage window of the engine's credential was exhausted.
     QuotaExhausted {
         /// The window.
@@ -155,7 +157,10 @@ impl RunEnd {
 
     /// Whether only a run with a started engine can end this way.
     pub(crate) fn implies_engine(&self) -> bool {
-        matches!(self, Self::Completed | Self::CommandFailed(_) | Self::NoChanges | Self::Asked { .. })
+        matches!(
+            self,
+            Self::Completed | Self::CommandFailed(_) | Self::NoChanges | Self::Asked { .. } | Self::AwaitedSubtasks
+        )
     }
 }
 

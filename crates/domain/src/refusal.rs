@@ -55,6 +55,18 @@ pub enum Refusal {
     /// A job above it was cancelled, and the cancellation goes down the tree.
     #[error("job `{0}` above it was cancelled: requeue that one first")]
     ParentCancelled(crate::ids::JobId),
+    /// The job has ended.
+    #[error("the job has ended (`{stage}`): there is nothing to pause")]
+    JobEnded {
+        /// Its stage.
+        stage: StageName,
+    },
+    /// An operator paused the job, or one above it.
+    #[error("job `{0}` is paused")]
+    JobPaused(crate::ids::JobId),
+    /// A job above it is paused, and the pause goes down the tree.
+    #[error("job `{0}` above it is paused: resume that one")]
+    ParentPaused(crate::ids::JobId),
     /// The job has no repository.
     #[error("the job has no repository: there is nothing to ship")]
     NothingToShip,

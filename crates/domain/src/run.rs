@@ -68,6 +68,8 @@ pub enum RunOutcome {
     Cancelled,
     /// The agent asked a question.
     Asked,
+    /// The agent waits for its subtasks.
+    AwaitedSubtasks,
     /// The engine's usage window was exhausted.
     QuotaWindow,
     /// The store was restored from a backup during the run.
@@ -83,6 +85,7 @@ impl RunOutcome {
             | Self::Preempted
             | Self::Cancelled
             | Self::Asked
+            | Self::AwaitedSubtasks
             | Self::QuotaWindow
             | Self::Restored => true,
             Self::Completed | Self::Failed(_) => false,

@@ -160,7 +160,7 @@ impl Stage {
             (Self::Assigned { lease }, E::Started { .. }) => Ok(Self::Building { lease, started_at: around.at }),
             (
                 stage @ (Self::Assigned { .. } | Self::Building { .. }),
-                E::Checkpointed { .. } | E::PreemptionRequested { .. },
+                E::Checkpointed { .. } | E::PreemptionRequested { .. } | E::SubtaskAdded { .. },
             ) => Ok(stage),
             (Self::Building { lease, .. }, E::Completed { completion, promote_until, .. }) => {
                 let errand = completion.sha.clone().map(|sha| Errand {
@@ -181,6 +181,7 @@ impl Stage {
             (Self::Building { .. }, E::Asked { question, .. }) => {
                 Ok(Self::Blocked { on: BlockedOn::Question(question.clone()) })
             }
+            (Self::Building { .. }, E::SubtasksAwaited { .. }) => Ok(Self::Blocked { on: BlockedOn::Deps }),
             (Self::Assigned { .. } | Self::Building { .. }, E::Preempted { .. }) => Ok(Self::waiting(None)),
             (Self::Building { .. }, E::QuotaHit { not_before, .. })
             | (Self::Assigned { .. } | Self::Building { .. }, E::Released { not_before, .. }) => {

@@ -34,9 +34,9 @@ pub(super) enum Limit {
 impl Limit {
     /// The first limit that this usage exceeds.
     pub(super) fn reached(allowance: &Allowance, insights: &RunInsights) -> Option<Self> {
-        let usd = allowance.usd.zip(insights.cost_usd).filter(|(max, spent)| spent >= max);
+        let usd = allowance.usd_left().zip(insights.cost_usd).filter(|(max, spent)| spent >= max);
         let used = insights.tokens_in.unwrap_or(0).saturating_add(insights.tokens_out.unwrap_or(0));
-        let tokens = allowance.tokens.filter(|max| used >= *max);
+        let tokens = allowance.tokens_left().filter(|max| used >= *max);
         // The last turn that is allowed may still be taken.
         let turns = allowance.turns.zip(insights.turns).filter(|(max, taken)| taken > max);
         usd.map(|(max, spent)| Self::Usd { spent, max })

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use domain::{
     BranchName, ChildResult, CommandStep, CommitSha, FactoryId, FailedCommand, MergeConflict, PreviousRun,
-    QUESTION_FILE, RunEnd,
+    QUESTION_FILE, RunEnd, StageName,
 };
 
 /// Everything that a prompt depends on.
@@ -170,6 +170,9 @@ impl Prompt {
             RunEnd::EngineFailed { message } => with_message(&format!("{run} failed"), message),
             RunEnd::FactoryFailed { message } => with_message(&format!("{run} crashed"), message),
             RunEnd::Asked { .. } => format!("{run} ended with a question to a person."),
+            RunEnd::AwaitedSubtasks => {
+                format!("{run} ended to wait for the subtasks that it created. They have ended.")
+            }
             RunEnd::QuotaExhausted { message } => {
                 with_message(&format!("{run} was interrupted by a usage limit of its engine"), message)
             }
@@ -270,9 +273,16 @@ impl Prompt {
 
     /// The results of the child jobs.
     fn families(&self) -> Option<String> {
-        let place = match self.base() {
-            Some(base) => format!(" The work of those that shipped is in `origin/{}`.", base.name),
-            None => String::new(),
+        let has_branches =
+            self.children.iter().any(|child| child.branch.is_some() && child.stage != StageName::Shipped);
+        let place = match (self.base(), has_branches) {
+            (Some(base), true) => format!(
+                " The work of those that shipped is in `origin/{}`. That of the others is not: where a branch is named, it is in \
+                 this repository as `origin/` and its name; merge it if this job needs it.",
+                base.name
+            ),
+            (Some(base), false) => format!(" The work of those that shipped is in `origin/{}`.", base.name),
+            (None, _) => String::new(),
         };
         let results: Vec<String> = self.children.iter().map(child_result).collect();
         let opening = format!("Child jobs of this job have run before it.{place} What their agents reported:");

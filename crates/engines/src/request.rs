@@ -1,9 +1,12 @@
 //! The request to an engine, and its limits.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::{Epoch, JobId};
+use parking_lot::Mutex;
 use sandbox::Limits;
 
 use crate::prompt::{Memory, Prompt};
@@ -67,6 +70,47 @@ pub struct Allowance {
     pub turns: Option<u32>,
     /// Disk space.
     pub disk: Option<DiskAllowance>,
+    /// What the agent has reserved for subtasks since the run began, of the dollars and tokens above.
+    pub reserved: Reserved,
+}
+
+/// What an agent has reserved for its subtasks. It grows during a run.
+#[derive(Debug, Clone, Default)]
+pub struct Reserved(Arc<Mutex<BTreeMap<JobId, (f64, u64)>>>);
+
+impl Reserved {
+    /// Reserves dollars and tokens for a subtask, once.
+    pub fn add(&self, subtask: JobId, usd: f64, tokens: u64) {
+        self.0.lock().insert(subtask, (usd, tokens));
+    }
+
+    /// Dollars reserved.
+    pub fn usd(&self) -> f64 {
+        self.0.lock().values().map(|(usd, _)| usd).sum()
+    }
+
+    /// Tokens reserved.
+    pub fn tokens(&self) -> u64 {
+        self.0.lock().values().fold(0, |sum, (_, tokens)| sum.saturating_add(*tokens))
+    }
+}
+
+impl PartialEq for Reserved {
+    fn eq(&self, other: &Self) -> bool {
+        (self.usd(), self.tokens()) == (other.usd(), other.tokens())
+    }
+}
+
+impl Allowance {
+    /// US dollars left for this run.
+    pub fn usd_left(&self) -> Option<f64> {
+        self.usd.map(|usd| (usd - self.reserved.usd()).max(0.0))
+    }
+
+    /// Tokens left for this run.
+    pub fn tokens_left(&self) -> Option<u64> {
+        self.tokens.map(|tokens| tokens.saturating_sub(self.reserved.tokens()))
+    }
 }
 
 impl DiskAllowance {

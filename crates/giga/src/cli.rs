@@ -33,8 +33,8 @@ pub(crate) use fleet::{
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
-    AnswerArgs, CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, PlanArgs, RequeueArgs, RunsArgs,
-    ShipArgs, SubmitArgs, Until, WaitArgs,
+    AnswerArgs, CancelArgs, DeadLettersCommand, EventsArgs, JobsArgs, LogsArgs, PauseArgs, PlanArgs, RequeueArgs,
+    ResumeArgs, RunsArgs, ShipArgs, SubmitArgs, Until, WaitArgs,
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
 pub(crate) use mcp::McpArgs;
@@ -188,6 +188,10 @@ Columns:
     Priority(PriorityArgs),
     /// Pin a job to a factory
     Pin(PinArgs),
+    /// Pause jobs and the jobs below them: none starts, running ones finish their run
+    Pause(PauseArgs),
+    /// Resume paused jobs
+    Resume(ResumeArgs),
     /// Remove failed jobs from the list of what needs you; they can still be requeued
     Dismiss(DismissArgs),
     /// List what needs you: questions, reviews, merges, failures, alerts

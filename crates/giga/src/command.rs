@@ -110,6 +110,8 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Logs(args) => logs::logs(context, args).await,
         Command::Explain { id } => explain::explain(context, &id).await,
         Command::Cancel(args) => actions::cancel(context, args).await,
+        Command::Pause(args) => actions::pause(context, args).await,
+        Command::Resume(args) => actions::resume(context, args).await,
         Command::Answer(args) => actions::answer(context, args).await,
         Command::Requeue(args) => actions::requeue(context, args).await,
         Command::Ship(args) => actions::ship(context, args).await,

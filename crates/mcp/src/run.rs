@@ -5,13 +5,16 @@ mod socket;
 use std::path::PathBuf;
 
 use domain::clean_line;
-use protocol::{RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
+use protocol::{
+    NewSubtask, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool, SUBTASK_INSTRUCTIONS_LEN_MAX,
+    SubtaskBudget, SubtaskList, SubtaskResponse,
+};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, ContentBlock, Implementation, ServerCapabilities, ServerConfig, Tool};
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use socket::RunSocketError;
 
@@ -20,7 +23,15 @@ use crate::schema::compact;
 use socket::RunSocket;
 
 /// All tools of a run.
-const ALL: [RunTool; 4] = [RunTool::GetContext, RunTool::ReportProgress, RunTool::AskHuman, RunTool::SaveCheckpoint];
+const ALL: [RunTool; 7] = [
+    RunTool::GetContext,
+    RunTool::ReportProgress,
+    RunTool::AskHuman,
+    RunTool::SaveCheckpoint,
+    RunTool::CreateSubtask,
+    RunTool::ListSubtasks,
+    RunTool::WaitForSubtasks,
+];
 
 /// The tools of one run.
 #[derive(Clone)]
@@ -46,6 +57,24 @@ struct ProgressReport {
 struct Question {
     /// What a person has to decide, with the choices
     question: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Subtask {
+    /// One line for people
+    title: String,
+    /// What its agent has to do, complete: it does not see your conversation
+    instructions: String,
+    /// US dollars of your job's budget to reserve; needed if that is limited
+    budget_usd: Option<f64>,
+    /// Tokens of your job's budget to reserve; needed if those are limited
+    budget_tokens: Option<u64>,
+    /// Whether it may end without changing a file, such as a search
+    #[serde(default)]
+    allow_empty: bool,
+    /// Its name among your subtasks: the same key gives the same subtask
+    key: Option<String>,
 }
 
 impl RunTools {
@@ -155,6 +184,62 @@ impl RunTools {
             other => Err(unexpected(&other)),
         }
     }
+
+    /// Give a part of your job to another agent, which works at the same time on a branch of its own. It has your repository, base branch, checks and engine. Nothing is merged into your work by itself.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn create_subtask(&self, Parameters(wanted): Parameters<Subtask>) -> Result<CallToolResult, ToolFailure> {
+        let Subtask { title, instructions, budget_usd: usd, budget_tokens: tokens, allow_empty, key } = wanted;
+        if instructions.len() > SUBTASK_INSTRUCTIONS_LEN_MAX {
+            let text = format!("instructions have {SUBTASK_INSTRUCTIONS_LEN_MAX} bytes at most; shorten them");
+            return Err(ToolFailure::new("invalid_request", text));
+        }
+        let subtask = NewSubtask { title: clean_line(&title), instructions, usd, tokens, allow_empty, key };
+        match self.call(RunRequest::CreateSubtask { subtask }).await? {
+            RunAnswer::Subtask(created) => Ok(structured(&created_text(&created), &*created)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Show your subtasks: stage, commit, final message, and what is left of your budget.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    async fn list_subtasks(&self, Parameters(Nothing {}): Parameters<Nothing>) -> Result<CallToolResult, ToolFailure> {
+        match self.call(RunRequest::ListSubtasks {}).await? {
+            RunAnswer::Subtasks(list) => Ok(structured(&list_text(&list), &*list)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Wait until all your subtasks have ended. Your work is saved and the job is parked without a seat: stop after this call. The job goes on with their branches and final messages in its prompt.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn wait_for_subtasks(
+        &self,
+        Parameters(Nothing {}): Parameters<Nothing>,
+    ) -> Result<CallToolResult, ToolFailure> {
+        match self.call(RunRequest::AwaitSubtasks {}).await? {
+            RunAnswer::Parked { saved } => {
+                let saved = saved.map_or_else(String::new, |sha| format!(" Your work is saved as {sha}."));
+                Ok(said(&format!(
+                    "parked, stop now.{saved} The job goes on when its subtasks have ended; their results are in the \
+                     prompt of its next run."
+                )))
+            }
+            RunAnswer::Subtasks(list) => {
+                let text = format!("all subtasks have ended; go on\n{}", list_text(&list));
+                Ok(structured(&text, &*list))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
 }
 
 #[tool_handler(router = self.router)]
@@ -168,6 +253,46 @@ impl ServerHandler for RunTools {
 
 fn said(text: &str) -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text(text)])
+}
+
+fn structured(text: &str, content: &impl Serialize) -> CallToolResult {
+    let mut result = said(text);
+    result.structured_content = serde_json::to_value(content).ok();
+    result
+}
+
+fn created_text(created: &SubtaskResponse) -> String {
+    let SubtaskResponse { id, stage, .. } = created;
+    let opening = match created.created {
+        true => format!("created subtask {id}, {stage}"),
+        false => format!("subtask {id} exists, {stage}"),
+    };
+    let reserved = [
+        created.usd.map(domain::dollars),
+        created.tokens.map(|tokens| domain::counted(u32::try_from(tokens).unwrap_or(u32::MAX), "token")),
+    ];
+    let reserved: Vec<String> = reserved.into_iter().flatten().collect();
+    let reserved = if reserved.is_empty() { String::new() } else { format!("\nreserved: {}", reserved.join(", ")) };
+    format!("{opening}{reserved}\n{}", left_text(&created.left))
+}
+
+fn left_text(left: &SubtaskBudget) -> String {
+    let usd = left.usd.map_or_else(|| "no limit".to_owned(), domain::dollars);
+    let tokens = left.tokens.map_or_else(|| "no limit".to_owned(), |tokens| tokens.to_string());
+    format!("left for your job: money {usd}, tokens {tokens}, subtasks {}", left.subtasks)
+}
+
+fn list_text(list: &SubtaskList) -> String {
+    if list.items.is_empty() {
+        return format!("no subtasks\n{}", left_text(&list.left));
+    }
+    let lines = list.items.iter().map(|subtask| {
+        let commit = subtask.commit.as_ref().map_or_else(String::new, |commit| format!(", commit {commit}"));
+        let summary = subtask.summary.as_deref().map(clean_line).filter(|summary| !summary.trim().is_empty());
+        let summary = summary.map_or_else(String::new, |summary| format!(": {summary}"));
+        format!("{} {} ({}{commit}){summary}", subtask.id, clean_line(&subtask.title), subtask.stage)
+    });
+    lines.chain([left_text(&list.left)]).collect::<Vec<_>>().join("\n")
 }
 
 fn unexpected(answer: &RunAnswer) -> ToolFailure {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use domain::{
     BlockedOn, BranchName, Capability, Checkpoint, CommitSha, Dep, DispatchSeq, EngineName, Epoch, ErrandKind,
-    EventSeq, FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, Kind, MergeFailure, Priority, ProductId,
-    PullRequest, RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend, TrackerItem,
+    EventSeq, FactoryId, FailureReason, Job, JobEvent, JobId, JobLabel, JobPause, Kind, MergeFailure, Priority,
+    ProductId, PullRequest, RepoName, Revision, Run, Spec, Stage, StageName, Tag, Timestamp, TotalSpend, TrackerItem,
 };
 use scheduler::Explanation;
 use serde::{Deserialize, Serialize};
@@ -197,6 +197,9 @@ pub struct JobView {
     /// The factory that the job is pinned to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<FactoryId>,
+    /// An operator paused the job: it and those below it are not dispatched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<JobPause>,
     /// The run in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<Run>,
@@ -292,6 +295,7 @@ impl JobView {
             pull_request: job.pull_request().cloned(),
             errand: job.errand().map(|errand| errand.kind),
             pin: job.pin().cloned(),
+            pause: job.pause().cloned(),
             run: job.run().cloned(),
             runs: job.runs(),
             spent: job.spent(),
@@ -495,6 +499,10 @@ pub enum Action {
     Priority,
     /// Pin it to a factory, or remove the pin.
     Pin,
+    /// Hold it and the jobs below it: none of them is dispatched. A running one finishes its run.
+    Pause,
+    /// End the pause.
+    Resume,
 }
 
 impl Action {
@@ -509,6 +517,8 @@ impl Action {
             Self::RequestChanges => "request-changes",
             Self::Priority => "priority",
             Self::Pin => "pin",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
         }
     }
 }

@@ -23,6 +23,7 @@ mod review;
 mod run_tools;
 mod session;
 mod sse;
+mod subtasks;
 mod tracker;
 mod webhooks;
 mod work;
@@ -68,6 +69,10 @@ pub use session::{
     SignInResponse,
 };
 pub use sse::{SseEvent, SseParser};
+pub use subtasks::{
+    NewSubtask, SUBTASK_INSTRUCTIONS_LEN_MAX, SUBTASK_KEY_LEN_MAX, SUBTASK_TITLE_CHARS_MAX, SubtaskBudget, SubtaskList,
+    SubtaskRequest, SubtaskResponse, SubtaskView, SubtaskWaitReport,
+};
 pub use tracker::{
     EchoRequest, IngestOutcome, IngestRequest, IngestResponse, TrackerItemView, TrackerList, TrackerSourceView,
     TrackerWebhookResponse,

@@ -5,14 +5,16 @@
 use domain::{BranchName, Checkpoint, CommitSha, FactoryId, JobId, ProductId, RepoName};
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of a line. The longest is a question.
-pub const RUN_LINE_LEN_MAX: usize = 64 * 1024;
+use crate::subtasks::{NewSubtask, SubtaskList, SubtaskResponse};
+
+/// Maximum length of a line. The longest has the instructions of a subtask, escaped.
+pub const RUN_LINE_LEN_MAX: usize = 256 * 1024;
 
 /// Maximum length of a question. People answer short ones.
 pub const RUN_QUESTION_LEN_MAX: usize = 8_000;
 
 /// A request of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "op", deny_unknown_fields)]
 pub enum RunRequest {
     // Braces, because a variant without them would accept unknown members.
@@ -32,6 +34,15 @@ pub enum RunRequest {
     },
     /// Saves the work in progress now.
     Checkpoint {},
+    /// Creates a subtask.
+    CreateSubtask {
+        /// The subtask.
+        subtask: NewSubtask,
+    },
+    /// Shows the subtasks.
+    ListSubtasks {},
+    /// Parks the job until its subtasks have ended.
+    AwaitSubtasks {},
 }
 
 /// The factory's answer.
@@ -59,6 +70,10 @@ pub enum RunAnswer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         saved: Option<CommitSha>,
     },
+    /// The subtask.
+    Subtask(Box<SubtaskResponse>),
+    /// The subtasks.
+    Subtasks(Box<SubtaskList>),
     /// The factory did not do it.
     Refused {
         /// The stable code.
@@ -80,6 +95,12 @@ pub enum RunTool {
     AskHuman,
     /// Where there is a repository.
     SaveCheckpoint,
+    /// Where the job may have subtasks.
+    CreateSubtask,
+    /// Where the job may have subtasks.
+    ListSubtasks,
+    /// Where the job may have subtasks.
+    WaitForSubtasks,
 }
 
 impl RunTool {
@@ -90,6 +111,9 @@ impl RunTool {
             Self::ReportProgress => "report_progress",
             Self::AskHuman => "ask_human",
             Self::SaveCheckpoint => "save_checkpoint",
+            Self::CreateSubtask => "create_subtask",
+            Self::ListSubtasks => "list_subtasks",
+            Self::WaitForSubtasks => "wait_for_subtasks",
         }
     }
 }

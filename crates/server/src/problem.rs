@@ -302,6 +302,12 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         Refusal::NotTarget { .. } => Problem::new(code::NOT_TARGET, detail),
         Refusal::AlreadyGranted => Problem::new(code::ALREADY_GRANTED, detail),
         Refusal::DepsUnmet(dep) => Problem::new(code::DEPS_UNMET, detail).with(json!({ "jobId": dep })),
+        Refusal::JobEnded { stage } => {
+            let more = json!({ "stage": stage, "allowed": Vec::<&str>::new() });
+            Problem::new(code::ILLEGAL_TRANSITION, detail).with(more)
+        }
+        Refusal::JobPaused(_) => Problem::new(code::NOT_READY, detail),
+        Refusal::ParentPaused(parent) => Problem::new(code::PARENT_PAUSED, detail).with(json!({ "jobId": parent })),
         Refusal::ParentCancelled(parent) => {
             Problem::new(code::PARENT_CANCELLED, detail).with(json!({ "jobId": parent }))
         }

@@ -59,6 +59,7 @@ problem_codes! {
     NOT_TARGET "not_target" CONFLICT "The job was offered to another factory.";
     NOTHING_TO_SHIP "nothing_to_ship" CONFLICT "The job has no commit to merge.";
     PARENT_CANCELLED "parent_cancelled" CONFLICT "A job above this one was cancelled. `jobId` names it: requeue it first.";
+    PARENT_PAUSED "parent_paused" CONFLICT "A job above this one is paused. `jobId` names it: resume that one.";
     WEAKER_REVIEW "weaker_review" CONFLICT "A review can only be made stricter. `quorum` and `reviewers` are what is required.";
     SUPERSEDED_DISPATCH "superseded_dispatch" CONFLICT "A newer dispatch of the job exists. `dispatchSeq` is its number.";
     LENGTH_REQUIRED "length_required" LENGTH_REQUIRED "The route needs `Content-Length`.";

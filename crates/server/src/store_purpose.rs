@@ -9,7 +9,7 @@ const SUBMITS: [&str; 6] =
     ["/jobs", "/jobs/batch", "/jobs/{id}/children", "/plans", "/tracker/ingest", "/tracker/webhook/{name}"];
 
 /// Requests that factories send while they work.
-const WORK: [&str; 22] = [
+const WORK: [&str; 24] = [
     "/accept",
     "/claim",
     "/decline",
@@ -31,6 +31,8 @@ const WORK: [&str; 22] = [
     "/jobs/{id}/quota",
     "/jobs/{id}/runs/evidence",
     "/jobs/{id}/start",
+    "/jobs/{id}/subtasks",
+    "/jobs/{id}/subtasks/wait",
     "/jobs/{id}/usage",
 ];
 

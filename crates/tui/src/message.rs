@@ -198,6 +198,8 @@ pub(crate) enum Act {
     /// A vote on the work that was shown.
     Vote(VoteRequest),
     Cancel,
+    PauseJob,
+    ResumeJob,
     Priority(Priority),
     Pin(Option<FactoryId>),
     Dismiss,

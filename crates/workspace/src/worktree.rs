@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::{
-    BranchName, Checkpoint, Clock, CommitAuthor, CommitSha, PR_BODY_FILE, QUESTION_FILE, RepoIdentity, RepoName, RunKey,
+    BranchName, Checkpoint, Clock, CommitAuthor, CommitSha, JobId, PR_BODY_FILE, QUESTION_FILE, RepoIdentity, RepoName,
+    RunKey,
 };
 use sandbox::{DirFd, FileLock, make_private_folder, replace_file};
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
 use crate::error::Error;
 use crate::mirror::Mirror;
@@ -218,6 +220,15 @@ impl Worktree {
         self.path.join(".git")
     }
 
+    fn remote_branch(&self, branch: &RefName) -> PathBuf {
+        self.repository().join("refs/remotes/origin").join(branch.short())
+    }
+
+    /// Whether the worktree shows a branch of another job as `origin/…`.
+    pub fn shows(&self, branch: &RefName) -> bool {
+        self.remote_branch(branch).is_file()
+    }
+
     /// Keeps the agent's commits alive in the mirror.
     pub(crate) fn head_ref(&self) -> String {
         format!("refs/gigafactory/{}", self.run)
@@ -227,6 +238,18 @@ impl Worktree {
 impl Mirror {
     /// Creates the worktree of a run. A complete one is returned unchanged; an incomplete one is created again.
     pub async fn create(&self, run: RunKey, base: &BranchName, start: &WorktreeStart) -> Result<Worktree, Error> {
+        self.create_showing(run, base, start, &[]).await
+    }
+
+    /// [`Mirror::create`] with the branches of other jobs, which the worktree shows as `origin/…` where the remote still
+    /// has their commits.
+    pub async fn create_showing(
+        &self,
+        run: RunKey,
+        base: &BranchName,
+        start: &WorktreeStart,
+        jobs: &[(JobId, CommitSha)],
+    ) -> Result<Worktree, Error> {
         if let Some(worktree) = self.host.worktree(run)? {
             return Ok(worktree);
         }
@@ -245,6 +268,9 @@ impl Mirror {
         }
         self.check_out(&worktree, &layout.content).await?;
         self.furnish(&worktree, &layout.content).await?;
+        for (job, sha) in jobs {
+            self.show_branch(&worktree, *job, sha).await?;
+        }
         self.check_out_submodules(&worktree, &layout.content).await?;
         self.move_in(&worktree)?;
         let written = serde_json::to_vec_pretty(&worktree.notes).unwrap_or_default();
@@ -326,6 +352,26 @@ impl Mirror {
             unstage.args(["-m", "-i", head.as_str()]).done().await?;
         }
         Ok(())
+    }
+
+    /// Shows the branch of another job. A branch that cannot be fetched is not shown.
+    async fn show_branch(&self, worktree: &Worktree, job: JobId, sha: &CommitSha) -> Result<(), Error> {
+        let branch = self.pr_branch(job);
+        let fetched = match self.fetch_ref(&branch).await {
+            Ok(_) => self.require(sha).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = fetched {
+            warn!(job.id = %job, %error, "The branch `{}` cannot be shown to the agent of another job", branch.short());
+            return Ok(());
+        }
+        if self.is_partial() {
+            // The agent cannot fetch: what a merge of the branch needs has to be here.
+            let _ = self.diff(worktree.fork(), sha).await;
+        }
+        let path = worktree.remote_branch(&branch);
+        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(Error::disk("make the folder of", &path))?;
+        fs::write(&path, format!("{sha}\n")).map_err(Error::disk("write", &path))
     }
 }
 

@@ -87,6 +87,8 @@ export function outcomeWords(outcome: RunOutcome | null | undefined): {
       return { word: "cancelled", className: "st-failed", glyph: "failed" };
     case "asked":
       return { word: "asked a question", className: "st-blocked", glyph: "ask" };
+    case "awaited_subtasks":
+      return { word: "waited for its subtasks", className: "st-blocked", glyph: "blocked" };
     case "quota_window":
       return { word: "usage limit reached", className: "st-blocked", glyph: "warn" };
     case "restored":

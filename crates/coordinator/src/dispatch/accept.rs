@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::state::leases::Process;
 use crate::submit::deps::DepsVerdict;
+use crate::work::trees::subtasks::{SubtaskSpending, may_create_subtasks};
 
 impl Coordinator {
     /// Grants the offer to its target. The same nonce returns the same answer.
@@ -53,6 +54,9 @@ impl Coordinator {
                     return Ok(Decision::Keep);
                 }
                 let is_run = matches!(job.stage(), Stage::Queued { .. });
+                if is_run && job.pause().is_some() {
+                    return Err(Refusal::JobPaused(job.id()));
+                }
                 if is_run && money.is_none() && self.state.lock().has_ceiling(job.product()) {
                     // Memory was behind: without a reservation nothing is granted (row 17).
                     return Err(Refusal::SupersededDispatch { shown: request.dispatch_seq, current: None });
@@ -98,18 +102,22 @@ impl Coordinator {
         if is_its { self.reserve_money(job, request.dispatch_seq).await } else { Ok(None) }
     }
 
-    /// Withdraws the offer of a job that may not start: its product is paused or waits for money. The job stays queued,
+    /// Withdraws the offer of a job that may not start: it or its product is paused, or that waits for money. The job stays queued,
     /// no attempt is counted, and no factory is at fault.
     async fn without_offer(&self, job: &Job, request: &AcceptRequest, factory: &FactoryId, error: Error) -> Error {
-        let is_paused = self.state.lock().is_paused(job.product());
-        let is_stopped = is_paused || matches!(error, Error::OutOfMoney(_));
+        let (is_paused, paused_job) = {
+            let state = self.state.lock();
+            (state.is_paused(job.product()), state.paused_by(job))
+        };
+        let is_stopped = is_paused || paused_job.is_some() || matches!(error, Error::OutOfMoney(_));
         let offer = job.dispatch().filter(|offer| offer.seq == request.dispatch_seq && offer.target == *factory);
         if !is_stopped || offer.is_none() || !matches!(job.stage(), Stage::Queued { .. }) {
             return error;
         }
-        let why = match is_paused {
-            true => format!("product `{}` is paused", job.product()),
-            false => format!("product `{}` waits for money", job.product()),
+        let why = match (is_paused, paused_job) {
+            (true, _) => format!("product `{}` is paused", job.product()),
+            (false, Some((paused, _))) => format!("job {} is paused", paused.short()),
+            (false, None) => format!("product `{}` waits for money", job.product()),
         };
         if let Err(error) = self.withdraw_offer(job.id(), request.dispatch_seq, OfferEnd::Withdrawn(why)).await {
             warn!(job.id = %job.id(), %error, "Could not withdraw the offer of job {}, its deadline does it", job.label());
@@ -151,6 +159,9 @@ impl Coordinator {
             if state.is_paused(job.product()) {
                 return Err(Error::NotReady(format!("product `{}` is paused", job.product())));
             }
+            if let Some((paused, _)) = state.paused_by(job) {
+                return Err(Error::NotReady(format!("job {} is paused", paused.short())));
+            }
             let seats = known.value.seat_limit;
             if let Some(rest) = state.unavailability_of(job, factory) {
                 return Err(Error::NotReady(format!("factory `{factory}` cannot run it: {rest}")));
@@ -180,16 +191,20 @@ impl Coordinator {
                 None => self.body(job.id()).await?,
             },
         };
-        let children = if errand.is_none() { self.child_results(job).await? } else { Vec::new() };
+        let (children, reserved) = match errand {
+            None => (self.child_results(job).await?, self.subtask_spending(job).await?),
+            Some(_) => (Vec::new(), SubtaskSpending::default()),
+        };
         Ok(Assignment {
             children,
+            may_create_subtasks: errand.is_none() && may_create_subtasks(job),
             job_id: job.id(),
             product_id: job.product().clone(),
             repo: job.spec().repo.clone(),
             base: job.spec().base.clone(),
             engine: self.state.lock().engine_of(job),
             attempts: job.attempts(),
-            spent: job.spent_of_budget(),
+            spent: reserved.added_to(job.spent_of_budget()),
             spec: job.spec().clone(),
             body_md,
             persona: job.persona().filter(|_| errand.is_none()).map(str::to_owned),

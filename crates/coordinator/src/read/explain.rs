@@ -40,6 +40,9 @@ impl Coordinator {
     /// Why a job waits: a queued one, one blocked on dependencies, or one whose promotion or merge no factory can take.
     pub(crate) fn waiting(&self, who: &Principal, job: &Job) -> Option<JobWait> {
         match job.stage() {
+            Stage::Queued { .. } | Stage::Blocked { .. } if let Some(text) = self.pause_text(job) => {
+                Some(JobWait { code: "paused".to_owned(), text, unplaceable: false, retry_at: None })
+            }
             Stage::Queued { dispatch: None, .. } if let Some(text) = self.requested_seat(job.id()) => {
                 Some(JobWait { code: "preempting".to_owned(), text, unplaceable: false, retry_at: None })
             }
@@ -58,8 +61,20 @@ impl Coordinator {
         }
     }
 
+    /// Which pause holds a job: its own, or that of a job above it.
+    fn pause_text(&self, job: &Job) -> Option<String> {
+        let (id, pause) = self.state.lock().paused_by(job)?;
+        let why = pause.message.map_or_else(String::new, |message| format!(": {message}"));
+        let short = id.short();
+        let what = if id == job.id() { "paused".to_owned() } else { format!("job {short} above it was paused") };
+        Some(format!("{what} by {}{why}; resume it with `giga resume {short}`", pause.by))
+    }
+
     /// What a job blocked on dependencies or children waits for; a dependency that is not open has ended.
     fn waiting_for_jobs(&self, job: &Job) -> Option<JobWait> {
+        if job.awaits_subtasks() {
+            return Some(self.waiting_for_subtasks(job));
+        }
         let (deps, children) = {
             let state = self.state.lock();
             let deps = job.submission().deps.iter().copied().filter(|dep| state.job(*dep).is_some());
@@ -80,6 +95,20 @@ impl Coordinator {
             ),
         };
         Some(JobWait { code: code.to_owned(), text, unplaceable: false, retry_at: None })
+    }
+
+    /// Which subtasks the agent of a job waits for.
+    fn waiting_for_subtasks(&self, job: &Job) -> JobWait {
+        let unsettled: Vec<JobId> = {
+            let state = self.state.lock();
+            let is_unsettled = |id: &&JobId| state.job(**id).is_some_and(|subtask| !subtask.value.is_settled());
+            job.subtasks().iter().filter(is_unsettled).copied().collect()
+        };
+        let text = match unsettled.as_slice() {
+            [] => "its subtasks have ended, it will be queued next".to_owned(),
+            unsettled => format!("its agent waits for the subtasks: {}", self.awaited(job, unsettled)),
+        };
+        JobWait { code: "subtasks".to_owned(), text, unplaceable: false, retry_at: None }
     }
 
     /// Why a job waits, with commands that name the job and, for administrators, the credential.
@@ -190,7 +219,18 @@ impl Coordinator {
     }
 
     async fn summary(&self, job: &Job, now: &Explanation) -> Result<String, Error> {
+        let summary = self.summary_of_stage(job, now).await?;
+        // A job that is not queued goes on with what it does, and waits afterwards.
+        let is_queued = matches!(job.stage(), Stage::Queued { .. });
+        Ok(match self.pause_text(job).filter(|_| !is_queued && !job.stage().name().is_terminal()) {
+            Some(pause) => format!("{summary}; {pause}"),
+            None => summary,
+        })
+    }
+
+    async fn summary_of_stage(&self, job: &Job, now: &Explanation) -> Result<String, Error> {
         Ok(match job.stage() {
+            Stage::Queued { .. } if let Some(text) = self.pause_text(job) => text,
             Stage::Queued { dispatch: Some(offer), .. } => {
                 format!("offered to factory `{}`, which has until {} to accept", offer.target, offer.accept_by)
             }
@@ -222,7 +262,7 @@ impl Coordinator {
                     job.id().short()
                 ),
                 DepsVerdict::Unmet(_)
-                    if job.awaits_children()
+                    if (job.awaits_children() || job.awaits_subtasks())
                         && let Some(waiting) = self.waiting_for_jobs(job) =>
                 {
                     waiting.text

@@ -33,12 +33,33 @@ struct AwaitedJob {
     stage: Option<StageName>,
     /// The failed job that it waits for in its turn.
     failed_dependency: Option<JobId>,
+    /// Whether no run of it is expected any more.
+    is_settled: bool,
 }
 
 impl AwaitedJob {
     fn of(job: &Job) -> Self {
-        Self { id: job.id(), stage: Some(job.stage().name()), failed_dependency: job.failed_dependency() }
+        Self {
+            id: job.id(),
+            stage: Some(job.stage().name()),
+            failed_dependency: job.failed_dependency(),
+            is_settled: job.is_settled(),
+        }
     }
+
+    /// A job that is not open, or does not exist.
+    fn closed(id: JobId, stage: Option<StageName>) -> Self {
+        Self { id, stage, failed_dependency: None, is_settled: stage.is_none_or(StageName::is_terminal) }
+    }
+}
+
+/// What a job waits for.
+struct Awaited {
+    deps: Vec<AwaitedJob>,
+    /// Children that have to ship.
+    children: Vec<AwaitedJob>,
+    /// Subtasks of its agent, if that waits for them.
+    subtasks: Vec<AwaitedJob>,
 }
 
 /// The state of a job's dependencies.
@@ -55,15 +76,25 @@ pub(crate) enum DepsVerdict {
 impl Coordinator {
     /// The current state of what a job waits for: its dependencies, and its children if it waits for them.
     pub(crate) async fn check_deps(&self, job: &Job) -> Result<DepsVerdict, Error> {
-        let (deps, children) = self.awaited_jobs(job).await?;
-        Ok(verdict_of(job, &deps, &children))
+        Ok(verdict_of(job, &self.awaited_jobs(job).await?))
     }
 
-    /// The dependencies and the awaited children of a job.
-    async fn awaited_jobs(&self, job: &Job) -> Result<(Vec<AwaitedJob>, Vec<AwaitedJob>), Error> {
+    /// The dependencies, the awaited children and the awaited subtasks of a job.
+    async fn awaited_jobs(&self, job: &Job) -> Result<Awaited, Error> {
         let deps = self.dependencies(&job.submission().deps).await?;
-        let children = if job.awaits_children() { self.children_of(job.id()).await? } else { Vec::new() };
-        Ok((deps, children))
+        let below = match job.awaits_children() || job.awaits_subtasks() {
+            true => self.children_of(job.id()).await?,
+            false => Vec::new(),
+        };
+        let (mut subtasks, mut children): (Vec<_>, Vec<_>) =
+            below.into_iter().partition(|child| job.subtasks().contains(&child.id));
+        if !job.awaits_children() {
+            children.clear();
+        }
+        if !job.awaits_subtasks() {
+            subtasks.clear();
+        }
+        Ok(Awaited { deps, children, subtasks })
     }
 
     /// A job's dependencies; without a stage for one that does not exist.
@@ -72,7 +103,7 @@ impl Coordinator {
         for dep in deps {
             found.push(match self.look_up(*dep).await {
                 Ok(job) => AwaitedJob::of(&job.value),
-                Err(Error::NoSuchJob(_)) => AwaitedJob { id: *dep, stage: None, failed_dependency: None },
+                Err(Error::NoSuchJob(_)) => AwaitedJob::closed(*dep, None),
                 Err(error) => return Err(error),
             });
         }
@@ -83,10 +114,8 @@ impl Coordinator {
     async fn children_of(&self, id: JobId) -> Result<Vec<AwaitedJob>, Error> {
         let stored = self.ports.jobs.children(id).await?;
         let state = self.state.lock();
-        let mut children: BTreeMap<JobId, AwaitedJob> = stored
-            .into_iter()
-            .map(|(id, stage)| (id, AwaitedJob { id, stage: Some(stage), failed_dependency: None }))
-            .collect();
+        let mut children: BTreeMap<JobId, AwaitedJob> =
+            stored.into_iter().map(|(id, stage)| (id, AwaitedJob::closed(id, Some(stage)))).collect();
         for open in state.open_children(id) {
             if let Some(job) = state.job(open) {
                 children.insert(open, AwaitedJob::of(&job.value));
@@ -177,20 +206,22 @@ impl Coordinator {
             // Its growth checks it again.
             return Ok(Settled::Quietly);
         }
-        let (deps, children) = self.awaited_jobs(&job.value).await?;
-        let event = match verdict_of(&job.value, &deps, &children) {
+        let awaited = self.awaited_jobs(&job.value).await?;
+        let event = match verdict_of(&job.value, &awaited) {
             DepsVerdict::Unmet(_) => {
-                let failed = failed_dependency(job.value.spec(), &deps)
-                    .or_else(|| failed_dependency(job.value.spec(), &children));
+                let failed = failed_dependency(job.value.spec(), &awaited.deps)
+                    .or_else(|| failed_dependency(job.value.spec(), &awaited.children));
                 return self.note_failed_dependency(&job.value, failed).await;
             }
-            DepsVerdict::Met if job.value.is_composite() => StageEvent::ChildrenShipped { count: children.len() },
+            DepsVerdict::Met if job.value.is_composite() => {
+                StageEvent::ChildrenShipped { count: awaited.children.len() }
+            }
             DepsVerdict::Met => StageEvent::Unblocked,
             DepsVerdict::Failed(dep) => StageEvent::DepFailed { dep },
         };
         fail_point!("settle::decided");
         let now = self.now();
-        let expected = job.value.awaits_children().then_some(job.revision);
+        let expected = (job.value.awaits_children() || job.value.awaits_subtasks()).then_some(job.revision);
         let settled = self
             .amend(Target { id, expected }, |job| {
                 if !is_blocked(&job) {
@@ -232,22 +263,33 @@ fn is_blocked(job: &Job) -> bool {
 }
 
 /// The state of what a job waits for. `depsMode` and `onDepFailure` hold for dependencies and children alike, each by
-/// themselves.
-fn verdict_of(job: &Job, deps: &[AwaitedJob], children: &[AwaitedJob]) -> DepsVerdict {
+/// themselves. Subtasks are awaited until they are verified or have ended, however that is: their results are for the
+/// agent to judge.
+fn verdict_of(job: &Job, awaited: &Awaited) -> DepsVerdict {
     let stages = |jobs: &[AwaitedJob]| jobs.iter().map(|job| (job.id, job.stage)).collect::<Vec<_>>();
-    let deps = verdict(job.spec(), &stages(deps));
-    let children = match children.is_empty() && job.is_composite() {
+    let deps = verdict(job.spec(), &stages(&awaited.deps));
+    let children = match awaited.children.is_empty() && job.is_composite() {
         // It has nothing to follow yet.
         true => DepsVerdict::Unmet(Vec::new()),
-        false => verdict(job.spec(), &stages(children)),
+        false => verdict(job.spec(), &stages(&awaited.children)),
     };
-    match (deps, children) {
-        (DepsVerdict::Failed(dep), _) | (_, DepsVerdict::Failed(dep)) => DepsVerdict::Failed(dep),
-        (DepsVerdict::Met, children) => children,
-        (deps, DepsVerdict::Met) => deps,
-        (DepsVerdict::Unmet(mut deps), DepsVerdict::Unmet(children)) => {
-            deps.extend(children);
-            DepsVerdict::Unmet(deps)
+    let unsettled: Vec<JobId> =
+        awaited.subtasks.iter().filter(|subtask| !subtask.is_settled).map(|subtask| subtask.id).collect();
+    let subtasks = if unsettled.is_empty() { DepsVerdict::Met } else { DepsVerdict::Unmet(unsettled) };
+    deps.and(children).and(subtasks)
+}
+
+impl DepsVerdict {
+    /// Both.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Failed(dep), _) | (_, Self::Failed(dep)) => Self::Failed(dep),
+            (Self::Met, other) => other,
+            (one, Self::Met) => one,
+            (Self::Unmet(mut one), Self::Unmet(other)) => {
+                one.extend(other);
+                Self::Unmet(one)
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use domain::JobId;
+use domain::{Job, JobId};
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
 use scheduler::Placement;
@@ -61,8 +61,8 @@ impl Coordinator {
         let now = self.steady();
         // The dispatcher counts what is left of a ceiling.
         let mut state = self.state.lock();
-        let jobs: Vec<_> =
-            arriving.iter().map(|arrival| &arrival.job).filter(|job| !state.has_ceiling(job.product())).collect();
+        let may_start = |job: &&Job| !state.has_ceiling(job.product()) && state.paused_by(job).is_none();
+        let jobs: Vec<_> = arriving.iter().map(|arrival| &arrival.job).filter(may_start).collect();
         let placements = state.seat_submitted(jobs.into_iter(), now, &self.settings.weights, ROUND_MAX);
         placements.into_iter().map(|placement| (placement.job, placement)).collect()
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     Body, Dep, DepsState, Finding, Job, JobId, Kind, Manifest, ProductId, ProfileSnapshot, RepoName, Review, Severity,
-    Spec, StageName, Strictness, Submission,
+    Spec, StageName, Strictness, Submission, TreePlace,
 };
 use foldhash::{HashMap, HashMapExt as _};
 use protocol::SubmitRequest;
@@ -100,6 +100,19 @@ impl Coordinator {
         let mut outcomes: Vec<Result<ValidatedJob, Error>> = prepared.into_iter().flatten().collect();
         families.reject_broken(&links, &mut outcomes);
         Ok(ValidatedBatch { outcomes, placements: ground.placements })
+    }
+
+    /// Validates a subtask, whose parent is running.
+    pub(crate) async fn validate_subtask(
+        &self,
+        who: &Principal,
+        request: SubmitRequest,
+        place: TreePlace,
+    ) -> Result<ValidatedJob, Error> {
+        let draft = self.parse(who, request)?;
+        let mut ground =
+            BatchContext { placements: Placements::of_subtask(draft.id, place), ..BatchContext::default() };
+        self.finish(who, draft, &mut ground).await
     }
 
     /// Parses a request and checks that its caller may submit it.

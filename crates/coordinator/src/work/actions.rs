@@ -50,6 +50,15 @@ impl Coordinator {
                 let priority = request.priority.ok_or_else(|| invalid("priority", "which one?".to_owned()))?;
                 self.change(target, |job, now| Ok(job.with_priority(priority, now, who.actor()))).await?
             }
+            Action::Pause => {
+                let message = request.message.as_deref().map(cut).filter(|message| !message.trim().is_empty());
+                let paused = |job: Job| match job.pause() {
+                    Some(_) => Ok(Decision::Keep),
+                    None => job.paused(message.clone(), self.now(), &who.name).map(Decision::Write),
+                };
+                self.amend(target, paused).await?
+            }
+            Action::Resume => self.resume(who, target, &before.value).await?,
             Action::Pin => {
                 self.change(target, |job, now| Ok(job.with_pin(request.factory_id.clone(), now, who.actor()))).await?
             }
@@ -184,6 +193,19 @@ impl Coordinator {
             false => requeued(job, self.now()).map(Decision::Write),
         })
         .await
+    }
+
+    /// Ends the pause of a job, and so of those below it.
+    async fn resume(&self, who: &Principal, target: Target, before: &Job) -> Result<Versioned<Arc<Job>>, Error> {
+        let paused_by = self.state.lock().paused_by(before).map(|(id, _)| id);
+        if let Some(above) = paused_by.filter(|id| *id != target.id) {
+            return Err(Refusal::ParentPaused(above).into());
+        }
+        let resumed = |job: Job| match job.pause() {
+            Some(_) => Ok(Decision::Write(job.resumed(self.now(), &who.name))),
+            None => Ok(Decision::Keep),
+        };
+        self.amend(target, resumed).await
     }
 
     async fn ship(&self, who: &Principal, target: Target) -> Result<Versioned<Arc<Job>>, Error> {

@@ -232,7 +232,7 @@ impl Coordinator {
     }
 
     /// One fenced change, its effects, and the job's stage afterwards.
-    async fn move_on(
+    pub(crate) async fn move_on(
         &self,
         id: JobId,
         decide: impl Fn(Job, Timestamp) -> Result<Decision, Refusal>,
@@ -245,7 +245,7 @@ impl Coordinator {
     /// The effects of a job that ended or waits for an operator. Idempotent; the sweep does the same.
     pub(crate) async fn after_report(&self, job: &Job) {
         if !job.stage().name().is_terminal() {
-            return;
+            return self.settle_parent_of_subtask(job).await;
         }
         self.settle_waiters(job).await;
         if let Stage::DeadLetter { reason } = job.stage() {

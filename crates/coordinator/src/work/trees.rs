@@ -3,3 +3,5 @@
 pub(crate) mod descend;
 pub(crate) mod grow;
 pub(crate) mod rollup;
+pub(crate) mod subtask_manifest;
+pub(crate) mod subtasks;

@@ -37,6 +37,7 @@ mod metrics_history;
 mod modes;
 mod needs;
 mod offer_answers;
+mod pauses;
 mod placement;
 mod preemption;
 mod profiles;
@@ -51,6 +52,7 @@ mod scheduling_turns;
 mod seats;
 mod store_operations;
 mod submit_fast_path;
+mod subtasks;
 mod usage_limits;
 mod webhooks;
 
@@ -70,11 +72,11 @@ tests_on!(
     simulated: accept, job_trees, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
     enrolment, clock_jumps,
     retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
-    usage_limits, needs, budgets, profiles, reviews
+    usage_limits, needs, budgets, profiles, reviews, subtasks, pauses
 );
 
 // The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 tests_on!(
-    postgres: accept, claim, needs, job_trees, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, budgets, profiles, reviews
+    postgres: accept, claim, needs, job_trees, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, budgets, profiles, reviews, subtasks, pauses
 );

@@ -17,7 +17,14 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
     match kind {
         EventKind::Submitted => submitted(stage, &data),
         EventKind::Unblocked if data.has("answer") => format!("question answered by {actor}"),
+        EventKind::Unblocked if data.has("subtasks") => "subtasks have ended, queued".to_owned(),
         EventKind::Unblocked => "dependencies met, queued".to_owned(),
+        EventKind::ChildrenAdded if data.has("subtaskId") => {
+            data.with_message(format!("subtask {} created by the agent{}", data.short_id("subtaskId"), on(by)))
+        }
+        EventKind::SubtasksAwaited => {
+            format!("the agent waits for {}, seat released", data.counted("count", "subtask"))
+        }
         EventKind::ChildrenAdded => format!("{} added by {actor}", data.counted("count", "child job")),
         EventKind::Dispatched if data.has("preempted") => {
             let (factory, victim) = (data.text("targetFactoryId"), data.short_id("preempted"));
@@ -89,6 +96,8 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::Rejected => data.with_message(format!("rejected by {actor}")),
         EventKind::Asked => format!("question: {}", shortened(&data.text("question"))),
         EventKind::QuotaHit => quota_hit(&data),
+        EventKind::Paused => data.with_message(format!("paused by {actor}")),
+        EventKind::Resumed => format!("resumed by {actor}"),
         EventKind::PriorityChanged => format!("priority set to {} by {actor}", data.text("priority")),
         EventKind::Pinned if data.has("factoryId") => format!("pinned to {} by {actor}", data.text("factoryId")),
         EventKind::Pinned => format!("pin removed by {actor}"),

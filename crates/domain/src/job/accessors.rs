@@ -6,7 +6,7 @@ use super::{Job, Submission};
 use crate::ids::{DispatchSeq, Epoch, EventSeq, Generation, JobId};
 use crate::job_label::JobLabel;
 use crate::job_tree::TreePlace;
-use crate::lease::{Checkpoint, Dispatch, Errand, ErrandState, Lease, Preemption};
+use crate::lease::{Checkpoint, Dispatch, Errand, ErrandKind, ErrandState, Lease, Preemption};
 use crate::merge_conflict::MergeConflict;
 use crate::names::{CommitSha, FactoryId, ProductId, RepoIdentity};
 use crate::previous_run::PreviousRun;
@@ -61,6 +61,31 @@ impl Job {
     /// Whether the job waits for its children.
     pub fn awaits_children(&self) -> bool {
         self.state.awaits_children
+    }
+
+    /// The children that its agents created as subtasks, in the order of their creation.
+    pub fn subtasks(&self) -> &[JobId] {
+        &self.state.subtasks
+    }
+
+    /// Whether a subtask was created before an operator last requeued the job: what it has cost is forgiven.
+    pub fn forgives_subtask(&self, id: JobId) -> bool {
+        let forgiven = usize::try_from(self.state.forgiven_subtasks).unwrap_or(usize::MAX);
+        self.state.subtasks.iter().take(forgiven).any(|subtask| *subtask == id)
+    }
+
+    /// Whether its agent waits for the subtasks.
+    pub fn awaits_subtasks(&self) -> bool {
+        self.state.awaits_subtasks
+    }
+
+    /// Whether no run of the job is expected any more: its work is verified and its branch has it, or it has ended. An
+    /// operator or a merge conflict may still send it back.
+    pub fn is_settled(&self) -> bool {
+        match &self.state.stage {
+            Stage::Testing { errand, .. } => errand.as_ref().is_none_or(|errand| errand.kind == ErrandKind::Ship),
+            stage => stage.name().is_terminal(),
+        }
     }
 
     /// Whether a new priority is still on its way to the open jobs below.

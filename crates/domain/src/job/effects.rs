@@ -108,6 +108,18 @@ impl Job {
                 self.state.has_children = true;
                 self.state.awaits_children = true;
             }
+            E::SubtaskAdded { subtask, .. } => {
+                self.state.has_children = true;
+                if !self.state.subtasks.contains(subtask) {
+                    self.state.subtasks.push(*subtask);
+                }
+            }
+            E::SubtasksAwaited { account, .. } => {
+                self.state.awaits_subtasks = true;
+                self.charge_run(account);
+                self.remember_end(RunEnd::AwaitedSubtasks);
+                self.end_run(RunOutcome::AwaitedSubtasks, None, at);
+            }
             E::ChildrenShipped { .. } => self.state.failed_dependency = None,
             // The question is answered.
             E::Unblocked => {
@@ -130,6 +142,11 @@ impl Job {
         if self.errand().is_none() {
             self.state.request_text = None;
         }
+        if self.state.stage.name().is_terminal() {
+            // A requeue is the decision to let it run.
+            self.state.pause = None;
+        }
+        self.state.awaits_subtasks &= matches!(self.state.stage, Stage::Blocked { on: BlockedOn::Deps });
     }
 
     /// Revokes leases and offers of the lost history. Counts neither an attempt nor a lost lease.
@@ -344,6 +361,7 @@ impl Job {
         self.state.unaccepted = 0;
         self.state.releases = 0;
         self.state.forgiven = self.state.spent;
+        self.state.forgiven_subtasks = u32::try_from(self.state.subtasks.len()).unwrap_or(u32::MAX);
         self.state.avoid = None;
         // A maintainer may have deleted the branch after the failure.
         self.state.promoted = None;
@@ -365,12 +383,19 @@ impl Job {
         use StageEvent as E;
         let none = serde_json::Value::Null;
         match event {
+            E::Unblocked if before.awaited_subtasks => {
+                (EventKind::Unblocked, json!({ "subtasks": self.state.subtasks.len() }))
+            }
             E::Unblocked => match &self.state.answer {
                 Some(answer) => (EventKind::Unblocked, json!({ "answer": answer })),
                 None => (EventKind::Unblocked, none),
             },
             E::DepFailed { dep } => (EventKind::Failed, json!({ "reason": "dep_failed", "dep": dep })),
             E::ChildrenAdded { count } => (EventKind::ChildrenAdded, json!({ "count": count })),
+            E::SubtaskAdded { subtask, title, .. } => {
+                (EventKind::ChildrenAdded, json!({ "count": 1, "subtaskId": subtask, "message": title }))
+            }
+            E::SubtasksAwaited { .. } => (EventKind::SubtasksAwaited, json!({ "count": self.state.subtasks.len() })),
             E::ChildrenShipped { count } => (EventKind::Shipped, json!({ "children": count })),
             E::Dispatched { dispatch } => (
                 EventKind::Dispatched,

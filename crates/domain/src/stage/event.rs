@@ -73,6 +73,10 @@ pub enum StageEvent {
     DepFailed { dep: JobId },
     /// An operator adds children, and the job waits for them.
     ChildrenAdded { count: usize },
+    /// The agent of the holder creates a subtask: a child that the job does not wait for until its agent does.
+    SubtaskAdded { holder: Holder, subtask: JobId, title: String },
+    /// The agent of the holder waits for its subtasks, without a seat.
+    SubtasksAwaited { holder: Holder, account: FailureDetails },
     /// The children of a composite have shipped.
     ChildrenShipped { count: usize },
     /// The coordinator offers the job, or its errand, to a factory.
@@ -151,6 +155,8 @@ impl StageEvent {
             | Self::Checkpointed { holder, .. }
             | Self::Completed { holder, .. }
             | Self::Asked { holder, .. }
+            | Self::SubtaskAdded { holder, .. }
+            | Self::SubtasksAwaited { holder, .. }
             | Self::QuotaHit { holder, .. }
             | Self::Released { holder, .. }
             | Self::AttemptFailed { holder, .. }
@@ -197,6 +203,8 @@ impl StageEvent {
             Self::Unblocked => "unblocked",
             Self::DepFailed { .. } => "failed by a dependency",
             Self::ChildrenAdded { .. } => "given children",
+            Self::SubtaskAdded { .. } => "given a subtask",
+            Self::SubtasksAwaited { .. } => "parked for its subtasks",
             Self::ChildrenShipped { .. } => "shipped by its children",
             Self::Dispatched { .. } => "dispatched",
             Self::DispatchExpired { .. } => "withdrawn from its target",

@@ -167,6 +167,9 @@ impl Worker {
             WorkOperation::Ask { job_id, request } => {
                 self.post(job_id, "ask", request).await.map(taken::<StageResponse>)
             }
+            WorkOperation::AwaitSubtasks { job_id, request } => {
+                self.post(job_id, "subtasks/wait", request).await.map(taken::<StageResponse>)
+            }
             WorkOperation::Release { job_id, request } => {
                 self.post(job_id, "lease/release", request).await.map(taken::<StageResponse>)
             }
@@ -310,6 +313,7 @@ fn insights_of(operation: &WorkOperation) -> Option<&RunInsights> {
         WorkOperation::Fail { request, .. } => Some(&request.insights),
         WorkOperation::Quota { request, .. } => Some(&request.insights),
         WorkOperation::Ask { request, .. } => Some(&request.insights),
+        WorkOperation::AwaitSubtasks { request, .. } => Some(&request.insights),
         WorkOperation::Release { request, .. } => Some(&request.insights),
         _ => None,
     }
@@ -326,6 +330,7 @@ fn job_of(operation: &WorkOperation) -> JobId {
         | WorkOperation::Fail { job_id, .. }
         | WorkOperation::Quota { job_id, .. }
         | WorkOperation::Ask { job_id, .. }
+        | WorkOperation::AwaitSubtasks { job_id, .. }
         | WorkOperation::Release { job_id, .. } => *job_id,
     }
 }
@@ -341,6 +346,7 @@ fn epoch_of(operation: &WorkOperation) -> Option<Epoch> {
         WorkOperation::Fail { request, .. } => Some(request.lease_epoch),
         WorkOperation::Quota { request, .. } => Some(request.lease_epoch),
         WorkOperation::Ask { request, .. } => Some(request.lease_epoch),
+        WorkOperation::AwaitSubtasks { request, .. } => Some(request.lease_epoch),
         WorkOperation::Release { request, .. } => Some(request.lease_epoch),
     }
 }
@@ -353,6 +359,7 @@ fn ends_a_run(operation: &WorkOperation) -> bool {
         | WorkOperation::Fail { .. }
         | WorkOperation::Quota { .. }
         | WorkOperation::Ask { .. }
+        | WorkOperation::AwaitSubtasks { .. }
         | WorkOperation::Release { .. } => true,
         WorkOperation::Accept { .. }
         | WorkOperation::Decline { .. }

@@ -61,8 +61,8 @@ struct Run {
     left_branches: Vec<LeftBranch>,
     /// The evidence for its outcome, sent before the outcome.
     evidence: Option<EvidenceReport>,
-    /// The question that its agent parked the job with.
-    asked: Mutex<Option<String>>,
+    /// Why its agent parked the job.
+    parked: Mutex<Option<Parked>>,
     /// The work that it saved last.
     saved: Mutex<Option<Checkpoint>>,
 }
@@ -111,6 +111,15 @@ impl Run {
     }
 }
 
+/// Why an agent parked its job. The first reason counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Parked {
+    /// It asks a person.
+    Question(String),
+    /// It waits for its subtasks.
+    Subtasks,
+}
+
 /// The place of a run's work.
 struct RunLocation {
     dir: PathBuf,
@@ -131,6 +140,8 @@ enum RunResult {
     Quota { engine: EngineName, credential: String, window: ExhaustedWindow, insights: RunInsights },
     /// The agent has a question for a person [B6].
     Asked { question: String, insights: RunInsights },
+    /// The agent waits for its subtasks [B11].
+    AwaitsSubtasks { insights: RunInsights },
     /// This host cannot do it now: another may, or this one later. Not a failed attempt.
     NotHere { message: String, insights: RunInsights },
     /// It was stopped.
@@ -250,7 +261,7 @@ impl Worker {
             refused: Vec::new(),
             left_branches: Vec::new(),
             evidence: None,
-            asked: Mutex::default(),
+            parked: Mutex::default(),
             saved: Mutex::default(),
         };
         self.titles.keep(&run.assignment);

@@ -3,7 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command that does not exist, and the one to use.
-const ALIASES: [(&str, &str); 28] = [
+const ALIASES: [(&str, &str); 27] = [
     ("factories", "did you mean `giga factory list`?"),
     ("products", "did you mean `giga product list`?"),
     ("profiles", "did you mean `giga profile list`?"),
@@ -30,7 +30,6 @@ const ALIASES: [(&str, &str); 28] = [
     ("merge", "did you mean `giga ship ID`?"),
     ("drain", "did you mean `giga factory drain NAME`?"),
     ("undrain", "did you mean `giga factory resume NAME`?"),
-    ("pause", "did you mean `giga product pause NAME`?"),
     ("clean", "did you mean `giga gc`?"),
 ];
 

@@ -26,6 +26,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "cancel",
             "priority",
             "pin",
+            "pause",
+            "resume",
             "dismiss",
             "events",
             "alerts",

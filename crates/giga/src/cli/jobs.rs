@@ -158,6 +158,25 @@ pub(crate) struct CancelArgs {
     pub(crate) message: Option<String>,
 }
 
+/// Arguments of `pause`.
+#[derive(Debug, Args)]
+pub(crate) struct PauseArgs {
+    /// Job ids, or their last characters (at least 4)
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+    /// Reason, shown while the jobs wait
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+}
+
+/// Arguments of `resume`.
+#[derive(Debug, Args)]
+pub(crate) struct ResumeArgs {
+    /// Job ids, or their last characters (at least 4)
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+}
+
 /// Arguments of `requeue`.
 #[derive(Debug, Args)]
 pub(crate) struct RequeueArgs {

@@ -1,10 +1,13 @@
-//! Actions on jobs: `giga cancel`, `requeue`, `answer`, `ship`, `reject`, `request-changes`, `priority` and `pin`.
+//! Actions on jobs: `giga cancel`, `requeue`, `answer`, `ship`, `reject`, `request-changes`, `priority`, `pin`,
+//! `pause` and `resume`.
 
 use client::Client;
 use domain::{JobId, StageName};
 use protocol::{Action, ActionRequest, AnswerRequest, JobView};
 
-use crate::cli::{AnswerArgs, CancelArgs, PinArgs, PriorityArgs, RequeueArgs, ShipArgs, Until, VerdictArgs};
+use crate::cli::{
+    AnswerArgs, CancelArgs, PauseArgs, PinArgs, PriorityArgs, RequeueArgs, ResumeArgs, ShipArgs, Until, VerdictArgs,
+};
 use crate::failure::Failure;
 use crate::output::clean;
 
@@ -16,6 +19,21 @@ pub(super) async fn cancel(context: &Context<'_>, args: CancelArgs) -> Result<()
     let ids = job_id::find_all(&client, &args.ids).await?;
     let request = ActionRequest { message: args.message, ..ActionRequest::default() };
     act(context, &client, &ids, Action::Cancel, &request).await.map(drop)
+}
+
+/// Pauses jobs and the jobs below them.
+pub(super) async fn pause(context: &Context<'_>, args: PauseArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &args.ids).await?;
+    let request = ActionRequest { message: args.message, ..ActionRequest::default() };
+    act(context, &client, &ids, Action::Pause, &request).await.map(drop)
+}
+
+/// Ends the pause of jobs.
+pub(super) async fn resume(context: &Context<'_>, args: ResumeArgs) -> Result<(), Failure> {
+    let client = context.client()?;
+    let ids = job_id::find_all(&client, &args.ids).await?;
+    act(context, &client, &ids, Action::Resume, &ActionRequest::default()).await.map(drop)
 }
 
 /// Requeues jobs. One that asks a question is not requeued without an answer by mistake.

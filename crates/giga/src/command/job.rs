@@ -194,6 +194,7 @@ pub(super) fn outcome(outcome: Option<RunOutcome>) -> String {
         Some(RunOutcome::Preempted) => "preempted".to_owned(),
         Some(RunOutcome::Cancelled) => "cancelled".to_owned(),
         Some(RunOutcome::Asked) => "asked a person".to_owned(),
+        Some(RunOutcome::AwaitedSubtasks) => "waited for its subtasks".to_owned(),
         Some(RunOutcome::QuotaWindow) => "quota used up".to_owned(),
         Some(RunOutcome::Restored) => "store restored".to_owned(),
     }

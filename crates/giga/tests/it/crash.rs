@@ -11,6 +11,7 @@ mod paused;
 mod restoring;
 mod stale;
 mod steps;
+mod trees;
 
 /// How often a test repeats something: `full` times in a soak, half of that otherwise.
 fn repetitions(full: usize) -> usize {

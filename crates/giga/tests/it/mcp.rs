@@ -205,6 +205,11 @@ fn calls(tools: &[(&str, Value)]) -> String {
 
 /// A fleet whose agent calls these tools of its run, then runs `then`. What the tools answer is in its log.
 fn fleet_with_agent(more: &str, tools: &[(&str, Value)], then: &str) -> Fleet {
+    fleet_with_script(more, tools, |call| format!("cat > /dev/null\necho draft > draft.txt\n{call}\n{then}\n"))
+}
+
+/// A fleet whose agent is a script, made of the command that calls these tools.
+fn fleet_with_script(more: &str, tools: &[(&str, Value)], script: impl FnOnce(&str) -> String) -> Fleet {
     let mut fleet = Fleet::new();
     let top = fleet.machine.path().to_owned();
     // Another account may pass through.
@@ -213,12 +218,12 @@ fn fleet_with_agent(more: &str, tools: &[(&str, Value)], then: &str) -> Fleet {
     // The build directory may be below a home that another account cannot enter.
     let giga = top.join("giga-of-agents");
     std::fs::copy(env!("CARGO_BIN_EXE_giga"), &giga).unwrap();
-    let script = format!(
-        "cat > /dev/null\necho draft > draft.txt\n'{giga}' mcp --run \"$HOME/.giga/run.sock\" < '{calls}'\n{then}\n",
+    let call = format!(
+        "'{giga}' mcp --run \"$HOME/.giga/run.sock\" < '{calls}'",
         giga = giga.display(),
         calls = top.join("calls.jsonl").display(),
     );
-    fleet.machine.write("engine.sh", &script);
+    fleet.machine.write("engine.sh", &script(&call));
     let config = fleet.machine.read("giga.toml");
     // Beside the coordinator's data, which another account cannot enter.
     let more = format!("[factory]\nstate = '{}'\n{more}", top.join("state").display());
@@ -290,6 +295,48 @@ fn an_agent_that_goes_on_after_its_question_is_stopped() {
     assert_eq!(parked["job"]["question"], "Which gate?", "{parked:#}");
     assert!(parked["job"]["checkpoint"]["sha"].is_string(), "{parked:#}");
     assert!(answers(&fleet, job)[0].starts_with("parked, stop now. Your work is saved as "));
+    assert_eq!(fleet.end(Signal::TERM), Some(0));
+}
+
+// [B11] [J4]
+#[test]
+fn an_agent_waits_for_its_subtask_without_a_seat_and_merges_its_branch() {
+    let subtask = json!({ "title": "Part one", "instructions": "Make part.txt.", "budget_usd": 2.0, "key": "one" });
+    let tools = [
+        ("create_subtask", subtask.clone()),
+        ("create_subtask", subtask),
+        ("create_subtask", json!({ "title": "Part two", "instructions": "More." })),
+        ("list_subtasks", json!({})),
+        ("wait_for_subtasks", json!({})),
+    ];
+    let script = |call: &str| {
+        let merge = "branch=$(printf '%s' \"$prompt\" | sed -n 's/.*of branch `\\([^`]*\\)`.*/\\1/p' | head -n 1)\n\
+            git merge -q --no-edit \"origin/$branch\"";
+        format!(
+            "prompt=$(cat)\ncase \"$prompt\" in\n*'Child jobs of this job'*) {merge};;\n\
+             *'Make part.txt'*) echo part > part.txt;;\n*) echo own > own.txt; {call};;\nesac\n"
+        )
+    };
+    let mut fleet = fleet_with_script("", &tools, script);
+    // Met by the subtask, and by the job only with the work of the subtask.
+    let manifest = "---\ntitle: Both parts\nrepo: work\nbudget: { usd: 5 }\nverify: [test -f part.txt]\n---\nDo it.\n";
+    fleet.machine.write("job.md", manifest);
+
+    let submitted = fleet.json(&["submit", "job.md", "--wait"]);
+    let job = submitted[0]["job"]["id"].as_str().unwrap();
+    let answers = answers(&fleet, job);
+    let shown = fleet.json(&["job", job]).remove(0);
+    let runs = fleet.json(&["runs", job]);
+
+    assert_eq!(submitted.last().unwrap()["stage"], "testing", "{submitted:?}\n{answers:?}\n{runs:?}");
+    assert!(answers[0].starts_with("created subtask ") && answers[0].contains("reserved: $2.00"), "{answers:?}");
+    assert!(answers[1].starts_with("subtask ") && answers[1].contains(" exists, "), "{answers:?}");
+    assert!(answers[2].contains("$3.00 of the job's budget is left"), "{answers:?}");
+    assert!(answers[3].contains(" Part one (") && answers[3].contains("money $3.00"), "{answers:?}");
+    assert!(answers[4].starts_with("parked, stop now. Your work is saved as "), "{answers:?}");
+    assert_eq!(shown["tree"]["children"][0]["title"], "Part one", "{shown:#}");
+    let outcomes: Vec<&Value> = runs.iter().map(|run| &run["outcome"]).collect();
+    assert_eq!(outcomes, ["awaited_subtasks", "completed"], "{runs:?}");
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 

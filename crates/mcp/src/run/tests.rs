@@ -96,3 +96,62 @@ fn no_limit_and_nothing_left_read_differently() {
     context.usd_left = Some(0.0);
     assert!(context_text(&context).contains("money: $0.00 left"), "{}", context_text(&context));
 }
+
+// [B11]
+#[tokio::test]
+async fn a_subtask_is_created_awaited_and_listed_in_words() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("run.sock");
+    let id: domain::JobId = "0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a".parse().unwrap();
+    let left = SubtaskBudget { usd: Some(0.0), tokens: None, subtasks: 31 };
+    let created = SubtaskResponse {
+        id,
+        stage: domain::StageName::Queued,
+        created: true,
+        usd: Some(2.0),
+        tokens: None,
+        left: left.clone(),
+    };
+    let view = protocol::SubtaskView {
+        id,
+        title: "Part\none".to_owned(),
+        stage: domain::StageName::Failed,
+        settled: true,
+        commit: None,
+        summary: Some("no gate".to_owned()),
+        spent: domain::TotalSpend::default(),
+    };
+    let list = SubtaskList { items: vec![view], left };
+    let answers = vec![
+        RunAnswer::Offer { tools: ALL.to_vec() },
+        RunAnswer::Subtask(Box::new(created)),
+        RunAnswer::Parked { saved: None },
+        RunAnswer::Subtasks(Box::new(list)),
+    ];
+    let served = factory(&path, answers);
+    let tools = RunTools::connect(path).await.unwrap();
+
+    let wanted = Subtask {
+        title: "Part one".to_owned(),
+        instructions: "Do it.".to_owned(),
+        budget_usd: Some(2.0),
+        budget_tokens: None,
+        allow_empty: false,
+        key: None,
+    };
+    let created = tools.create_subtask(Parameters(wanted)).await.unwrap();
+    let parked = tools.wait_for_subtasks(Parameters(Nothing {})).await.unwrap();
+    let listed = tools.list_subtasks(Parameters(Nothing {})).await.unwrap();
+
+    let left = "left for your job: money $0.00, tokens no limit, subtasks 31";
+    assert_eq!(text(&created), format!("created subtask {id}, queued\nreserved: $2.00\n{left}"));
+    assert!(text(&parked).starts_with("parked, stop now. The job goes on when its subtasks have ended"));
+    assert_eq!(text(&listed), format!("{id} Part one (failed): no gate\n{left}"));
+    let subtask = NewSubtask {
+        title: "Part one".to_owned(),
+        instructions: "Do it.".to_owned(),
+        usd: Some(2.0),
+        ..NewSubtask::default()
+    };
+    assert_eq!(served.await.unwrap()[1], RunRequest::CreateSubtask { subtask });
+}

@@ -96,7 +96,7 @@ pub struct Assignment {
     pub engine: Option<EngineName>,
     /// Number of failed attempts.
     pub attempts: u32,
-    /// Cost of earlier runs: the job's budget covers all runs.
+    /// Cost of earlier runs, and what subtasks have cost or have reserved: the job's budget covers all of these.
     #[serde(default, skip_serializing_if = "TotalSpend::is_nothing")]
     pub spent: TotalSpend,
     /// The parsed manifest.
@@ -127,6 +127,9 @@ pub struct Assignment {
     /// The children that ran before this job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<ChildResult>,
+    /// Whether its agent can create subtasks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_create_subtasks: bool,
     /// The promotion or merge, if this is an errand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errand: Option<PromoteOrder>,

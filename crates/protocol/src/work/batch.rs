@@ -11,6 +11,7 @@ use super::report::{
 };
 use crate::problem::Problem;
 use crate::quota::{QuotaReport, QuotaResponse};
+use crate::subtasks::SubtaskWaitReport;
 
 /// A batch of operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -85,6 +86,13 @@ pub enum WorkOperation {
         #[serde(flatten)]
         request: QuestionReport,
     },
+    /// `POST /jobs/:id/subtasks/wait`
+    #[serde(rename_all = "camelCase")]
+    AwaitSubtasks {
+        job_id: JobId,
+        #[serde(flatten)]
+        request: SubtaskWaitReport,
+    },
     /// `POST /jobs/:id/lease/release`
     #[serde(rename_all = "camelCase")]
     Release {
@@ -119,7 +127,7 @@ pub struct WorkResult {
 pub enum WorkOutcome {
     /// To `accept`.
     Accepted(Box<AcceptResponse>),
-    /// To `decline`, `start`, `patch`, `promote`, `ask` and `release`.
+    /// To `decline`, `start`, `patch`, `promote`, `ask`, `awaitSubtasks` and `release`.
     Stage(StageResponse),
     /// To `complete`.
     Completed(CompletionResponse),

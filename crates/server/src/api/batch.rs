@@ -60,6 +60,9 @@ async fn outcome(app: &App, who: &Principal, operation: WorkOperation) -> Result
         W::Fail { job_id, request } => WorkOutcome::Failed(coordinator.fail(who, job_id, &request).await?),
         W::Quota { job_id, request } => WorkOutcome::Quota(coordinator.quota(who, job_id, &request).await?),
         W::Ask { job_id, request } => WorkOutcome::Stage(coordinator.ask(who, job_id, &request).await?),
+        W::AwaitSubtasks { job_id, request } => {
+            WorkOutcome::Stage(coordinator.await_subtasks(who, job_id, &request).await?)
+        }
         W::Release { job_id, request } => WorkOutcome::Stage(coordinator.release(who, job_id, &request).await?),
     })
 }

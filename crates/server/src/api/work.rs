@@ -7,14 +7,15 @@ use protocol::{
     AcceptRequest, AcceptResponse, CompletionReport, CompletionResponse, DeclineRequest, ErrandReport, EvidenceReport,
     EvidenceResponse, FailureReport, FailureResponse, HeldJob, LeaseView, Patch, PullRequestReport,
     PullRequestReportResponse, QuestionReport, QuotaReport, QuotaResponse, ReleaseReport, StageResponse, StartReport,
+    SubtaskList, SubtaskRequest, SubtaskResponse, SubtaskWaitReport,
 };
 use serde::Deserialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{Id, JsonBody, REPORT_LEN_MAX};
+use crate::extract::{Id, JsonBody, QueryParams, REPORT_LEN_MAX};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
@@ -177,6 +178,61 @@ pub(crate) async fn ask(
     JsonBody(request): JsonBody<QuestionReport>,
 ) -> Result<Json<StageResponse>, Problem> {
     Ok(Json(app.coordinator.ask(&who, id, &request).await?))
+}
+
+/// Creates a subtask for the agent of a run, within what is left of the job's budget. The same key returns the same
+/// subtask.
+#[utoipa::path(
+    post, path = "/jobs/{id}/subtasks", tag = "work", request_body = SubtaskRequest,
+    params(("id" = JobId, Path, description = "The job that the run is of")),
+    responses((status = 200, description = "The subtask, and what is left", body = SubtaskResponse)),
+)]
+pub(crate) async fn create_subtask(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    JsonBody(request): JsonBody<SubtaskRequest>,
+) -> Result<Json<SubtaskResponse>, Problem> {
+    Ok(Json(app.coordinator.create_subtask(&who, id, &request).await?))
+}
+
+/// Which run asks.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SubtaskQuery {
+    /// The epoch of the lease.
+    lease_epoch: u64,
+}
+
+/// The subtasks of a running job, for its holder.
+#[utoipa::path(
+    get, path = "/jobs/{id}/subtasks", tag = "work",
+    params(("id" = JobId, Path, description = "The job that the run is of"), SubtaskQuery),
+    responses((status = 200, description = "The subtasks, and what is left for more", body = SubtaskList)),
+)]
+pub(crate) async fn subtasks(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    QueryParams(asked): QueryParams<SubtaskQuery>,
+) -> Result<Json<SubtaskList>, Problem> {
+    Ok(Json(app.coordinator.subtasks(&who, id, Epoch(asked.lease_epoch)).await?))
+}
+
+/// Ends a run whose agent waits for its subtasks. The job is queued again when all of them are verified or have ended.
+#[utoipa::path(
+    post, path = "/jobs/{id}/subtasks/wait", tag = "work", request_body = SubtaskWaitReport,
+    params(("id" = JobId, Path, description = "The job")),
+    responses((status = 200, description = "The job's stage after the report", body = StageResponse)),
+)]
+pub(crate) async fn await_subtasks(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<JobId>,
+    JsonBody(request): JsonBody<SubtaskWaitReport>,
+) -> Result<Json<StageResponse>, Problem> {
+    Ok(Json(app.coordinator.await_subtasks(&who, id, &request).await?))
 }
 
 /// Stores evidence of the current run: diff, commits, the engine's last messages.

@@ -38,7 +38,7 @@ fn is_open(method: &str, path: &str) -> bool {
 }
 
 /// The operations of factories, below the prefix.
-const WORKER: [(&str, &str); 22] = [
+const WORKER: [(&str, &str); 24] = [
     ("post", "/identity"),
     ("post", "/factories/heartbeat"),
     ("post", "/factories/enroll"),
@@ -57,6 +57,8 @@ const WORKER: [(&str, &str); 22] = [
     ("post", "/jobs/{id}/pull-request"),
     ("post", "/jobs/{id}/quota"),
     ("post", "/jobs/{id}/ask"),
+    ("post", "/jobs/{id}/subtasks"),
+    ("post", "/jobs/{id}/subtasks/wait"),
     ("post", "/jobs/{id}/logs"),
     ("post", "/jobs/{id}/runs/evidence"),
     ("post", "/jobs/{id}/lease/renew"),

@@ -84,6 +84,8 @@ async fn act_on_job(client: &Client, deed: &Deed, id: JobId) -> Result<(), Clien
         Act::RequestChanges => (Action::RequestChanges, request),
         Act::Reject => (Action::Reject, request),
         Act::Cancel => (Action::Cancel, request),
+        Act::PauseJob => (Action::Pause, request),
+        Act::ResumeJob => (Action::Resume, request),
         Act::Priority(priority) => (Action::Priority, ActionRequest { priority: Some(*priority), ..request }),
         Act::Pin(factory) => (Action::Pin, ActionRequest { factory_id: factory.clone(), ..request }),
         Act::Drain

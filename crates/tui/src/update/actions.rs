@@ -99,6 +99,11 @@ fn job_items(jobs: &[&JobView]) -> Vec<MenuItem> {
     if all(&is_open) {
         items.push(MenuItem { key: 'p', label: "Priority …".to_owned(), choice: MenuChoice::Priorities });
         items.push(MenuItem { key: 'n', label: "Pin to a factory …".to_owned(), choice: MenuChoice::Pins });
+        if all(&|job| job.pause.is_some()) {
+            items.push(item('u', "Resume: it may start again", Act::ResumeJob));
+        } else if all(&|job| job.pause.is_none()) {
+            items.push(item('u', "Pause: it and the jobs below do not start", Act::PauseJob));
+        }
         items.push(item('x', "Cancel", Act::Cancel));
     }
     if all(&|job| has_ended(job) && !job.dismissed) {
@@ -341,6 +346,10 @@ fn consequence(act: &Act, count: usize) -> (&'static str, Field) {
         },
         Act::Cancel if one => ("The job fails as cancelled. A running agent is stopped.", Field::Optional("reason")),
         Act::Cancel => ("The jobs fail as cancelled. Running agents are stopped.", Field::Optional("reason")),
+        Act::PauseJob => {
+            ("It and the jobs below it do not start. A running agent finishes its run.", Field::Optional("reason"))
+        }
+        Act::ResumeJob => ("It and the jobs below it may start again.", Field::None),
         Act::Priority(_) => ("The order of the queue changes. A running job continues.", Field::Optional("reason")),
         Act::Pin(Some(_)) => ("Only this factory may run it, even if it is offline.", Field::Optional("reason")),
         Act::Pin(None) => ("Any eligible factory may run it.", Field::Optional("reason")),
@@ -384,6 +393,8 @@ pub(crate) fn verb(act: &Act) -> String {
             VoteDecision::Reject => "Reject".to_owned(),
         },
         Act::Cancel => "Cancel".to_owned(),
+        Act::PauseJob => "Pause".to_owned(),
+        Act::ResumeJob => "Resume".to_owned(),
         Act::Priority(priority) => format!("Set priority {} of", priority.name()),
         Act::Pin(Some(factory)) => format!("Pin to {factory}:"),
         Act::Pin(None) => "Remove the pin of".to_owned(),

@@ -66,6 +66,7 @@ impl JobRecord {
             | RunOutcome::Released
             | RunOutcome::Preempted
             | RunOutcome::Asked
+            | RunOutcome::AwaitedSubtasks
             | RunOutcome::QuotaWindow => true,
             RunOutcome::LeaseLost | RunOutcome::Cancelled | RunOutcome::Restored => false,
         })

@@ -256,9 +256,13 @@ fn shipped(facts: &RefFacts<'_>, known: &JobRecord, is_old: bool) -> RefDecision
                 Some(RunOutcome::LeaseLost) => "the lease of its run expired",
                 Some(RunOutcome::Cancelled) => "its run was cancelled",
                 Some(RunOutcome::Restored) => "the store was restored while it ran",
-                Some(RunOutcome::Released | RunOutcome::Preempted | RunOutcome::Asked | RunOutcome::QuotaWindow) => {
-                    "its job shipped without its work"
-                }
+                Some(
+                    RunOutcome::Released
+                    | RunOutcome::Preempted
+                    | RunOutcome::Asked
+                    | RunOutcome::AwaitedSubtasks
+                    | RunOutcome::QuotaWindow,
+                ) => "its job shipped without its work",
                 None => "the end of its run is not known",
             };
             RefDecision::Keep(format!("it is kept for a person for a while: {why}"))

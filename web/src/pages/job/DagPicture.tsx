@@ -1,19 +1,15 @@
 import { useNavigate } from "@tanstack/react-router";
+import { useMemo } from "react";
 import type { DagNode } from "../../api/types";
 import { money } from "../../lib/format";
 import { STAGE } from "../../lib/stages";
 import { Glyph } from "../../ui/Glyph";
-import { BOX, drawnLinks, placeBoxes } from "./dag";
+import { BOX, layOut, pathOf } from "./dagLayout";
 
-/** Boxes that are links, from left to right. Phones get the list only. */
-export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) {
+/** Boxes that are links, from left to right. Phones get the list only. Loaded with its layout when it is shown. */
+export default function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) {
   const navigate = useNavigate();
-  const { boxes, width, height } = placeBoxes(nodes);
-  const edges = drawnLinks(nodes).map(({ from, to, isChild }) => ({
-    from: boxes.get(from),
-    to: boxes.get(to),
-    isChild,
-  }));
+  const { boxes, edges, width, height } = useMemo(() => layOut(nodes), [nodes]);
   return (
     <div className="dag only-wide">
       <svg
@@ -28,20 +24,15 @@ export function DagPicture({ nodes, here }: { nodes: DagNode[]; here: string }) 
             <path className="head" d="M0 0 6 3 0 6z" />
           </marker>
         </defs>
-        {edges.map(({ from, to, isChild }) => {
-          if (from === undefined || to === undefined) return null;
-          const [x1, y1, x2, y2] = [from.x + BOX.width, from.y + BOX.height / 2, to.x, to.y + BOX.height / 2];
-          const isOpen = from.node.stage !== "shipped";
-          return (
-            <path
-              key={`${from.node.id}-${to.node.id}-${isChild}`}
-              className={`edge ${isOpen ? "is-open" : ""} ${isChild ? "is-child" : ""}`}
-              markerEnd="url(#dag-head)"
-              d={`M${x1} ${y1}C${x1 + 28} ${y1} ${x2 - 28} ${y2} ${x2} ${y2}`}
-            />
-          );
-        })}
-        {[...boxes.values()].map(({ node, x, y }) => (
+        {edges.map(({ from, to, isChild, isOpen, points }) => (
+          <path
+            key={`${from}-${to}-${isChild}`}
+            className={`edge ${isOpen ? "is-open" : ""} ${isChild ? "is-child" : ""}`}
+            markerEnd="url(#dag-head)"
+            d={pathOf(points)}
+          />
+        ))}
+        {boxes.map(({ node, x, y }) => (
           <a
             key={node.id}
             href={`/jobs/${node.id}?tab=deps`}

@@ -1,12 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { jobDagQuery } from "../../api/queries";
 import type { DagNode } from "../../api/types";
 import { plural, shortId } from "../../lib/format";
 import { QueryPanel } from "../../ui/Panel";
 import { Stage } from "../../ui/Stage";
-import { DagPicture } from "./DagPicture";
 import { layersOf, linksOf } from "./dag";
+
+/** With the layout of graphs, which no other page needs. */
+const DagPicture = lazy(() => import("./DagPicture"));
 
 const PICTURE_MAX = 150;
 
@@ -29,7 +32,11 @@ export function Dependencies({ id }: { id: string }) {
     >
       {({ nodes }) => (
         <>
-          {nodes.length <= PICTURE_MAX && <DagPicture nodes={nodes} here={id} />}
+          {nodes.length <= PICTURE_MAX && (
+            <Suspense fallback={null}>
+              <DagPicture nodes={nodes} here={id} />
+            </Suspense>
+          )}
           <List nodes={nodes} here={id} />
         </>
       )}

@@ -10,7 +10,7 @@ import { upsertJobs } from "../../live/jobs";
 import { Confirm } from "../../ui/Confirm";
 import { say } from "../../ui/toasts";
 
-export type Dialog = "ship" | "requeue" | "cancel" | "priority" | "changes" | "reject" | "dismiss" | "pin";
+export type Dialog = "ship" | "requeue" | "cancel" | "priority" | "changes" | "reject" | "dismiss" | "pin" | "pause" | "resume";
 type Props = { job: JobDetail; dialog: Dialog; onClose: () => void };
 
 /** Sends an action and shows its outcome at once; the event that follows confirms it. */
@@ -106,6 +106,33 @@ export function JobDialog({ job, dialog, onClose }: Props) {
           }}
         >
           <p>It leaves Needs me and the alerts. It keeps its stage and can still be requeued.</p>
+        </Confirm>
+      );
+    case "pause":
+      return (
+        <Confirm
+          title="Pause this job?"
+          verb="Pause job"
+          reason="Reason"
+          hint="Shown while the job waits"
+          onClose={onClose}
+          act={(message) => send(job, "pause", { message: reasonOf(message), fresh: false }, "Paused")}
+        >
+          <p>
+            It does not start until it is resumed{job.hasChildren === true && ", and neither do the jobs below it"}.
+            {(job.stage === "building" || job.stage === "assigned") && " Its agent finishes this run."}
+          </p>
+        </Confirm>
+      );
+    case "resume":
+      return (
+        <Confirm
+          title="Resume this job?"
+          verb="Resume job"
+          onClose={onClose}
+          act={() => send(job, "resume", { fresh: false }, "Resumed")}
+        >
+          <p>It may start again{job.hasChildren === true && ", and so may the jobs below it"}.</p>
         </Confirm>
       );
     case "pin":

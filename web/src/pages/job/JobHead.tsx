@@ -78,6 +78,14 @@ export function JobHead({ job }: { job: JobDetail }) {
                       Change priority…
                     </Menu.Item>
                   )}
+                  {!ENDED.has(job.stage) && (
+                    <Menu.Item
+                      className="pop-item"
+                      onClick={() => setDialog(job.pause == null ? "pause" : "resume")}
+                    >
+                      {job.pause == null ? "Pause…" : "Resume…"}
+                    </Menu.Item>
+                  )}
                   {isFinished && (
                     <Menu.Item className="pop-item is-danger" onClick={() => setDialog("cancel")}>
                       Cancel…
@@ -109,6 +117,12 @@ export function JobHead({ job }: { job: JobDetail }) {
               <Cost spent={job.spent} running={progress?.costUsd} />
             </b>
             {job.manifestSnapshot.budget?.usd != null && ` of ${money(job.manifestSnapshot.budget.usd)}`}
+          </span>
+        )}
+        {job.pause != null && (
+          <span>
+            paused by {job.pause.by} <Age at={job.pause.at} suffix=" ago" />
+            {job.pause.message != null && `: ${job.pause.message}`}
           </span>
         )}
         <span>

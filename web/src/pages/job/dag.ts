@@ -72,27 +72,3 @@ export function layersOf(nodes: readonly DagNode[]): DagNode[][] {
   }
   return layers;
 }
-
-export type Box = { node: DagNode; x: number; y: number };
-export const BOX = { width: 208, height: 48, gapX: 56, gapY: 16 };
-
-/** Columns of boxes, each centred, ordered by where their dependencies are. */
-export function placeBoxes(nodes: readonly DagNode[]): { boxes: Map<string, Box>; width: number; height: number } {
-  const layers = layersOf(nodes);
-  const awaited = awaitedBy(nodes);
-  const tallest = Math.max(1, ...layers.map((layer) => layer.length));
-  const height = tallest * (BOX.height + BOX.gapY) - BOX.gapY;
-  const boxes = new Map<string, Box>();
-  layers.forEach((layer, column) => {
-    const mean = (node: DagNode) => {
-      const ys = (awaited.get(node.id) ?? []).map((dep) => boxes.get(dep)?.y).filter((y) => y !== undefined);
-      return ys.length === 0 ? 0 : ys.reduce((sum, y) => sum + y, 0) / ys.length;
-    };
-    const sorted = [...layer].sort((a, b) => mean(a) - mean(b));
-    const top = (height - (sorted.length * (BOX.height + BOX.gapY) - BOX.gapY)) / 2;
-    sorted.forEach((node, row) => {
-      boxes.set(node.id, { node, x: column * (BOX.width + BOX.gapX), y: top + row * (BOX.height + BOX.gapY) });
-    });
-  });
-  return { boxes, width: layers.length * (BOX.width + BOX.gapX) - BOX.gapX, height };
-}

@@ -118,6 +118,12 @@ export function BulkBar({ selected, clear, total, matching, select }: Props) {
             >
               Requeue…
             </WriteButton>
+            <WriteButton small busy={isBusy} onClick={() => void all("pause", { fresh: false }, "Paused")}>
+              Pause
+            </WriteButton>
+            <WriteButton small busy={isBusy} onClick={() => void all("resume", { fresh: false }, "Resumed")}>
+              Resume
+            </WriteButton>
             <WriteButton
               small
               look="danger"

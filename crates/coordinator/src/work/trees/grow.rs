@@ -85,6 +85,11 @@ pub(crate) struct Placements {
 }
 
 impl Placements {
+    /// The place of a subtask.
+    pub(crate) fn of_subtask(id: JobId, place: TreePlace) -> Self {
+        Self { places: HashMap::from([(id, Ok(place))]), ..Self::default() }
+    }
+
     /// The place of a job; `None` for one without a parent.
     pub(crate) fn place(&self, id: JobId) -> Result<Option<TreePlace>, Error> {
         match self.places.get(&id) {
@@ -309,6 +314,6 @@ impl Placements {
     }
 }
 
-fn too_deep() -> String {
+pub(crate) fn too_deep() -> String {
     format!("a tree has {TREE_LEVELS_MAX} levels at most")
 }

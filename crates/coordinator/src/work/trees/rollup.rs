@@ -27,9 +27,11 @@ impl Coordinator {
             return Ok(Vec::new());
         }
         let below = self.jobs_below(job).await?;
-        let children = below.iter().filter(|child| child.parent() == Some(job.id()));
+        let mut children: Vec<_> = below.iter().filter(|child| child.parent() == Some(job.id())).collect();
+        // Its agent knows the subtasks, and may be waiting for their results.
+        children.sort_by_key(|child| !job.subtasks().contains(&child.id()));
         let mut results = Vec::new();
-        for child in children.take(CHILD_RESULTS_MAX) {
+        for child in children.into_iter().take(CHILD_RESULTS_MAX) {
             results.push(ChildResult {
                 id: child.id(),
                 title: child.spec().title.clone(),
@@ -37,13 +39,16 @@ impl Coordinator {
                 commit: child.completed().cloned(),
                 branch: None,
                 pull_request: child.pull_request().map(|request| request.url.clone()),
-                summary: self
-                    .last_words(child)
-                    .await?
-                    .map(|words| words.chars().take(CHILD_SUMMARY_CHARS_MAX).collect()),
+                summary: self.child_summary(child).await?,
             });
         }
         Ok(results)
+    }
+
+    /// What an agent is told about the outcome of a job.
+    pub(crate) async fn child_summary(&self, job: &Job) -> Result<Option<String>, Error> {
+        let words = self.last_words(job).await?;
+        Ok(words.map(|words| words.chars().take(CHILD_SUMMARY_CHARS_MAX).collect()))
     }
 
     /// The final message of a job's last run, or why it failed.

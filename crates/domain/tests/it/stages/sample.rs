@@ -205,6 +205,15 @@ pub(super) fn fitting(job: &Job) -> Vec<(&'static str, StageEvent)> {
         ("dependency failed", E::DepFailed { dep: JobId::new(NOW, [8; 10]) }),
         ("children added", E::ChildrenAdded { count: 2 }),
         ("children shipped", E::ChildrenShipped { count: 2 }),
+        (
+            "subtask added",
+            E::SubtaskAdded {
+                holder: holder.clone(),
+                subtask: JobId::new(NOW, [9; 10]),
+                title: "Mend one gate".to_owned(),
+            },
+        ),
+        ("subtasks awaited", E::SubtasksAwaited { holder: holder.clone(), account: FailureDetails::default() }),
         ("dispatched", dispatched(job)),
         ("dispatch expired, again", expired(seq, OfferEnd::Undelivered, RETRY)),
         ("dispatch expired, enough", expired(seq, OfferEnd::Undelivered, EXHAUSTED)),

@@ -69,6 +69,7 @@ mod tests {
             message: None,
             previous_run: None,
             children: Vec::new(),
+            may_create_subtasks: false,
             errand: None,
         }
     }

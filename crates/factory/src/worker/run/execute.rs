@@ -25,7 +25,7 @@ use super::super::reports::ReportResponse;
 use super::budget::{budget_left, left_uncounted};
 use super::question;
 use super::tools::{RunControl, RunSocket, SAVES_WAITING_MAX, SaveRequest};
-use super::{ExhaustedWindow, Run, RunFailure, RunLocation, RunResult, StartFailure, chain};
+use super::{ExhaustedWindow, Parked, Run, RunFailure, RunLocation, RunResult, StartFailure, chain};
 use crate::verify::CommandsVerdict;
 
 /// Engine events that wait to be processed. Few, because each can be as long as lines may be.
@@ -50,13 +50,16 @@ impl Worker {
         if !matches!(end.judgement, RunVerdict::SignedOut { .. } | RunVerdict::Outage { .. } | RunVerdict::Stopped) {
             self.logins.trust(engine.name());
         }
-        let asked = run.asked.lock().take().filter(|_| !run.stop.is_cancelled());
+        let parked = run.parked.lock().take().filter(|_| !run.stop.is_cancelled());
         let written = || question::question(&place.dir).filter(|_| end.judgement.is_the_engines_own());
-        if let Some(question) = asked.or_else(written) {
+        if let Some(parked) = parked.or_else(|| written().map(Parked::Question)) {
             if let RunVerdict::QuotaWindow { resets_at, .. } = end.judgement {
                 self.close_window(engine.window_key(), resets_at);
             }
-            return Ok(RunResult::Asked { question, insights: end.insights });
+            return Ok(match parked {
+                Parked::Question(question) => RunResult::Asked { question, insights: end.insights },
+                Parked::Subtasks => RunResult::AwaitsSubtasks { insights: end.insights },
+            });
         }
         match end.judgement {
             RunVerdict::EndedWell => {}

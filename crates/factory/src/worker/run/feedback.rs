@@ -1,6 +1,6 @@
 //! Work that was returned for changes: where it continues, and its agent's instructions [B5][F2b].
 
-use domain::{Checkpoint, ChildResult, JobId, Manifest, RunKey};
+use domain::{Checkpoint, ChildResult, JobId, Manifest, RunKey, StageName};
 use engines::Prompt;
 
 use super::super::Worker;
@@ -11,12 +11,6 @@ impl Worker {
     /// of it is uncommitted.
     pub(super) fn is_completed(&self, job: JobId, saved: &Checkpoint) -> bool {
         saved.git_ref == self.host.refs().run(RunKey { job, epoch: saved.epoch }).as_str()
-    }
-
-    /// A child with the name of its branch.
-    fn with_branch(&self, child: &ChildResult) -> ChildResult {
-        let branch = child.commit.is_some().then(|| self.host.refs().pr_branch(child.id).short().to_owned());
-        ChildResult { branch, ..child.clone() }
     }
 
     /// The instructions for the run's agent.
@@ -36,7 +30,17 @@ impl Worker {
             changes: assignment.changes.clone(),
             conflict: assignment.conflict.clone(),
             message: assignment.message.clone(),
-            children: assignment.children.iter().map(|child| self.with_branch(child)).collect(),
+            children: assignment.children.iter().map(|child| with_branch(child, place)).collect(),
         }
     }
+}
+
+/// A child with the name of its branch: one that shipped, or one whose branch the worktree shows.
+fn with_branch(child: &ChildResult, place: &RunLocation) -> ChildResult {
+    let named = child.commit.as_ref().zip(place.repo.as_ref()).and_then(|(_, (mirror, _, worktree))| {
+        let branch = mirror.pr_branch(child.id);
+        let is_known = child.stage == StageName::Shipped || worktree.shows(&branch);
+        is_known.then(|| branch.short().to_owned())
+    });
+    ChildResult { branch: named, ..child.clone() }
 }

@@ -1,7 +1,9 @@
 //! The last report of a run, what is saved on the way out, and what is left behind.
 
 use domain::Checkpoint;
-use protocol::{CompletionReport, FailureReport, QuestionReport, QuotaReport, ReleaseReport, WorkOperation};
+use protocol::{
+    CompletionReport, FailureReport, QuestionReport, QuotaReport, ReleaseReport, SubtaskWaitReport, WorkOperation,
+};
 use tracing::{info, warn};
 use workspace::{Error, SaveOutcome};
 
@@ -48,6 +50,11 @@ impl Worker {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
                 let request = QuestionReport { lease_epoch: run.key.epoch, question, checkpoint, insights };
                 self.report_end(&mut run, WorkOperation::Ask { job_id: job, request }).await
+            }
+            RunResult::AwaitsSubtasks { insights } => {
+                let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                let request = SubtaskWaitReport { lease_epoch: run.key.epoch, checkpoint, insights };
+                self.report_end(&mut run, WorkOperation::AwaitSubtasks { job_id: job, request }).await
             }
             RunResult::NotHere { message, insights } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;

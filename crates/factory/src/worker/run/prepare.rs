@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use domain::{CommandStep, RepoName, RunKey};
+use domain::{ChildResult, CommandStep, RepoName, RunKey, StageName};
 use engines::{BaseBranch, WorktreeState};
 use fail::fail_point;
 use sandbox::{Bounds, EnvironmentConfig, Launcher, PathAccess};
@@ -68,7 +68,11 @@ impl Worker {
         if let (WorktreeStart::Commit(_), Some(saved)) = (&start, &run.assignment.checkpoint) {
             mirror.fetch_ref(&self.host.refs().run(RunKey { job: run.key.job, epoch: saved.epoch })).await?;
         }
-        match mirror.create(run.key, base, &start).await {
+        // The work of those that shipped is in the base branch.
+        let is_apart = |child: &&ChildResult| child.stage != StageName::Shipped;
+        let apart = run.assignment.children.iter().filter(is_apart);
+        let branches: Vec<_> = apart.filter_map(|child| Some((child.id, child.commit.clone()?))).collect();
+        match mirror.create_showing(run.key, base, &start, &branches).await {
             Ok(worktree) => {
                 let base = base_of(&worktree);
                 let state = match start {
@@ -81,7 +85,7 @@ impl Worker {
             Err(Error::NoSuchCommit { .. }) if start != WorktreeStart::Base => {
                 // A missing checkpoint must not block the job: the work starts over.
                 warn!(job.id = %run.key.job, "The checkpoint of job {} is gone from `{repo}`, starting over", self.titles.label(run.key.job));
-                let worktree = mirror.create(run.key, base, &WorktreeStart::Base).await?;
+                let worktree = mirror.create_showing(run.key, base, &WorktreeStart::Base, &branches).await?;
                 let state = WorktreeState::New(base_of(&worktree));
                 Ok((worktree, state))
             }

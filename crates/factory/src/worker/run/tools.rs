@@ -6,9 +6,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use client::ClientError;
 use domain::{Checkpoint, CommitSha};
 use engines::{Allowance, ToolServer};
-use protocol::{RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool};
+use protocol::{
+    NewSubtask, RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool, SubtaskList,
+    SubtaskRequest, SubtaskResponse,
+};
 use sandbox::{Bounds, Launcher, PathAccess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -19,7 +23,7 @@ use tracing::warn;
 use super::super::Worker;
 use super::super::log_buffer::LogWriter;
 use super::super::settings::RunToolsCommand;
-use super::{Run, chain};
+use super::{Parked, Run, chain};
 
 /// How long an agent may take to stop by itself after it parked its job.
 const STOPS_WITHIN: Duration = Duration::from_secs(30);
@@ -109,7 +113,7 @@ impl Worker {
         let served = async {
             let mut stop_at = None;
             loop {
-                let is_parked = run.asked.lock().is_some();
+                let is_parked = run.parked.lock().is_some();
                 let now = self.clock.monotonic();
                 // Fixed when the job is parked: no later request postpones it.
                 let left = is_parked.then(|| stop_at.get_or_insert(now + STOPS_WITHIN).saturating_sub(now));
@@ -172,24 +176,109 @@ impl Worker {
             RunRequest::Ask { .. } if !socket.offered(run).contains(&RunTool::AskHuman) => {
                 refused("nobody_answers", "no person answers questions here; decide by yourself and go on")
             }
-            RunRequest::Ask { question } => self.park(run, control, question.trim()).await,
+            RunRequest::Ask { question } => self.ask_person(run, control, question.trim()).await,
             RunRequest::Checkpoint {} => match save_now(control).await {
                 Ok(saved) => RunAnswer::Saved { saved },
                 Err(message) => refused("not_saved", &format!("{message}; go on, it is saved again later")),
             },
+            RunRequest::CreateSubtask { .. } | RunRequest::ListSubtasks {} | RunRequest::AwaitSubtasks {}
+                if !run.assignment.may_create_subtasks =>
+            {
+                refused("no_subtasks", "this job can have no subtasks; do the work yourself")
+            }
+            RunRequest::CreateSubtask { .. } | RunRequest::AwaitSubtasks {} if run.parked.lock().is_some() => {
+                refused("parked", "this job is parked; stop now")
+            }
+            RunRequest::CreateSubtask { subtask } => self.create_subtask(run, socket, control, subtask).await,
+            RunRequest::ListSubtasks {} => match self.subtasks(run).await {
+                Ok(list) => RunAnswer::Subtasks(Box::new(list)),
+                Err(error) => self.refused_by(run, &error),
+            },
+            RunRequest::AwaitSubtasks {} => self.await_subtasks(run, control).await,
         }
     }
 
-    /// Parks the job: the run ends as a question, once its engine does. The first question counts.
-    async fn park(&self, run: &Run, control: &RunControl<'_>, question: &str) -> RunAnswer {
+    /// Parks the job: the run ends as a question, once its engine does. The first reason counts.
+    async fn ask_person(&self, run: &Run, control: &RunControl<'_>, question: &str) -> RunAnswer {
         if question.is_empty() || question.len() > RUN_QUESTION_LEN_MAX {
             let message = format!("a question has 1 to {RUN_QUESTION_LEN_MAX} bytes; shorten it");
             return refused("invalid_question", &message);
         }
-        run.asked.lock().get_or_insert_with(|| question.to_owned());
+        run.parked.lock().get_or_insert_with(|| Parked::Question(question.to_owned()));
         control.log.push(&self.turn_to(run, &format!("asks: {question}")));
         // What cannot be saved now is saved at the end of the run, for as long as the lease lasts.
         RunAnswer::Parked { saved: save_now(control).await.ok().flatten() }
+    }
+
+    /// Creates a subtask. What is reserved for it, this run cannot spend.
+    async fn create_subtask(
+        &self,
+        run: &Run,
+        socket: &RunSocket,
+        control: &RunControl<'_>,
+        subtask: NewSubtask,
+    ) -> RunAnswer {
+        let subtask = NewSubtask {
+            title: self.scrubber.text(&subtask.title),
+            instructions: self.scrubber.text(&subtask.instructions),
+            ..subtask
+        };
+        let insights = run.activity.lock().insights.clone();
+        let request = SubtaskRequest { lease_epoch: run.key.epoch, subtask, insights };
+        let path = format!("/jobs/{}/subtasks", run.key.job);
+        let answered: Result<SubtaskResponse, _> = self.client.call(http::Method::POST, &path, Some(&request)).await;
+        match answered {
+            Ok(created) => {
+                // One of an earlier run was subtracted before this run began.
+                if run.assignment.children.iter().all(|child| child.id != created.id) {
+                    let reserved = &socket.allowance.reserved;
+                    reserved.add(created.id, created.usd.unwrap_or(0.0), created.tokens.unwrap_or(0));
+                }
+                if created.created {
+                    let title = &request.subtask.title;
+                    control.log.push(&self.turn_to(run, &format!("creates subtask {}: {title}", created.id.short())));
+                }
+                RunAnswer::Subtask(Box::new(created))
+            }
+            Err(error) => self.refused_by(run, &error),
+        }
+    }
+
+    async fn subtasks(&self, run: &Run) -> Result<SubtaskList, ClientError> {
+        let path = format!("/jobs/{}/subtasks?leaseEpoch={}", run.key.job, run.key.epoch);
+        self.client.get(&path).await
+    }
+
+    /// Parks the job until its subtasks have ended. If they have, the agent goes on.
+    async fn await_subtasks(&self, run: &Run, control: &RunControl<'_>) -> RunAnswer {
+        let list = match self.subtasks(run).await {
+            Ok(list) => list,
+            Err(error) => return self.refused_by(run, &error),
+        };
+        if list.items.is_empty() {
+            return refused("no_subtasks", "this job has no subtasks; create one first, or go on");
+        }
+        if list.items.iter().all(|subtask| subtask.settled) && self.knows_results(run, &list) {
+            return RunAnswer::Subtasks(Box::new(list));
+        }
+        run.parked.lock().get_or_insert(Parked::Subtasks);
+        control.log.push(&self.turn_to(run, "waits for its subtasks"));
+        RunAnswer::Parked { saved: save_now(control).await.ok().flatten() }
+    }
+
+    /// Whether this run was told the results of all subtasks: it has their branches.
+    fn knows_results(&self, run: &Run, list: &SubtaskList) -> bool {
+        list.items.iter().all(|subtask| {
+            let told = run.assignment.children.iter().find(|child| child.id == subtask.id);
+            told.is_some_and(|told| told.commit == subtask.commit)
+        })
+    }
+
+    /// The coordinator's refusal, for the agent. A fenced run is stopped.
+    fn refused_by(&self, run: &Run, error: &ClientError) -> RunAnswer {
+        self.stop_if_not_ours(run.key, error);
+        let code = error.code().unwrap_or("coordinator_unavailable");
+        refused(code, &self.scrubber.text(&chain(error)))
     }
 
     fn run_context(&self, run: &Run, socket: &RunSocket) -> RunContext {
@@ -207,8 +296,8 @@ impl Worker {
             repo: assignment.repo.clone(),
             base: assignment.base.clone(),
             deps: assignment.spec.deps.iter().map(|dep| dep.job(&assignment.product_id)).collect(),
-            usd_left: socket.allowance.usd.map(|usd| (usd - spent).max(0.0)),
-            tokens_left: socket.allowance.tokens.map(|tokens| tokens.saturating_sub(used)),
+            usd_left: socket.allowance.usd_left().map(|usd| (usd - spent).max(0.0)),
+            tokens_left: socket.allowance.tokens_left().map(|tokens| tokens.saturating_sub(used)),
             seconds_left: socket.wall.saturating_sub(passed).as_secs(),
             checkpoint: run.last_saved(),
         }
@@ -220,7 +309,12 @@ impl RunSocket {
     fn offered(&self, run: &Run) -> Vec<RunTool> {
         let asks = self.command.has_answers.then_some(RunTool::AskHuman);
         let saves = run.assignment.repo.as_ref().map(|_| RunTool::SaveCheckpoint);
-        [RunTool::GetContext, RunTool::ReportProgress].into_iter().chain(asks).chain(saves).collect()
+        let subtasks: &[RunTool] = match run.assignment.may_create_subtasks && self.command.has_answers {
+            true => &[RunTool::CreateSubtask, RunTool::ListSubtasks, RunTool::WaitForSubtasks],
+            false => &[],
+        };
+        let always = [RunTool::GetContext, RunTool::ReportProgress];
+        always.into_iter().chain(asks).chain(saves).chain(subtasks.iter().copied()).collect()
     }
 }
 
