@@ -1,5 +1,6 @@
 //! The handlers, by resource. Each translates a request, calls the coordinator and translates the answer.
 
+pub(crate) mod artifacts;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod budgets;

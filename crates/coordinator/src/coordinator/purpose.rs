@@ -44,6 +44,8 @@ pub enum Purpose {
     Budgets,
     /// Shows the status of jobs at the items of trackers.
     Tracker,
+    /// Removes artifacts after their retention time.
+    Artifacts,
     /// Checks that the store can be written.
     Health,
     /// A task that named none.
@@ -52,7 +54,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Start,
         Self::Submit,
         Self::Dispatch,
@@ -66,6 +68,7 @@ impl Purpose {
         Self::PullRequests,
         Self::Budgets,
         Self::Tracker,
+        Self::Artifacts,
         Self::Health,
         Self::Other,
     ];
@@ -86,6 +89,7 @@ impl Purpose {
             Self::PullRequests => "pull_requests",
             Self::Budgets => "budgets",
             Self::Tracker => "tracker",
+            Self::Artifacts => "artifacts",
             Self::Health => "health",
             Self::Other => "other",
         }

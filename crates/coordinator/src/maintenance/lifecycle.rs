@@ -61,6 +61,7 @@ impl Coordinator {
             dispatching: AtomicBool::new(false),
             trees: Default::default(),
             tracker: Default::default(),
+            artifacts: Default::default(),
             arriving: AtomicUsize::new(0),
             order: AtomicU64::new(0),
             work: Notify::new(),
@@ -97,7 +98,8 @@ impl Coordinator {
             Purpose::Budgets.scope(self.run_budgets()),
             Purpose::Health.scope(self.run_disk_watch()),
             Purpose::SearchIndex.scope(self.run_search_indexer()),
-            Purpose::Tracker.scope(self.run_tracker())
+            Purpose::Tracker.scope(self.run_tracker()),
+            Purpose::Artifacts.scope(self.run_artifact_collector())
         );
     }
 
@@ -137,6 +139,7 @@ impl Coordinator {
             self.cache_factory(factory);
         }
         self.load_tracker_items().await?;
+        self.load_artifact_records().await?;
         for (credential, window) in self.documents::<QuotaWindow>(Collection::Credentials).await? {
             self.cache_window(credential, window);
         }

@@ -47,11 +47,13 @@ pub enum Collection {
     Profiles,
     /// Items of trackers, each with its job.
     TrackerItems,
+    /// Jobs with artifacts in the blob store.
+    Artifacts,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
@@ -61,6 +63,7 @@ impl Collection {
         Self::Budgets,
         Self::Profiles,
         Self::TrackerItems,
+        Self::Artifacts,
         Self::Meta,
     ];
 
@@ -77,6 +80,7 @@ impl Collection {
             Self::Budgets => "fleet_budgets",
             Self::Profiles => "fleet_profiles",
             Self::TrackerItems => "fleet_tracker_items",
+            Self::Artifacts => "fleet_artifacts",
         }
     }
 }
