@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use domain::{
-    Actor, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore, Timestamp,
+    Actor, BlobStore, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore,
+    Timestamp,
 };
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -37,6 +38,7 @@ use crate::state::profiles::ProfileBook;
 use crate::state::progress::ProgressBoard;
 use crate::state::{FleetState, StateTime};
 use crate::submit::tracker::TrackerBridge;
+use crate::work::artifacts::ArtifactShelf;
 use crate::work::logs::LogNotifier;
 use crate::work::trees::grow::TreeGrowth;
 
@@ -51,6 +53,8 @@ pub struct Ports {
     pub fleet: Arc<dyn FleetStore>,
     /// Stores engine output.
     pub logs: Arc<dyn LogStore>,
+    /// Stores the bytes of artifacts.
+    pub blobs: Arc<dyn BlobStore>,
     /// Delivers offers to factories.
     pub broker: Arc<dyn Broker>,
     /// The wall clock and the monotonic clock.
@@ -103,6 +107,8 @@ pub struct Coordinator {
     pub(crate) tracker: TrackerBridge,
     /// Outgoing webhooks.
     pub(crate) notifier: Notifier,
+    /// Uploads of artifacts, and the jobs that have some.
+    pub(crate) artifacts: ArtifactShelf,
     /// Submit requests whose jobs are being written.
     pub(crate) arriving: AtomicUsize,
     /// Numbers the changes of jobs, see `Job::order`.

@@ -1,8 +1,8 @@
 //! The errors of use cases.
 
 use domain::{
-    BrokerError, FactoryId, Finding, JobId, Mode, ProductId, ProfileName, Refusal, RepoName, StoreError, Timestamp,
-    WebhookName,
+    ArtifactId, BrokerError, FactoryId, Finding, JobId, Mode, ProductId, ProfileName, Refusal, RepoName, StoreError,
+    Timestamp, WebhookName,
 };
 
 /// Why a use case failed. Nothing was written unless the variant says otherwise.
@@ -23,6 +23,12 @@ pub enum Error {
     /// The token does not exist.
     #[error("no such token")]
     NoSuchToken,
+    /// The artifact does not exist, or the caller may not see it.
+    #[error("no artifact `{0}`: see `giga artifact list JOB`")]
+    NoSuchArtifact(ArtifactId),
+    /// The bytes of the artifact are not in the blob store.
+    #[error("the bytes of artifact `{0}` are gone: the blob store does not have them")]
+    ArtifactGone(ArtifactId),
     /// The manifest is invalid.
     #[error("{}", findings(.0))]
     Manifest(Vec<Finding>),

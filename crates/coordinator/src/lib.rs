@@ -31,5 +31,6 @@ pub use read::event_stream::{StreamItem, Subscriber};
 pub use read::metrics::MetricsSnapshot;
 pub use read::needs::NeedsFilter;
 pub use submit::tracker::{IssueEvent, IssueRules, TrackerDelivery, TrackerEvent, TrackerSource};
+pub use work::artifacts::{ArtifactContent, ArtifactUpload, NewArtifact, UploadStart};
 pub use work::logs::{LogReader, LogStart};
 pub use work::quota_windows::QuotaWindowPolicy;

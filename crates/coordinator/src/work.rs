@@ -1,6 +1,7 @@
 //! What factories report about their jobs, and what people request for them.
 
 pub(crate) mod actions;
+pub(crate) mod artifacts;
 pub(crate) mod engine_availability;
 pub(crate) mod evidence;
 pub(crate) mod logs;

@@ -166,6 +166,10 @@ pub enum EventKind {
     Restored,
     /// A factory reported what a run has cost, apart from its result.
     UsageReported,
+    /// A run left a file.
+    ArtifactAttached,
+    /// Artifacts were removed: by an operator, or after the retention time.
+    ArtifactsRemoved,
 }
 
 /// The actor that caused an event.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 mod accessors;
+mod artifacts;
 mod effects;
 mod feedback;
 mod pause;
@@ -13,6 +14,8 @@ mod review;
 mod stuck;
 mod usage;
 
+use artifacts::ArtifactPointers;
+pub use artifacts::AttachOutcome;
 pub use pause::JobPause;
 pub use usage::UsageReport;
 use usage::{Meter, RunningRun};
@@ -224,6 +227,8 @@ struct State {
     /// Costs that were reported apart from the results of runs, by usage id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     meters: Vec<Meter>,
+    #[serde(default, skip_serializing_if = "ArtifactPointers::is_empty")]
+    artifacts: ArtifactPointers,
     updated_at: Timestamp,
     /// Sequence number of the last change in the store: the queue loads in this order (row 36).
     #[serde(default, skip_serializing_if = "is_unordered")]
@@ -340,6 +345,7 @@ impl Job {
             requested_review: None,
             person_wait: None,
             meters: Vec::new(),
+            artifacts: ArtifactPointers::default(),
             updated_at: at,
             order: 0,
         };

@@ -1,6 +1,8 @@
 //! Types and rules of the domain. No tokio, no clock, no I/O: all functions work on values.
 
 mod agent_files;
+mod artifact;
+mod artifact_glob;
 mod branch_template;
 mod budget;
 mod child_result;
@@ -46,6 +48,11 @@ mod usage_window;
 mod webhook;
 
 pub use agent_files::{PR_BODY_FILE, QUESTION_FILE};
+pub use artifact::{
+    ARTIFACT_BYTES_MAX, ARTIFACTS_MAX, Artifact, ArtifactId, ArtifactIdError, ArtifactLimits, BlobKey, UploadId,
+    UploadedArtifact, attachment_disposition, byte_size,
+};
+pub use artifact_glob::ArtifactGlob;
 pub use branch_template::{BranchTemplate, BranchTemplateError};
 pub use budget::{
     AmountOutOfRange, Billing, BudgetPeriod, BudgetSettings, LedgerEntry, MoneyWait, OutOfMoney, PausePeriod,
@@ -63,7 +70,9 @@ pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, SessionId,
     TokenId,
 };
-pub use job::{DepsState, DocumentError, Job, JobPause, Submission, UsageReport, Versioned, VoteOutcome};
+pub use job::{
+    AttachOutcome, DepsState, DocumentError, Job, JobPause, Submission, UsageReport, Versioned, VoteOutcome,
+};
 pub use job_columns::JobColumns;
 pub use job_label::{JobLabel, ShortJobId};
 pub use job_search::{JobSearch, SearchTerm, search_terms};
@@ -75,16 +84,16 @@ pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
-    BranchName, Capability, CommitSha, EngineName, FactoryId, NameError, ProductId, ProfileName, RepoIdentity,
-    RepoName, Tag, TrackerName, WebhookName, counted, dollars, escape_for_terminal, grouped, is_terminal_safe,
-    terminal_chars, terminal_safe,
+    ArtifactName, BranchName, Capability, CommitSha, ContentType, EngineName, FactoryId, NameError, ProductId,
+    ProfileName, RepoIdentity, RepoName, Sha256, Tag, TrackerName, WebhookName, counted, dollars, escape_for_terminal,
+    grouped, is_terminal_safe, terminal_chars, terminal_safe,
 };
 pub use plan::{Plan, PlannedJob};
 pub use ports::{
-    Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
-    FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId,
-    Page, PublishOutcome, Receipt, Scope, StoreError, Subscription, Summary, TrackerError, UnreadableDocument,
-    WebhookDelivery, WebhookError, WebhookReceiver,
+    Backup, BackupSummary, BlobAttributes, BlobReader, BlobStore, BlobWriter, Body, Broker, BrokerError, Collection,
+    Commit, CommitError, Cursor, Delivery, Expected, FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter,
+    JobHistory, JobStore, LogStore, Message, MessageId, Page, PublishOutcome, Receipt, Scope, StoreError, Subscription,
+    Summary, TrackerError, UnreadableDocument, WebhookDelivery, WebhookError, WebhookReceiver,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use profile::{Profile, ProfileDefaults, ProfileOrigin, ProfileOwner, ProfileRef, ProfileSnapshot, ProfileText};

@@ -134,10 +134,49 @@ name! {
     "^([0-9a-f]{40}|[0-9a-f]{64})$", "0123456789abcdef0123456789abcdef01234567"
 }
 
+name! {
+    /// The name of an artifact for people, such as `coverage/report.html`. It is shown, and never used as a path of the
+    /// coordinator.
+    ArtifactName, "artifact", check_artifact, 200,
+    "^(?!/)(?!.*//)(?!.*/$)(?!(.*/)?[.]{1,2}(/|$))[^\\\\\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufeff]+$",
+    "coverage/report.html"
+}
+name! {
+    /// A content type without parameters.
+    ContentType, "content type", check_content_type, 121,
+    "^[a-z0-9][a-z0-9.+-]{0,59}/[a-z0-9][a-z0-9.+-]{0,59}$", "text/html"
+}
+name! {
+    /// A SHA-256 digest, in lower-case hexadecimal.
+    Sha256, "SHA-256 digest", check_sha256, 64,
+    "^[0-9a-f]{64}$", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+}
+
 impl ProductId {
     /// The built-in product [T1].
     pub fn default_product() -> Self {
         Self("default".into())
+    }
+}
+
+impl ArtifactName {
+    /// The part behind the last slash.
+    pub fn file_name(&self) -> &str {
+        self.as_str().rsplit('/').next().unwrap_or_default()
+    }
+}
+
+impl ContentType {
+    /// Bytes of an unknown type.
+    pub fn unknown() -> Self {
+        Self("application/octet-stream".into())
+    }
+}
+
+impl Sha256 {
+    /// The text of a digest.
+    pub fn of(digest: [u8; 32]) -> Self {
+        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
     }
 }
 
@@ -222,6 +261,46 @@ fn check_capability(text: &str) -> Result<(), &'static str> {
 fn check_sha(text: &str) -> Result<(), &'static str> {
     let hexadecimal = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if hexadecimal && matches!(text.len(), 40 | 64) { Ok(()) } else { Err("expected 40 or 64 hexadecimal digits") }
+}
+
+fn check_sha256(text: &str) -> Result<(), &'static str> {
+    let hexadecimal = text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    if hexadecimal && text.len() == 64 { Ok(()) } else { Err("expected 64 hexadecimal digits in lower case") }
+}
+
+fn check_artifact(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if text.chars().count() > PATH_LEN_MAX {
+        return Err("it is longer than 200 characters");
+    }
+    if !text.chars().all(is_terminal_safe) {
+        return Err("it has control characters");
+    }
+    if text.contains('\\') {
+        return Err("it has a backslash: write `/` between directories");
+    }
+    for part in text.split('/') {
+        match part {
+            "" => return Err("a part between slashes is empty"),
+            "." | ".." => return Err("`.` and `..` are not allowed between slashes"),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_content_type(text: &str) -> Result<(), &'static str> {
+    let is_part = |part: &str| {
+        (1..=60).contains(&part.len())
+            && part.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+            && part.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'+' | b'-'))
+    };
+    match text.split_once('/') {
+        Some((kind, subtype)) if is_part(kind) && is_part(subtype) => Ok(()),
+        _ => Err("expected a type such as `text/html`, in lower case and without parameters"),
+    }
 }
 
 fn check_length(text: &str, max: usize, too_long: &'static str) -> Result<(), &'static str> {
@@ -357,6 +436,54 @@ mod tests {
             assert!(name.parse::<RepoName>().is_err(), "repo {name:?}");
             assert!(name.parse::<BranchName>().is_err(), "branch {name:?}");
             assert!(format!("has:{name}").parse::<Capability>().is_err(), "capability {name:?}");
+        }
+    }
+
+    // [J8] [attack: artifact path traversal, bombs]
+    #[test]
+    fn no_name_of_an_artifact_leaves_its_directory() {
+        let hostile = [
+            "",
+            "/",
+            ".",
+            "..",
+            "/etc/passwd",
+            "../x",
+            "a/../b",
+            "a/..",
+            "./a",
+            "a/./b",
+            "a//b",
+            "a/",
+            "//x",
+            "\\\\x\\y",
+            "..\\x",
+            "a\\..\\b",
+            "C:\\x",
+            "a\0b",
+            "a\nb",
+            "a\u{202e}gnp.exe",
+            "\u{1b}[2Jx",
+            "\u{feff}a",
+        ];
+        for name in hostile {
+            assert!(name.parse::<ArtifactName>().is_err(), "{name:?}");
+        }
+        assert!("é".repeat(200).parse::<ArtifactName>().is_ok() && "é".repeat(201).parse::<ArtifactName>().is_err());
+        for name in ["a", "...", "a..b", "..a", "coverage/report.html", "Übersicht (1).pdf", "-rf", "%2e%2e/x"] {
+            assert!(name.parse::<ArtifactName>().is_ok(), "{name:?}");
+        }
+        assert_eq!("a/b/c.txt".parse::<ArtifactName>().unwrap().file_name(), "c.txt");
+    }
+
+    // [J8]
+    #[test]
+    fn a_content_type_has_no_parameters() {
+        for kind in ["text/html", "application/vnd.api+json", "image/png"] {
+            assert!(kind.parse::<ContentType>().is_ok(), "{kind}");
+        }
+        for kind in ["", "text", "text/html; charset=utf-8", "text/html\r\nX: y", "Text/html", "a/b/c", "/", "a/"] {
+            assert!(kind.parse::<ContentType>().is_err(), "{kind}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! Ports of the coordinator. They require only what the weakest backend guarantees.
 
 mod backup;
+mod blob_store;
 mod broker;
 mod fleet_store;
 mod item_tracker;
@@ -9,6 +10,7 @@ mod log_store;
 mod webhook_receiver;
 
 pub use backup::{Backup, BackupSummary};
+pub use blob_store::{BlobAttributes, BlobReader, BlobStore, BlobWriter};
 pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
 pub use fleet_store::{Collection, FleetStore};
 pub use item_tracker::{ItemStatus, ItemTracker, TrackerError};

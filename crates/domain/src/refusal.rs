@@ -105,6 +105,9 @@ pub enum Refusal {
         /// The named reviewers; any when empty.
         reviewers: Vec<String>,
     },
+    /// The job cannot keep another artifact of this size.
+    #[error("{0}")]
+    ArtifactLimit(String),
     /// A reason that only the coordinator may set.
     #[error("`{0}` is not a reason that a factory can report")]
     NotAWorkersReason(FailureReason),

@@ -59,6 +59,9 @@ pub struct Spec {
     /// Commands that must succeed before the job completes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verify: Vec<String>,
+    /// Globs of files to attach to the job after a run: paths from the top of the worktree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub artifacts: Vec<String>,
     /// Whether a run without changed files completes too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_empty: bool,

@@ -142,6 +142,9 @@ pub struct JobView {
     /// Whether it has children, or is a composite that waits for some.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_children: bool,
+    /// Number of artifacts.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub artifacts: u32,
     /// Labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
@@ -275,6 +278,7 @@ impl JobView {
             parent_id: job.parent(),
             root_id: job.tree().map(|place| place.root_id),
             has_children: job.has_children(),
+            artifacts: u32::try_from(job.artifacts().len()).unwrap_or(u32::MAX),
             tags: spec.tags.clone(),
             rev,
             lease_epoch: job.epoch(),

@@ -1,6 +1,7 @@
 //! The wire protocol: requests, responses and streamed events.
 
 mod alert_help;
+mod artifacts;
 mod backup;
 mod budgets;
 mod claims;
@@ -28,6 +29,7 @@ mod tracker;
 mod webhooks;
 mod work;
 
+pub use artifacts::{ArtifactList, ArtifactView};
 pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
 pub use budgets::{
     BudgetList, BudgetView, BurnDown, BurnDownPoint, PauseRequest, SpendShare, UsageRequest, UsageResponse,

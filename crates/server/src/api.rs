@@ -1,5 +1,6 @@
 //! The handlers, by resource. Each translates a request, calls the coordinator and translates the answer.
 
+pub(crate) mod artifacts;
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod budgets;
@@ -15,8 +16,8 @@ pub(crate) mod logs;
 pub(crate) mod modes;
 pub(crate) mod needs;
 pub(crate) mod operations;
-pub(crate) mod plans;
 pub(crate) mod outgoing;
+pub(crate) mod plans;
 pub(crate) mod products;
 pub(crate) mod profiles;
 pub(crate) mod review;

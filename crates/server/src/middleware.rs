@@ -69,6 +69,7 @@ impl AnswerLimits {
     /// Backups and restores take as long as their size needs; all other requests have a short limit.
     fn of(app: &App, method: &Method, path: &str) -> Self {
         let time_max = match path.strip_prefix(API_PREFIX) {
+            Some("/jobs/{id}/artifacts") if *method == Method::POST => app.limits.transfer_time_max,
             Some("/backup" | "/restore") => app.limits.transfer_time_max,
             _ => app.limits.request_time_max,
         };
@@ -135,6 +136,7 @@ mod tests {
             history: store.clone(),
             fleet: store,
             logs: Arc::new(store::DirectoryLogs::new(folder, 0)),
+            blobs: Arc::new(store::DirectoryBlobs::new(std::env::temp_dir().join("no-artifact-is-ever-written-here"))),
             broker: Arc::new(broker::Embedded::new(broker::Settings::default(), clock.clone())),
             clock,
             entropy: Arc::new(SystemEntropy),

@@ -8,8 +8,9 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 use crate::api::{
-    backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
+    artifacts, backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs,
+    modes, needs, operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks,
+    work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -62,6 +63,10 @@ struct Description;
         history::lease,
         events::of_job,
         events::fleet,
+        artifacts::list,
+        artifacts::attach,
+        artifacts::download,
+        artifacts::remove,
         logs::read,
         logs::append,
         work::accept,

@@ -216,6 +216,8 @@ impl From<Error> for Problem {
             Error::NoSuchFactory(_) => Self::new(code::NO_SUCH_FACTORY, detail),
             Error::NoSuchRun { .. } => Self::new(code::NO_SUCH_RUN, detail),
             Error::LastAdminToken(_) => Self::new(code::LAST_ADMIN_TOKEN, detail),
+            Error::NoSuchArtifact(_) => Self::new(code::NO_SUCH_ARTIFACT, detail),
+            Error::ArtifactGone(_) => Self::new(code::ARTIFACT_GONE, detail),
             Error::NoSuchToken => Self::new(code::NO_SUCH_TOKEN, detail),
             Error::Manifest(findings) => Self::new(code::BAD_MANIFEST, detail).with(json!({ "findings": findings })),
             Error::UnknownProduct { known, .. } => {
@@ -321,6 +323,7 @@ fn refused(refusal: Refusal, detail: String) -> Problem {
         Refusal::WeakerReview { quorum, reviewers } => {
             Problem::new(code::WEAKER_REVIEW, detail).with(json!({ "quorum": quorum, "reviewers": reviewers }))
         }
+        Refusal::ArtifactLimit(_) => Problem::new(code::ARTIFACT_LIMIT, detail),
         Refusal::NotAWorkersReason(_) => Problem::new(code::NOT_A_WORKERS_REASON, detail),
     }
 }

@@ -36,6 +36,7 @@ problem_codes! {
     FOREIGN_ORIGIN "foreign_origin" FORBIDDEN "A web page of another origin requested a change.";
     NOT_A_REVIEWER "not_a_reviewer" FORBIDDEN "The job names its reviewers, and the caller is not one of them. `reviewers` lists them.";
     OWN_WORK "own_work" FORBIDDEN "The caller submitted the job: another person has to review it.";
+    NO_SUCH_ARTIFACT "no_such_artifact" NOT_FOUND "No artifact has this id, or the token does not cover its product.";
     NO_SUCH_FACTORY "no_such_factory" NOT_FOUND "No factory has this name.";
     NO_SUCH_JOB "no_such_job" NOT_FOUND "No job has this id, or the token does not cover its product.";
     NO_SUCH_PROFILE "no_such_profile" NOT_FOUND "No profile has this name or version, or the token does not cover its product.";
@@ -62,8 +63,10 @@ problem_codes! {
     PARENT_PAUSED "parent_paused" CONFLICT "A job above this one is paused. `jobId` names it: resume that one.";
     WEAKER_REVIEW "weaker_review" CONFLICT "A review can only be made stricter. `quorum` and `reviewers` are what is required.";
     SUPERSEDED_DISPATCH "superseded_dispatch" CONFLICT "A newer dispatch of the job exists. `dispatchSeq` is its number.";
+    ARTIFACT_GONE "artifact_gone" GONE "The bytes of the artifact are not in the blob store: they were removed there, or the fleet was restored from an older backup.";
     LENGTH_REQUIRED "length_required" LENGTH_REQUIRED "The route needs `Content-Length`.";
     PRECONDITION_FAILED "precondition_failed" PRECONDITION_FAILED "The resource has changed since the version in `If-Match`. Read it again.";
+    ARTIFACT_LIMIT "artifact_limit" PAYLOAD_TOO_LARGE "The artifact is too large, or the job has too many. Nothing was attached.";
     BODY_TOO_LARGE "body_too_large" PAYLOAD_TOO_LARGE "The body is longer than the route accepts.";
     UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The route does not accept this `Content-Type`.";
     BAD_BACKUP "bad_backup" UNPROCESSABLE_ENTITY "The file is no backup, is damaged, or is of a newer release. Nothing was changed.";

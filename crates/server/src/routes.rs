@@ -8,8 +8,9 @@ use http::Method;
 use protocol::API_PREFIX;
 
 use crate::api::{
-    backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs, modes, needs,
-    operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks, work,
+    artifacts, backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs,
+    modes, needs, operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks,
+    work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -70,6 +71,10 @@ fn under_the_prefix() -> Routes {
         .get("/jobs/{id}/events/stream", events::of_job)
         .get("/jobs/{id}/explain", history::explain)
         .get("/jobs/{id}/dag", history::dag)
+        .get("/jobs/{id}/artifacts", artifacts::list)
+        .post("/jobs/{id}/artifacts", artifacts::attach)
+        .get("/artifacts/{id}", artifacts::download)
+        .delete("/artifacts/{id}", artifacts::remove)
         .get("/jobs/{id}/logs", logs::read)
         .post("/jobs/{id}/logs", logs::append)
         .get("/jobs/{id}/lease", history::lease)

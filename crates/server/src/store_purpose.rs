@@ -9,7 +9,7 @@ const SUBMITS: [&str; 6] =
     ["/jobs", "/jobs/batch", "/jobs/{id}/children", "/plans", "/tracker/ingest", "/tracker/webhook/{name}"];
 
 /// Requests that factories send while they work.
-const WORK: [&str; 24] = [
+const WORK: [&str; 25] = [
     "/accept",
     "/claim",
     "/decline",
@@ -21,6 +21,7 @@ const WORK: [&str; 24] = [
     "/factories/{id}/token/rotate",
     "/identity",
     "/jobs/{id}",
+    "/jobs/{id}/artifacts",
     "/jobs/{id}/ask",
     "/jobs/{id}/complete",
     "/jobs/{id}/lease/release",

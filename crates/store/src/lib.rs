@@ -3,6 +3,7 @@
 
 #[cfg(feature = "sqlite")]
 mod backend;
+mod blobs;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod change;
 #[cfg(feature = "conformance")]
@@ -37,6 +38,7 @@ pub use backend::{
     OfflineAccess, OfflineStore, OpenStore, ReservedStore, StoreBackend, StoreLifecycle, StoreOpenError, StorePlace,
     StoreUrl,
 };
+pub use blobs::DirectoryBlobs;
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
 pub use memory::MemoryStore;

@@ -12,7 +12,7 @@ use clock::SystemEntropy;
 use coordinator::{Coordinator, Ports, Settings};
 use domain::Clock;
 use server::Server;
-use store::{DirectoryLogs, SqliteStore};
+use store::{DirectoryBlobs, DirectoryLogs, SqliteStore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -64,6 +64,7 @@ pub async fn open_coordinator(
         history: Arc::clone(store) as _,
         fleet: Arc::clone(store) as _,
         logs: Arc::new(DirectoryLogs::new(dir.join("logs"), LOG_BYTES_MAX)),
+        blobs: Arc::new(DirectoryBlobs::new(dir.join("artifacts"))),
         broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
         clock,
         entropy: Arc::new(SystemEntropy),

@@ -46,6 +46,8 @@ pub enum Purpose {
     Tracker,
     /// Sends webhooks.
     Webhooks,
+    /// Removes artifacts after their retention time.
+    Artifacts,
     /// Checks that the store can be written.
     Health,
     /// A task that named none.
@@ -54,7 +56,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// All of them, in the order of their counters.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Start,
         Self::Submit,
         Self::Dispatch,
@@ -69,6 +71,7 @@ impl Purpose {
         Self::Budgets,
         Self::Tracker,
         Self::Webhooks,
+        Self::Artifacts,
         Self::Health,
         Self::Other,
     ];
@@ -90,6 +93,7 @@ impl Purpose {
             Self::Budgets => "budgets",
             Self::Tracker => "tracker",
             Self::Webhooks => "webhooks",
+            Self::Artifacts => "artifacts",
             Self::Health => "health",
             Self::Other => "other",
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::RetryPolicy;
+use domain::{ArtifactLimits, RetryPolicy};
 use scheduler::Weights;
 
 use crate::work::quota_windows::QuotaWindowPolicy;
@@ -55,6 +55,14 @@ pub struct Settings {
     pub disk_free_min_bytes: u64,
     /// Whether the ceilings of budgets are enforced, unless the flags say otherwise.
     pub budgets: bool,
+    /// How large artifacts may be.
+    pub artifacts: ArtifactLimits,
+    /// How long the artifacts of a finished job are kept.
+    pub artifact_retention: Duration,
+    /// How long an upload may take: younger bytes without a pointer are left alone.
+    pub artifact_upload_max: Duration,
+    /// How long a signed URL of an object store works; absent: the coordinator passes the bytes on.
+    pub artifact_url_ttl: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -81,6 +89,10 @@ impl Default for Settings {
             preemption_grace: Duration::from_mins(1),
             disk_free_min_bytes: 1024 * 1024 * 1024,
             budgets: false,
+            artifacts: ArtifactLimits::default(),
+            artifact_retention: Duration::from_hours(30 * 24),
+            artifact_upload_max: Duration::from_hours(3),
+            artifact_url_ttl: None,
         }
     }
 }

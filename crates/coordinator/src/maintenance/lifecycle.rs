@@ -63,6 +63,7 @@ impl Coordinator {
             trees: Default::default(),
             tracker: Default::default(),
             notifier: Default::default(),
+            artifacts: Default::default(),
             arriving: AtomicUsize::new(0),
             order: AtomicU64::new(0),
             work: Notify::new(),
@@ -102,7 +103,8 @@ impl Coordinator {
             Purpose::Health.scope(self.run_disk_watch()),
             Purpose::SearchIndex.scope(self.run_search_indexer()),
             Purpose::Tracker.scope(self.run_tracker()),
-            Purpose::Webhooks.scope(self.run_webhooks())
+            Purpose::Webhooks.scope(self.run_webhooks()),
+            Purpose::Artifacts.scope(self.run_artifact_collector())
         );
     }
 
@@ -142,6 +144,7 @@ impl Coordinator {
             self.cache_factory(factory);
         }
         self.load_tracker_items().await?;
+        self.load_artifact_records().await?;
         for (credential, window) in self.documents::<QuotaWindow>(Collection::Credentials).await? {
             self.cache_window(credential, window);
         }

@@ -17,7 +17,8 @@ use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
 use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
 use store::{
-    DirectoryLogs, Exclusivity, MemoryStore, Options, PostgresOptions, PostgresStore, PostgresUrl, SqliteStore,
+    DirectoryBlobs, DirectoryLogs, Exclusivity, MemoryStore, Options, PostgresOptions, PostgresStore, PostgresUrl,
+    SqliteStore,
 };
 use tempfile::TempDir;
 
@@ -33,6 +34,7 @@ pub(crate) struct TestFleetBuilder {
     pub(crate) store: Arc<StoreFaults>,
     backend: Backend,
     pub(crate) logs: DirectoryLogs,
+    pub(crate) blobs: DirectoryBlobs,
     broker: Mutex<Arc<FaultyBroker>>,
     broker_settings: broker::Settings,
     entropy: Arc<SeededEntropy>,
@@ -118,6 +120,7 @@ impl TestFleetBuilder {
             store: Arc::new(StoreFaults::new(11)),
             backend,
             logs: DirectoryLogs::new(folder.path().join("logs"), 1 << 20),
+            blobs: DirectoryBlobs::new(folder.path().join("artifacts")),
             broker: Mutex::new(broker(&clock, broker_settings)),
             broker_settings,
             entropy: Arc::new(SeededEntropy::new(7)),
@@ -255,6 +258,7 @@ impl TestFleetBuilder {
             history: Arc::clone(&history),
             fleet: store,
             logs: Arc::new(self.logs.clone()),
+            blobs: Arc::new(self.blobs.clone()),
             broker: self.broker() as Arc<dyn Broker>,
             clock: Arc::new(WallClock { clock: self.clock.clone(), ahead: Arc::clone(&self.ahead) }),
             entropy: Arc::clone(&self.entropy) as Arc<dyn Entropy>,

@@ -105,7 +105,23 @@ pub(crate) fn sentence(kind: EventKind, stage: StageName, by: &Actor, data: &Val
         EventKind::DependencyRecovered => "the failed dependency was requeued, waiting for it again".to_owned(),
         EventKind::Dismissed => data.with_message(format!("dismissed by {actor}")),
         EventKind::UsageReported => usage_reported(&data),
+        EventKind::ArtifactAttached => {
+            format!("artifact {} attached ({})", shortened(&data.text("name")), data.size("bytes"))
+        }
+        EventKind::ArtifactsRemoved => artifacts_removed(&data, &actor),
         EventKind::Restored => "store restored from a backup, earlier leases and offers revoked".to_owned(),
+    }
+}
+
+fn artifacts_removed(data: &Data<'_>, actor: &str) -> String {
+    let names = data.0.get("names").and_then(Value::as_array);
+    let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+    match (data.is("expired"), names.as_slice()) {
+        (true, [one]) if data.text("count") == "1" => {
+            format!("artifact {} removed after the retention time", shortened(one))
+        }
+        (true, _) => format!("{} removed after the retention time", data.counted("count", "artifact")),
+        (false, names) => format!("artifact {} removed by {actor}", shortened(&names.join(", "))),
     }
 }
 
@@ -230,6 +246,10 @@ impl Data<'_> {
     fn counted(&self, key: &str, what: &str) -> String {
         let count = self.0.get(key).and_then(Value::as_u64).and_then(|count| u32::try_from(count).ok());
         crate::names::counted(count.unwrap_or_default(), what)
+    }
+
+    fn size(&self, key: &str) -> String {
+        crate::artifact::byte_size(self.0.get(key).and_then(Value::as_u64).unwrap_or_default())
     }
 
     fn commit(&self, key: &str) -> String {

@@ -18,6 +18,8 @@ const LINE_CHARS_MAX: usize = 200;
 const PROFILE_CHARS_MAX: usize = 75;
 /// More than a job needs; bounds the cost of matching factories.
 const ITEMS_MAX: usize = 100;
+/// More than a job's outputs need; each is matched against every file.
+const ARTIFACT_GLOBS_MAX: usize = 20;
 /// A job may depend on a whole batch.
 const DEPS_MAX: usize = 1_000;
 /// A billion dollars in millionths fits a signed 64-bit sum many times over.
@@ -145,6 +147,13 @@ pub(super) static FIELDS: &[Field] = &[
         commands_schema,
     ),
     VERIFY,
+    value(
+        "artifacts",
+        "Files to attach to the job after a run, as globs from the top of the repository: `*`, `?` and `**`. A commit need not hold them.",
+        "[\"dist/*.zip\", \"coverage/**\"]",
+        |form, node| form.spec.artifacts = form.set(node, ARTIFACT_GLOBS_MAX, Decoder::glob),
+        || list_schema(ARTIFACT_GLOBS_MAX, &line_schema(LINE_CHARS_MAX)),
+    ),
     value(
         "allowEmpty",
         "Whether the job may finish without changing a file: an audit, a check, a search; `false` when absent.",

@@ -49,11 +49,13 @@ pub enum Collection {
     TrackerItems,
     /// What each outgoing webhook has delivered.
     Webhooks,
+    /// Jobs with artifacts in the blob store.
+    Artifacts,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
@@ -64,6 +66,7 @@ impl Collection {
         Self::Profiles,
         Self::TrackerItems,
         Self::Webhooks,
+        Self::Artifacts,
         Self::Meta,
     ];
 
@@ -81,6 +84,7 @@ impl Collection {
             Self::Profiles => "fleet_profiles",
             Self::TrackerItems => "fleet_tracker_items",
             Self::Webhooks => "fleet_webhooks",
+            Self::Artifacts => "fleet_artifacts",
         }
     }
 }

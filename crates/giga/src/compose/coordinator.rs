@@ -12,7 +12,7 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::{DirectoryLogs, OpenStore, StorePlace};
+use store::{DirectoryBlobs, DirectoryLogs, OpenStore, StorePlace};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -100,6 +100,7 @@ impl CoordinatorProcess {
             history: Arc::clone(&store.history),
             fleet: Arc::clone(&store.fleet),
             logs: Arc::new(logs.clone()),
+            blobs: Arc::new(DirectoryBlobs::new(config.data.artifacts())),
             broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
             clock: Arc::clone(&clock),
             entropy: Arc::new(SystemEntropy),

@@ -33,6 +33,11 @@ impl DataDir {
         self.path().join("logs")
     }
 
+    /// The artifacts of jobs, unless an object store has them.
+    pub(crate) fn artifacts(&self) -> PathBuf {
+        self.path().join("artifacts")
+    }
+
     /// The first admin's token, readable by its user alone.
     pub(crate) fn admin_token(&self) -> PathBuf {
         self.path().join("admin.token")

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use crate::artifact_glob::ArtifactGlob;
 use crate::names::{NameError, escape_for_terminal, is_terminal_safe};
 use crate::spec::Dep;
 
@@ -13,6 +14,9 @@ use super::Decoder;
 
 /// Control characters allowed in multi-line text.
 const BREAKS: [char; 2] = ['\n', '\t'];
+
+/// The longest glob.
+pub(in super::super) const GLOB_CHARS_MAX: usize = 200;
 
 impl Decoder {
     /// Reports an error at the current key.
@@ -90,6 +94,13 @@ impl Decoder {
             return None;
         }
         Some(text.to_owned())
+    }
+
+    /// A glob of files below the worktree.
+    pub(in super::super) fn glob(&mut self, node: &Node) -> Option<String> {
+        let text = self.line(node, GLOB_CHARS_MAX)?;
+        let checked = ArtifactGlob::parse(&text).map(|_| text);
+        self.accept(node, checked)
     }
 
     /// A name whose type validates itself.

@@ -73,6 +73,7 @@ fn every_supported_key_reaches_the_spec() {
             kind: Kind::Composite,
             prepare: vec!["npm run format".into()],
             verify: vec!["npm test".into(), "npm run lint\nnpm run build".into()],
+            artifacts: Vec::new(),
             allow_empty: true,
             review: None,
             retry: Retry { max: Some(3), backoff_ms: Some(500) },

@@ -7,7 +7,7 @@ use crate::golden;
 use crate::manifest::texts;
 
 /// Every specified key, nested ones by path.
-const KEYS: [&str; 31] = [
+const KEYS: [&str; 32] = [
     "title",
     "product",
     "repo",
@@ -29,6 +29,7 @@ const KEYS: [&str; 31] = [
     "kind",
     "verify",
     "prepare",
+    "artifacts",
     "allowEmpty",
     "review",
     "review.quorum",
