@@ -2,10 +2,10 @@
 
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
-TEST_FEATURES := --features giga/failpoints
+TEST_FEATURES := --features giga/failpoints,giga/nats
 # Installs the programs that tests run, and lists the skipped tests at the end.
 WITH_TOOLS := scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-tmux scripts/with-engines \
-  scripts/with-api-tools scripts/with-mcp-client scripts/with-chromium
+  scripts/with-api-tools scripts/with-mcp-client scripts/with-nats scripts/with-chromium
 TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
 # Tests that need no server, no repository and no process: rules, golden files, in-memory adapters. Half a minute.

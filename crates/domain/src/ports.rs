@@ -8,7 +8,9 @@ mod job_store;
 mod log_store;
 
 pub use backup::{Backup, BackupSummary};
-pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
+pub use broker::{
+    Broker, BrokerError, Delivery, Message, MessageId, PUBLISH_WITHIN, PublishOutcome, Receipt, Subscription,
+};
 pub use fleet_store::{Collection, FleetStore};
 pub use item_tracker::{ItemStatus, ItemTracker, TrackerError};
 pub use job_store::{

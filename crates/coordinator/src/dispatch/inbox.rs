@@ -245,9 +245,6 @@ impl Drop for Inbox {
 
 /// The number of offers that the broker holds for the factories.
 pub(crate) async fn depth(broker: &dyn Broker, factories: &[FactoryId]) -> u64 {
-    let mut total = 0;
-    for factory in factories {
-        total += broker.depth(factory).await.unwrap_or(0);
-    }
-    total
+    let depths = broker.depths().await.unwrap_or_default();
+    factories.iter().filter_map(|factory| depths.get(factory)).sum()
 }
