@@ -2,12 +2,12 @@
 
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
-TEST_FEATURES := --features giga/failpoints
+TEST_FEATURES := --features giga/failpoints,giga/nats
 # Most tests wait more than they compute: two at a time for each core keep the machine busy.
 TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Installs the programs that tests run, and lists the skipped tests at the end.
 WITH_TOOLS := scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-tmux scripts/with-engines \
-  scripts/with-api-tools scripts/with-mcp-client scripts/with-chromium
+  scripts/with-api-tools scripts/with-mcp-client scripts/with-nats scripts/with-chromium
 TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
 # Tests that need no server, no repository and no process: rules, golden files, in-memory adapters. Half a minute.

@@ -16,9 +16,10 @@ pub use dead_letters::{
     too_many_deliveries_dead_letter_a_message,
 };
 pub use publish::{
-    a_message_is_delivered_only_to_its_target, a_message_waits_for_a_disconnected_factory,
-    a_new_dispatch_of_a_job_is_delivered, a_published_message_is_received_once, a_repeated_publish_is_deduplicated,
-    depth_counts_incomplete_messages, first_deliveries_keep_the_publish_order,
+    a_dismissed_factory_leaves_no_messages, a_message_is_delivered_only_to_its_target,
+    a_message_waits_for_a_disconnected_factory, a_new_dispatch_of_a_job_is_delivered,
+    a_published_message_is_received_once, a_repeated_publish_is_deduplicated, depth_counts_incomplete_messages,
+    first_deliveries_keep_the_publish_order,
 };
 pub use receive::{
     a_dropped_subscription_requeues_its_messages, a_new_subscription_replaces_the_old_one,
@@ -44,6 +45,7 @@ macro_rules! broker_conformance {
             a_message_is_delivered_only_to_its_target,
             a_message_waits_for_a_disconnected_factory,
             first_deliveries_keep_the_publish_order,
+            a_dismissed_factory_leaves_no_messages,
             depth_counts_incomplete_messages,
             an_abandoned_message_is_redelivered_with_its_attempt,
             a_new_subscription_replaces_the_old_one,

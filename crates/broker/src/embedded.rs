@@ -4,6 +4,7 @@ mod dedup;
 mod hub;
 mod mailbox;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,11 +78,12 @@ impl Broker for Embedded {
         Ok(Arc::new(EmbeddedSubscription { post: Arc::clone(&self.post), factory: factory.clone(), wake }))
     }
 
-    async fn depth(&self, factory: &FactoryId) -> Result<u64, BrokerError> {
-        Ok(self.post.lock().depth(factory))
+    async fn dismiss(&self, factory: &FactoryId) -> Result<(), BrokerError> {
+        self.post.lock().dismiss(factory);
+        Ok(())
     }
 
-    async fn depths(&self) -> Result<Vec<(FactoryId, u64)>, BrokerError> {
+    async fn depths(&self) -> Result<BTreeMap<FactoryId, u64>, BrokerError> {
         Ok(self.post.lock().depths())
     }
 

@@ -4,6 +4,10 @@
 pub mod conformance;
 #[cfg(feature = "embedded")]
 mod embedded;
+#[cfg(feature = "nats")]
+mod nats;
 
 #[cfg(feature = "embedded")]
 pub use embedded::{Embedded, Settings};
+#[cfg(feature = "nats")]
+pub use nats::{Nats, NatsOptions, NatsUrl};

@@ -11,7 +11,9 @@ mod webhook_receiver;
 
 pub use backup::{Backup, BackupSummary};
 pub use blob_store::{BlobAttributes, BlobReader, BlobStore, BlobWriter};
-pub use broker::{Broker, BrokerError, Delivery, Message, MessageId, PublishOutcome, Receipt, Subscription};
+pub use broker::{
+    Broker, BrokerError, Delivery, Message, MessageId, PUBLISH_WITHIN, PublishOutcome, Receipt, Subscription,
+};
 pub use fleet_store::{Collection, FleetStore};
 pub use item_tracker::{ItemStatus, ItemTracker, TrackerError};
 pub use job_store::{

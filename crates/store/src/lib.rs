@@ -8,9 +8,9 @@ mod blobs;
 mod change;
 #[cfg(feature = "conformance")]
 pub mod conformance;
-#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "simulated"))]
+#[cfg(any(feature = "memory", feature = "sqlite", feature = "postgres", feature = "document"))]
 mod cursor;
-#[cfg(feature = "simulated")]
+#[cfg(feature = "document")]
 pub mod document;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod intersection;

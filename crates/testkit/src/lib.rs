@@ -5,6 +5,8 @@ pub mod fleet;
 mod golden;
 #[cfg(feature = "host")]
 pub mod host;
+#[cfg(feature = "nats")]
+pub mod nats_server;
 pub mod page;
 pub mod requirement;
 

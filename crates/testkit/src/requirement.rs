@@ -23,6 +23,8 @@ pub enum Requirement {
     ApiTools,
     /// The official Python SDK of MCP.
     McpClient,
+    /// The server of NATS.
+    Nats,
     /// Chromium, and the built web UI.
     Chromium,
     /// rustup, with a toolchain.
@@ -45,6 +47,7 @@ impl Requirement {
             Self::Lfs => "lfs",
             Self::ApiTools => "api-tools",
             Self::McpClient => "mcp-client",
+            Self::Nats => "nats",
             Self::Chromium => "chromium",
             Self::Rustup => "rustup",
             Self::Tmux => "tmux",

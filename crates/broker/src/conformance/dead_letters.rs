@@ -1,7 +1,7 @@
 //! Dead letters.
 
 use super::Harness;
-use super::sample::{DELIVERIES_MAX, factory, message, publish, receive};
+use super::sample::{DELIVERIES_MAX, depth, factory, message, publish, receive};
 
 /// A message that is never completed is dead-lettered and does not block others.
 pub async fn too_many_deliveries_dead_letter_a_message(bench: &mut dyn Harness) {
@@ -15,7 +15,7 @@ pub async fn too_many_deliveries_dead_letter_a_message(bench: &mut dyn Harness) 
         forge.abandon(&delivery.receipt).await.unwrap();
     }
 
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
+    assert_eq!(depth(&*broker, "forge").await, 0);
     let dead: Vec<_> = broker.dead_letters(10).await.unwrap().into_iter().map(|(message, _)| message).collect();
     assert_eq!(dead, [message(1, 1, "forge")]);
     publish(&*broker, &message(1, 2, "forge")).await;
@@ -37,8 +37,8 @@ pub async fn dead_letters_are_listed_newest_last(bench: &mut dyn Harness) {
         (message(2, 4, "mill"), "retries_exhausted".to_owned()),
     ];
     assert_eq!(broker.dead_letters(10).await.unwrap(), expected);
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
-    assert_eq!(broker.depth(&factory("mill")).await.unwrap(), 0);
+    assert_eq!(depth(&*broker, "forge").await, 0);
+    assert_eq!(depth(&*broker, "mill").await, 0);
 }
 
 /// A limited list contains the newest entries.

@@ -6,7 +6,7 @@ use domain::BrokerError;
 use tokio::task::JoinSet;
 
 use super::Harness;
-use super::sample::{DELIVERIES_MAX, PATIENCE, factory, message, publish, receive};
+use super::sample::{DELIVERIES_MAX, PATIENCE, depth, factory, message, publish, receive};
 
 /// The redelivery has attempt number 2.
 pub async fn an_abandoned_message_is_redelivered_with_its_attempt(bench: &mut dyn Harness) {
@@ -21,10 +21,11 @@ pub async fn an_abandoned_message_is_redelivered_with_its_attempt(bench: &mut dy
     assert_eq!((first.attempt, second.attempt), (1, 2));
     assert_eq!(second.message, first.message);
     forge.complete(&second.receipt).await.unwrap();
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
+    assert_eq!(depth(&*broker, "forge").await, 0);
 }
 
-/// The newest process of a factory wins; the old subscription returns `Closed`.
+/// The newest process of a factory wins; the old subscription returns `Closed`. Whether the new one counts the old one's
+/// deliveries is up to the broker.
 pub async fn a_new_subscription_replaces_the_old_one(bench: &mut dyn Harness) {
     let broker = bench.open(DELIVERIES_MAX).await;
     let old = broker.subscribe(&factory("forge")).await.unwrap();
@@ -37,11 +38,10 @@ pub async fn a_new_subscription_replaces_the_old_one(bench: &mut dyn Harness) {
     let mut received = [receive(&*new).await, receive(&*new).await];
     received.sort_by_key(|delivery| delivery.message.job_id);
     assert_eq!(received[0].message, unfinished.message);
-    assert_eq!((received[0].attempt, received[1].attempt), (2, 1));
     let told = tokio::time::timeout(PATIENCE, old.receive()).await.expect("the old one is told");
     assert!(matches!(told, Err(BrokerError::Closed)));
     assert!(old.complete(&unfinished.receipt).await.is_err());
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 2);
+    assert_eq!(depth(&*broker, "forge").await, 2);
 }
 
 /// A broken connection loses no message.
@@ -55,7 +55,7 @@ pub async fn a_dropped_subscription_requeues_its_messages(bench: &mut dyn Harnes
     let second = broker.subscribe(&factory("forge")).await.unwrap();
 
     let delivery = receive(&*second).await;
-    assert_eq!((delivery.message, delivery.attempt), (message(1, 1, "forge"), 2));
+    assert_eq!(delivery.message, message(1, 1, "forge"));
 }
 
 /// The second call may return `Expired` and has no effect.
@@ -70,7 +70,7 @@ pub async fn completing_twice_is_harmless(bench: &mut dyn Harness) {
     let again = forge.complete(&delivery.receipt).await;
 
     assert!(matches!(again, Ok(()) | Err(BrokerError::Expired)));
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 1);
+    assert_eq!(depth(&*broker, "forge").await, 1);
     assert_eq!(receive(&*forge).await.message, message(2, 1, "forge"));
 }
 
@@ -86,9 +86,9 @@ pub async fn a_receipt_is_invalid_for_a_later_delivery(bench: &mut dyn Harness) 
     let late = forge.complete(&first.receipt).await;
 
     assert!(matches!(late, Err(BrokerError::Expired)));
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 1);
+    assert_eq!(depth(&*broker, "forge").await, 1);
     forge.complete(&second.receipt).await.unwrap();
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
+    assert_eq!(depth(&*broker, "forge").await, 0);
 }
 
 /// The message wakes the receiver, not a timer.

@@ -40,3 +40,8 @@ pub async fn receive(subscription: &dyn Subscription) -> Delivery {
     let next = tokio::time::timeout(PATIENCE, subscription.receive()).await;
     next.expect("a message comes").unwrap()
 }
+
+/// The number of a factory's messages that are not completed.
+pub async fn depth(broker: &dyn Broker, name: &str) -> u64 {
+    broker.depths().await.unwrap().get(&factory(name)).copied().unwrap_or(0)
+}

@@ -1,6 +1,6 @@
 //! All mailboxes, with the shared deduplication window and dead letters.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,14 +129,16 @@ impl Hub {
         self.mailboxes.values_mut().for_each(Mailbox::shut);
     }
 
-    pub(crate) fn depth(&self, factory: &FactoryId) -> u64 {
-        let depth = self.mailboxes.get(factory).map_or(0, Mailbox::depth);
-        u64::try_from(depth).unwrap_or(u64::MAX)
+    /// Removes a mailbox with its messages. Its subscription is closed.
+    pub(crate) fn dismiss(&mut self, factory: &FactoryId) {
+        if let Some(mut mailbox) = self.mailboxes.remove(factory) {
+            mailbox.shut();
+        }
     }
 
-    pub(crate) fn depths(&self) -> Vec<(FactoryId, u64)> {
-        let used = self.mailboxes.keys().map(|factory| (factory.clone(), self.depth(factory)));
-        used.filter(|(_, depth)| *depth > 0).collect()
+    pub(crate) fn depths(&self) -> BTreeMap<FactoryId, u64> {
+        let depths = self.mailboxes.iter().map(|(factory, mailbox)| (factory.clone(), mailbox.depth() as u64));
+        depths.filter(|(_, depth)| *depth > 0).collect()
     }
 
     pub(crate) fn move_to_dead_letters(&mut self, message: Message, reason: String) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use broker::conformance::Harness;
-use broker::conformance::sample::{PATIENCE, factory, message, publish, receive};
+use broker::conformance::sample::{PATIENCE, depth, factory, message, publish, receive};
 use broker::{Embedded, Settings};
 use clock::ManualClock;
 use domain::{Broker, BrokerError, MessageId, PublishOutcome};
@@ -122,7 +122,7 @@ async fn repeated_reconnects_dead_letter_a_message() {
         receive(&*broker.subscribe(&factory("forge")).await.unwrap()).await;
     }
 
-    assert_eq!(broker.depth(&factory("forge")).await.unwrap(), 0);
+    assert_eq!(depth(&broker, "forge").await, 0);
     assert_eq!(broker.dead_letters(10).await.unwrap().len(), 1);
 }
 
@@ -182,7 +182,7 @@ async fn concurrent_messages_are_delivered_exactly_once() {
 
     tokio::time::timeout(PATIENCE, publishers.join_all()).await.unwrap();
     let drained = async {
-        while broker.depth(&factory("forge")).await.unwrap() > 0 {
+        while depth(&broker, "forge").await > 0 {
             tokio::task::yield_now().await;
         }
     };

@@ -1,3 +1,4 @@
 //! Integration tests of the broker adapters.
 
 mod embedded;
+mod nats;

@@ -246,5 +246,5 @@ impl Drop for Inbox {
 /// The number of offers that the broker holds for the factories.
 pub(crate) async fn depth(broker: &dyn Broker, factories: &BTreeSet<FactoryId>) -> u64 {
     let depths = broker.depths().await.unwrap_or_default();
-    depths.into_iter().filter(|(factory, _)| factories.contains(factory)).map(|(_, depth)| depth).sum()
+    factories.iter().filter_map(|factory| depths.get(factory)).sum()
 }

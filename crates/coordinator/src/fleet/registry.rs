@@ -179,6 +179,10 @@ impl Coordinator {
         for (job, epoch) in held {
             self.reap(job, epoch).await;
         }
+        // What is left there is a hint about offers that nobody will accept.
+        if let Err(error) = self.ports.broker.dismiss(id).await {
+            warn!(factory.id = %id, %error, "Could not remove the broker's queue of factory `{id}`");
+        }
         info!(factory.id = %id, by = %who.name, "Factory `{id}` was removed");
         Ok(())
     }

@@ -135,7 +135,7 @@ async fn row_04_a_late_message_of_a_dead_target_is_refused() {
     let refused = mac.accept(&fleet, &claim).await.unwrap_err();
 
     assert!(matches!(refused, Error::Refused(Refusal::AlreadyGranted)), "{refused}");
-    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), 0);
+    assert_eq!(fleet.builder.broker().depths().await.unwrap().get(&mac.id), None);
     linux.complete(&fleet, grip, None).await.unwrap();
 }
 
@@ -153,7 +153,7 @@ async fn row_16_the_offer_of_a_cancelled_job_is_refused() {
     let refused = mac.accept(&fleet, &claim).await.unwrap_err();
 
     assert!(matches!(refused, Error::Refused(Refusal::IllegalTransition { .. })), "{refused}");
-    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), 0);
+    assert_eq!(fleet.builder.broker().depths().await.unwrap().get(&mac.id), None);
     assert_eq!(fleet.count(job, EventKind::Granted).await, 0);
 }
 
@@ -177,7 +177,7 @@ async fn an_undecided_accept_leaves_its_message_for_redelivery() {
     assert!(matches!(undecided, Error::Store(_)), "{undecided}");
     assert_eq!(again, messages);
     mac.accept(&fleet, &claim).await.unwrap();
-    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), 0);
+    assert_eq!(fleet.builder.broker().depths().await.unwrap().get(&mac.id), None);
 }
 
 // [I4]

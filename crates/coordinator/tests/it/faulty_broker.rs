@@ -1,6 +1,6 @@
 //! A fault-injecting broker in front of the embedded one: it loses, repeats, delays and reorders messages.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -111,11 +111,11 @@ impl Broker for FaultyBroker {
         Ok(Arc::new(Repeating { subscription, factory: factory.clone(), state: Arc::clone(&self.state), bell }))
     }
 
-    async fn depth(&self, factory: &FactoryId) -> Result<u64, BrokerError> {
-        self.broker.depth(factory).await
+    async fn dismiss(&self, factory: &FactoryId) -> Result<(), BrokerError> {
+        self.broker.dismiss(factory).await
     }
 
-    async fn depths(&self) -> Result<Vec<(FactoryId, u64)>, BrokerError> {
+    async fn depths(&self) -> Result<BTreeMap<FactoryId, u64>, BrokerError> {
         self.broker.depths().await
     }
 

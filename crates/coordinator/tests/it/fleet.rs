@@ -15,7 +15,8 @@ use domain::{
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
-use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::document::DocumentStore;
+use store::document::simulated::{Faults, HastyClock, SimulatedDatabase};
 use store::{
     DirectoryBlobs, DirectoryLogs, Exclusivity, MemoryStore, Options, PostgresOptions, PostgresStore, PostgresUrl,
     SqliteStore,
@@ -267,9 +268,9 @@ impl TestFleetBuilder {
     }
 }
 
-async fn simulated(database: &Arc<SimulatedDatabase>) -> SimulatedDocumentStore {
+async fn simulated(database: &Arc<SimulatedDatabase>) -> DocumentStore {
     let (clock, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
-    SimulatedDocumentStore::open(Arc::clone(database), clock, chance).await.unwrap()
+    DocumentStore::open(Arc::clone(database) as _, clock, chance).await.unwrap()
 }
 
 /// The server does not flush, and some tests use several coordinators.

@@ -1,8 +1,10 @@
 //! Delivery of dispatches. Messages are hints, never the source of truth: loss, duplication or reordering costs only
 //! time [I4].
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -12,18 +14,22 @@ use crate::ids::{DispatchSeq, JobId};
 use crate::names::{Capability, FactoryId, ProductId, RepoName};
 use crate::spec::Priority;
 
+/// How long a broker may take to answer a publish. After it the message may or may not have been published.
+pub const PUBLISH_WITHIN: Duration = Duration::from_secs(2);
+
 /// Delivers messages to factories.
 #[async_trait]
 pub trait Broker: Send + Sync {
-    /// Publishes a message to its target. A message with an id that was already published is deduplicated.
+    /// Publishes a message to its target. A message with an id that was already published is deduplicated. Answers within
+    /// [`PUBLISH_WITHIN`], or is `Unavailable`.
     async fn publish(&self, message: Message) -> Result<PublishOutcome, BrokerError>;
     /// Opens the factory's queue. A new subscription replaces the previous one: its messages that were not completed
     /// are redelivered.
     async fn subscribe(&self, factory: &FactoryId) -> Result<Arc<dyn Subscription>, BrokerError>;
-    /// Number of messages for a factory that are not completed.
-    async fn depth(&self, factory: &FactoryId) -> Result<u64, BrokerError>;
-    /// The same for all factories that have messages, in one request.
-    async fn depths(&self) -> Result<Vec<(FactoryId, u64)>, BrokerError>;
+    /// Removes the queue of a factory that was removed, with its messages.
+    async fn dismiss(&self, factory: &FactoryId) -> Result<(), BrokerError>;
+    /// Number of messages that are not completed, of each factory that has some. One request, however many factories.
+    async fn depths(&self) -> Result<BTreeMap<FactoryId, u64>, BrokerError>;
     /// Mirrors a dead-lettered job to the broker's dead-letter queue, for monitoring of the broker.
     async fn mirror_dead_letter(&self, message: Message, reason: &str) -> Result<(), BrokerError>;
     /// Messages in the dead-letter queue, newest last.
@@ -33,7 +39,8 @@ pub trait Broker: Send + Sync {
 /// An open queue of one factory.
 #[async_trait]
 pub trait Subscription: Send + Sync {
-    /// Waits for the next message. Cancel-safe: a call that is dropped loses none. Returns `Err(Closed)` once the subscription is replaced or the broker shuts down.
+    /// Waits for the next message. Returns `Err(Closed)` once the subscription is replaced or the broker shuts down. A call
+    /// that is cancelled loses no message.
     async fn receive(&self) -> Result<Delivery, BrokerError>;
     /// Completes a message: it is not delivered again.
     async fn complete(&self, receipt: &Receipt) -> Result<(), BrokerError>;

@@ -4,13 +4,15 @@
 mod database;
 mod faults;
 mod log;
+mod requests;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use clock::SeededEntropy;
 use store::conformance::{Harness, Stores};
-use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::document::DocumentStore;
+use store::document::simulated::{Faults, HastyClock, SimulatedDatabase};
 
 /// A database in memory, and the stores that are opened on it.
 pub(crate) struct Cloud {
@@ -25,12 +27,10 @@ impl Cloud {
     }
 
     /// Opens a store, as another process would.
-    pub(crate) async fn open(&self) -> Arc<SimulatedDocumentStore> {
+    pub(crate) async fn open(&self) -> Arc<DocumentStore> {
         let chance = Arc::new(SeededEntropy::new(5));
         Arc::new(
-            SimulatedDocumentStore::open(Arc::clone(&self.database), Arc::clone(&self.clock) as _, chance)
-                .await
-                .unwrap(),
+            DocumentStore::open(Arc::clone(&self.database) as _, Arc::clone(&self.clock) as _, chance).await.unwrap(),
         )
     }
 }

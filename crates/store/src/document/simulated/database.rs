@@ -2,120 +2,36 @@
 //! compare-and-set, alone or in a batch within one partition.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::{Bound, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
 
+use async_trait::async_trait;
 use domain::Entropy;
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::watch;
 
-use super::batch::{BatchError, Condition, Op};
 use super::faults::{Dice, Faults, RequestFate};
-use super::feed::Feed;
-
-/// A document: named text fields. Its index entries are kept beside them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Document {
-    /// The fields by name.
-    pub fields: BTreeMap<&'static str, Arc<str>>,
-    /// The index entries; a name may occur several times, as for the elements of an array.
-    pub keys: Vec<(&'static str, String)>,
-}
-
-impl Document {
-    /// Adds a field.
-    #[must_use]
-    pub fn with(mut self, name: &'static str, text: impl Into<Arc<str>>) -> Self {
-        self.fields.insert(name, text.into());
-        self
-    }
-
-    /// Adds an index entry.
-    #[must_use]
-    pub fn key(mut self, name: &'static str, value: String) -> Self {
-        self.keys.push((name, value));
-        self
-    }
-
-    /// A field's text; empty if absent.
-    pub fn text(&self, name: &str) -> &str {
-        self.fields.get(name).map_or("", |text| text.as_ref())
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.fields.values().map(|text| text.len()).sum()
-    }
-}
-
-/// The address of an item. Nothing is atomic across partitions.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// The container.
-    pub container: &'static str,
-    /// The logical partition in the container.
-    pub partition: String,
-    /// The item in the partition.
-    pub id: String,
-}
-
-/// An item as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
-    /// The item's address.
-    pub key: Key,
-    /// The item's version: opaque, compared by conditional writes.
-    pub etag: u64,
-    /// The item's content.
-    pub document: Document,
-}
-
-/// Why a request failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestError {
-    /// Rate-limited: the request was not executed. Retry after this time.
-    Throttled(Duration),
-    /// The request was not executed.
-    Refused,
-    /// The outcome of the request is unknown.
-    TimedOut,
-}
-
-/// A query on a container's index.
-#[derive(Debug, Clone)]
-pub struct Query {
-    /// The name of the index entries.
-    pub name: &'static str,
-    /// The range of values.
-    pub values: RangeInclusive<String>,
-    /// The order of the results.
-    pub order: Order,
-    /// Maximum number of results.
-    pub limit: usize,
-}
-
-/// The order of a query's results, by index value and then by partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Smallest first.
-    Rising,
-    /// Largest first.
-    Falling,
-}
+use super::feed::{self, Feed};
+use crate::document::{
+    BATCH_BYTES_MAX, BATCH_OPS_MAX, BatchError, Condition, Container, Continuation, Document, DocumentDatabase, Etag,
+    FeedPage, Filter, Item, Key, Op, Order, Partition, Query, RequestError,
+};
 
 /// A simulated document database. It outlives the stores that are opened on it, as a cloud database outlives a
 /// process.
 pub struct SimulatedDatabase {
-    pub(super) dice: Dice,
-    pub(super) data: Mutex<Data>,
+    dice: Dice,
+    data: Mutex<Data>,
     /// Rises with every write to a container that has a feed. It stands for polling the feed.
-    bell: watch::Sender<u64>,
+    wakeups: watch::Sender<u64>,
 }
 
 #[derive(Default, Clone)]
 pub(super) struct Data {
     items: BTreeMap<Key, StoredItem>,
-    index: BTreeSet<(&'static str, String, Key)>,
+    /// The items by the value of each indexed field, or by each element of an array.
+    index: HashMap<(Container, &'static str, String), BTreeSet<Key>>,
     last_etag: u64,
     pub(super) feed: Feed,
     requests: HashMap<&'static str, u64>,
@@ -132,14 +48,14 @@ struct StoredItem {
 impl SimulatedDatabase {
     /// Creates an empty database with these faults, decided by `chance`.
     pub fn new(faults: Faults, chance: Arc<dyn Entropy>) -> Self {
-        Self { dice: Dice::new(faults, chance), data: Mutex::default(), bell: watch::Sender::new(0) }
+        Self { dice: Dice::new(faults, chance), data: Mutex::default(), wakeups: watch::Sender::new(0) }
     }
 
     /// Copies the database, as a point-in-time restore does. The copy has no faults until [`Self::set_faults`] sets
     /// some.
     pub fn copied(&self, chance: Arc<dyn Entropy>) -> Self {
         let data = Mutex::new(self.data.lock().clone());
-        Self { dice: Dice::new(Faults::default(), chance), data, bell: watch::Sender::new(0) }
+        Self { dice: Dice::new(Faults::default(), chance), data, wakeups: watch::Sender::new(0) }
     }
 
     /// Sets the faults from now on.
@@ -152,8 +68,26 @@ impl SimulatedDatabase {
         self.data.lock().requests.get(kind).copied().unwrap_or(0)
     }
 
-    /// Reads one item.
-    pub async fn read(&self, key: &Key) -> Result<Option<Item>, RequestError> {
+    /// The items of a container, as an operator's export shows them.
+    pub fn items(&self, container: Container) -> Vec<Item> {
+        let data = self.data.lock();
+        data.items.iter().filter(|(key, _)| key.container == container).map(|(key, kept)| kept.item(key)).collect()
+    }
+
+    async fn begin(&self, kind: &'static str) -> Result<(), RequestError> {
+        self.dice.yield_now().await;
+        self.data.lock().note(kind);
+        match self.dice.of_read() {
+            RequestFate::Throttled(after) => Err(RequestError::Throttled(after)),
+            RequestFate::Refused => Err(RequestError::NotExecuted),
+            RequestFate::Fine | RequestFate::AnswerLost | RequestFate::RequestLost => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl DocumentDatabase for SimulatedDatabase {
+    async fn read(&self, key: &Key) -> Result<Option<Item>, RequestError> {
         self.begin("read").await?;
         let is_stale = self.dice.happens(self.dice.faults().stale_reads);
         let data = self.data.lock();
@@ -162,63 +96,40 @@ impl SimulatedDatabase {
             Some((etag, before)) if is_stale => (*etag, before.clone()),
             Some(_) | None => (kept.etag, kept.document.clone()),
         };
-        Ok(Some(Item { key: key.clone(), etag, document }))
+        Ok(Some(Item { key: key.clone(), etag: text(etag), document }))
     }
 
-    /// Reads the items of one partition whose ids are in a range, in order.
-    pub async fn range(
+    async fn range(
         &self,
-        container: &'static str,
-        partition: &str,
+        container: Container,
+        partition: &Partition,
         ids: RangeInclusive<String>,
         limit: usize,
     ) -> Result<Vec<Item>, RequestError> {
         self.begin("range").await?;
-        let key = |id: &str| Key { container, partition: partition.to_owned(), id: id.to_owned() };
+        let key = |id: &str| Key { container, partition: partition.clone(), id: id.to_owned() };
         let data = self.data.lock();
         let found = data.items.range(key(ids.start())..=key(ids.end()));
         Ok(found.take(limit).map(|(key, kept)| kept.item(key)).collect())
     }
 
-    /// Queries a container's index, across partitions.
-    pub async fn query(&self, query: Query) -> Result<Vec<Item>, RequestError> {
+    async fn query(&self, query: Query) -> Result<Vec<Item>, RequestError> {
         self.begin("query").await?;
-        let data = self.data.lock();
-        let first = Key { container: "", partition: String::new(), id: String::new() };
-        let (from, to) = query.values.into_inner();
-        // The successor of the last value is the same text with a zero appended; its entries sort before that.
-        let span = (
-            Bound::Included((query.name, from, first.clone())),
-            Bound::Excluded((query.name, format!("{to}\0"), first)),
-        );
-        let entries = data.index.range(span).map(|(_, _, key)| key);
-        let item = |key: &Key| data.items.get(key).map(|kept| kept.item(key));
-        Ok(match query.order {
-            Order::Rising => entries.filter_map(item).take(query.limit).collect(),
-            Order::Falling => entries.rev().filter_map(item).take(query.limit).collect(),
-        })
-    }
-
-    /// Counts the items for each value of an index.
-    pub async fn count(&self, name: &'static str) -> Result<BTreeMap<String, u64>, RequestError> {
-        self.begin("query").await?;
-        let data = self.data.lock();
-        let mut counts = BTreeMap::new();
-        let first = Key { container: "", partition: String::new(), id: String::new() };
-        for (_, value, _) in data.index.range((name, String::new(), first)..).take_while(|(its, ..)| *its == name) {
-            *counts.entry(value.clone()).or_default() += 1;
+        let indexed = query.container.indexed_fields();
+        let used = query.filters.iter().map(|filter| filter.field).chain([query.order_by]);
+        if let Some(field) = used.into_iter().find(|field| !indexed.contains(field)) {
+            return Err(RequestError::Invalid(format!("`{field}` of {} has no index", query.container.name())));
         }
-        Ok(counts)
+        Ok(self.data.lock().matching(&query))
     }
 
-    /// Writes several items of one partition atomically; returns their new etags.
-    pub async fn batch(&self, container: &'static str, partition: &str, ops: Vec<Op>) -> Result<Vec<u64>, BatchError> {
+    async fn batch(&self, container: Container, partition: &Partition, ops: Vec<Op>) -> Result<Vec<Etag>, BatchError> {
         self.dice.yield_now().await;
         let fate = self.dice.of_write();
         self.data.lock().note("batch");
         match fate {
             RequestFate::Throttled(after) => return Err(RequestError::Throttled(after).into()),
-            RequestFate::Refused => return Err(RequestError::Refused.into()),
+            RequestFate::Refused => return Err(RequestError::NotExecuted.into()),
             RequestFate::RequestLost => return Err(RequestError::TimedOut.into()),
             RequestFate::Fine | RequestFate::AnswerLost => {}
         }
@@ -226,7 +137,7 @@ impl SimulatedDatabase {
             let mut data = self.data.lock();
             let applied = data.apply(container, partition, ops);
             let end = data.feed.end();
-            self.bell.send_if_modified(|heard| std::mem::replace(heard, end) != end);
+            self.wakeups.send_if_modified(|known| std::mem::replace(known, end) != end);
             applied
         };
         self.dice.yield_now().await;
@@ -234,25 +145,19 @@ impl SimulatedDatabase {
         if fate == RequestFate::AnswerLost { Err(RequestError::TimedOut.into()) } else { applied }
     }
 
-    /// Signals that the feed may have new changes.
-    pub fn bell(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+    async fn changes(&self, after: Option<&Continuation>, limit: usize) -> Result<FeedPage, RequestError> {
+        self.begin("feed").await?;
+        Ok(feed::next_page(&self.data.lock(), &self.dice, after, limit))
     }
 
-    pub(super) async fn begin(&self, kind: &'static str) -> Result<(), RequestError> {
-        self.dice.yield_now().await;
-        self.data.lock().note(kind);
-        match self.dice.of_read() {
-            RequestFate::Throttled(after) => Err(RequestError::Throttled(after)),
-            RequestFate::Refused => Err(RequestError::Refused),
-            RequestFate::Fine | RequestFate::AnswerLost | RequestFate::RequestLost => Ok(()),
-        }
+    fn wakeups(&self) -> watch::Receiver<u64> {
+        self.wakeups.subscribe()
     }
 }
 
 impl StoredItem {
     fn item(&self, key: &Key) -> Item {
-        Item { key: key.clone(), etag: self.etag, document: self.document.clone() }
+        Item { key: key.clone(), etag: text(self.etag), document: self.document.clone() }
     }
 }
 
@@ -261,35 +166,41 @@ impl Data {
         *self.requests.entry(kind).or_default() += 1;
     }
 
-    fn apply(&mut self, container: &'static str, partition: &str, ops: Vec<Op>) -> Result<Vec<u64>, BatchError> {
-        super::batch::check_size(&ops)?;
+    fn apply(&mut self, container: Container, partition: &Partition, ops: Vec<Op>) -> Result<Vec<Etag>, BatchError> {
+        let bytes: usize = ops.iter().map(|op| bytes(&op.document)).sum();
+        if ops.len() > BATCH_OPS_MAX || bytes > BATCH_BYTES_MAX {
+            return Err(BatchError::TooLarge);
+        }
         let keys: Vec<Key> =
-            ops.iter().map(|op| Key { container, partition: partition.to_owned(), id: op.id.clone() }).collect();
+            ops.iter().map(|op| Key { container, partition: partition.clone(), id: op.id.clone() }).collect();
         for (at, (op, key)) in ops.iter().zip(&keys).enumerate() {
-            let there = self.items.get(key).map(|kept| kept.etag);
-            let holds = match op.condition {
+            check_partition(op, key)?;
+            let there = self.items.get(key).map(|kept| text(kept.etag));
+            let holds = match &op.condition {
                 Condition::Absent => there.is_none(),
-                Condition::At(etag) => there == Some(etag),
+                Condition::At(etag) => there.as_ref() == Some(etag),
                 Condition::Any => true,
             };
             if !holds || keys[..at].contains(key) {
                 return Err(BatchError::Refused { at });
             }
         }
-        Ok(ops.into_iter().zip(keys).map(|(op, key)| self.write(key, op.document)).collect())
+        Ok(ops.into_iter().zip(keys).map(|(op, key)| text(self.write(key, op.document))).collect())
     }
 
     fn write(&mut self, key: Key, document: Document) -> u64 {
         self.last_etag += 1;
         self.feed.note(&key);
-        for (name, value) in &document.keys {
-            self.index.insert((*name, value.clone(), key.clone()));
-        }
         let before = self.items.remove(&key).map(|kept| (kept.etag, kept.document));
-        for (name, value) in before.iter().flat_map(|(_, before)| &before.keys) {
-            if !document.keys.iter().any(|(its, at)| its == name && at == value) {
-                self.index.remove(&(*name, value.clone(), key.clone()));
+        let former = before.as_ref().map(|(_, before)| entries(key.container, before)).unwrap_or_default();
+        let current = entries(key.container, &document);
+        for gone in former.difference(&current) {
+            if let Some(keys) = self.index.get_mut(gone) {
+                keys.remove(&key);
             }
+        }
+        for new in current.difference(&former) {
+            self.index.entry(new.clone()).or_default().insert(key.clone());
         }
         self.items.insert(key, StoredItem { etag: self.last_etag, document, before });
         self.last_etag
@@ -298,4 +209,67 @@ impl Data {
     pub(super) fn item(&self, key: &Key) -> Option<Item> {
         self.items.get(key).map(|kept| kept.item(key))
     }
+
+    fn matching(&self, query: &Query) -> Vec<Item> {
+        // The filter with the fewest items finds them; the others are compared.
+        let found = query.filters.iter().map(|filter| self.found_by(query.container, filter));
+        let Some(candidates) = found.min_by_key(BTreeSet::len) else { return Vec::new() };
+        let mut matching: Vec<(&str, &Key, &StoredItem)> = Vec::new();
+        for key in candidates {
+            let Some(kept) = self.items.get(key) else { continue };
+            let place = if query.order_by == "id" { key.id.as_str() } else { kept.document.text(query.order_by) };
+            let is_inside = query.range.start().as_str() <= place && place <= query.range.end().as_str();
+            if is_inside && query.filters.iter().all(|filter| matches(filter, &kept.document)) {
+                matching.push((place, key, kept));
+            }
+        }
+        matching.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
+        if query.order == Order::Falling {
+            matching.reverse();
+        }
+        matching.into_iter().take(query.limit).map(|(_, key, kept)| kept.item(key)).collect()
+    }
+
+    fn found_by(&self, container: Container, filter: &Filter) -> BTreeSet<&Key> {
+        let keys = |value: &Value| self.index.get(&(container, filter.field, value.to_string()));
+        filter.any_of.iter().filter_map(keys).flatten().collect()
+    }
+}
+
+/// Checks that the document names its partition, as every item has to.
+fn check_partition(op: &Op, key: &Key) -> Result<(), BatchError> {
+    let fields = key.container.partition_fields();
+    let is_named = fields.len() == key.partition.values().len()
+        && fields.iter().zip(key.partition.values()).all(|(field, value)| op.document.text(field) == value);
+    let why = || format!("`{}` does not have the fields of its partition {}", key.id, key.partition);
+    if is_named { Ok(()) } else { Err(RequestError::Invalid(why()).into()) }
+}
+
+fn matches(filter: &Filter, document: &Document) -> bool {
+    match document.get(filter.field) {
+        Some(Value::Array(values)) => values.iter().any(|value| filter.any_of.contains(value)),
+        Some(value) => filter.any_of.contains(value),
+        None => false,
+    }
+}
+
+/// The index entries of a document.
+fn entries(container: Container, document: &Document) -> BTreeSet<(Container, &'static str, String)> {
+    let fields = container.indexed_fields().iter();
+    let values = fields.filter_map(|field| Some((*field, document.get(field)?)));
+    values
+        .flat_map(|(field, value)| {
+            let elements = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            elements.iter().map(move |value| (container, field, value.to_string()))
+        })
+        .collect()
+}
+
+fn bytes(document: &Document) -> usize {
+    serde_json::to_string(document.fields()).map_or(usize::MAX, |text| text.len())
+}
+
+/// Vendors' etags are in quotes.
+fn text(etag: u64) -> Etag {
+    Etag(format!("\"{etag:08x}\""))
 }

@@ -4,38 +4,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::database::{Item, Key, RequestError, SimulatedDatabase};
+use super::database::Data;
+use super::faults::Dice;
+use crate::document::{Container, Continuation, FeedPage, Key, Partition};
 
-/// Number of physical partitions; each has its own feed.
+/// Number of physical partitions. One place in the feed names a place in each.
 pub const PHYSICAL_PARTITIONS: usize = 4;
 
 /// The container that has a feed.
-pub(super) const FED: &str = "jobs";
+const FED: Container = Container::Jobs;
 
-/// A reader's position in one physical partition's feed. Opaque.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Continuation(u64);
-
-impl Continuation {
-    /// Serialises the position.
-    pub fn text(self) -> String {
-        format!("\"{:x}\"", self.0)
-    }
-
-    /// Parses a position; invalid text means the beginning.
-    pub fn read(text: &str) -> Self {
-        Self(u64::from_str_radix(text.trim_matches('"'), 16).unwrap_or(0))
-    }
-}
-
-/// A response of the feed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FeedPage {
-    /// Some items, possibly none although more follow, and the next position.
-    Changes(Vec<Item>, Continuation),
-    /// Nothing has changed since. Only this response reports the end.
-    NotModified,
-}
+/// A reader's place in each physical partition's changes.
+type Places = [u64; PHYSICAL_PARTITIONS];
 
 /// The changes by physical partition. An item occurs once, at its latest change.
 #[derive(Default, Clone)]
@@ -63,28 +43,41 @@ impl Feed {
     }
 }
 
-impl SimulatedDatabase {
-    /// Reads the next changes of one physical partition.
-    pub async fn changes(&self, partition: usize, after: Continuation, limit: usize) -> Result<FeedPage, RequestError> {
-        self.begin("feed").await?;
-        let faults = self.dice.faults();
-        let data = self.data.lock();
-        let changes = &data.feed.changes[partition % PHYSICAL_PARTITIONS];
-        if changes.range(after.0 + 1..).next().is_none() {
-            return Ok(FeedPage::NotModified);
-        }
-        if self.dice.happens(faults.empty_pages) {
-            return Ok(FeedPage::Changes(Vec::new(), after));
-        }
-        let back = if self.dice.happens(faults.repeated_pages) { self.dice.any(limit) } else { 0 };
-        let start = changes.range(..=after.0).rev().nth(back.wrapping_sub(1)).map_or(after.0, |(lsn, _)| lsn - 1);
-        let page: Vec<(&u64, &Key)> = changes.range(start + 1..).take(limit + back).collect();
-        let reached = page.last().map_or(after, |(lsn, _)| Continuation(**lsn));
-        Ok(FeedPage::Changes(page.into_iter().filter_map(|(_, key)| data.item(key)).collect(), reached))
+/// The next changes of any one physical partition that has some.
+pub(super) fn next_page(data: &Data, dice: &Dice, after: Option<&Continuation>, limit: usize) -> FeedPage {
+    let faults = dice.faults();
+    let mut places = after.map_or_else(Places::default, read);
+    let has_more = |at: &usize| data.feed.changes[*at].range(places[*at] + 1..).next().is_some();
+    let waiting: Vec<usize> = (0..PHYSICAL_PARTITIONS).filter(has_more).collect();
+    if waiting.is_empty() {
+        return FeedPage::NotModified;
     }
+    if dice.happens(faults.empty_pages) {
+        return FeedPage::Changes(Vec::new(), continuation(places));
+    }
+    let partition = waiting[dice.any(waiting.len())];
+    let (changes, place) = (&data.feed.changes[partition], places[partition]);
+    let back = if dice.happens(faults.repeated_pages) { dice.any(limit) } else { 0 };
+    let start = changes.range(..=place).rev().nth(back.wrapping_sub(1)).map_or(place, |(lsn, _)| lsn - 1);
+    let page: Vec<(&u64, &Key)> = changes.range(start + 1..).take(limit + back).collect();
+    places[partition] = page.last().map_or(place, |(lsn, _)| **lsn);
+    FeedPage::Changes(page.into_iter().filter_map(|(_, key)| data.item(key)).collect(), continuation(places))
 }
 
-fn physical(partition: &str) -> usize {
+fn continuation(places: Places) -> Continuation {
+    Continuation(format!("\"{}\"", places.map(|place| format!("{place:x}")).join(".")))
+}
+
+/// Invalid text means the beginning.
+fn read(continuation: &Continuation) -> Places {
+    let mut places = Places::default();
+    for (place, text) in places.iter_mut().zip(continuation.0.trim_matches('"').split('.')) {
+        *place = u64::from_str_radix(text, 16).unwrap_or(0);
+    }
+    places
+}
+
+fn physical(partition: &Partition) -> usize {
     let mut hasher = DefaultHasher::new();
     partition.hash(&mut hasher);
     usize::try_from(hasher.finish() % PHYSICAL_PARTITIONS as u64).unwrap_or(0)

@@ -8,7 +8,8 @@ use domain::{
     Versioned,
 };
 use store::conformance::sample::{create, dispatched, granted, id, job, released, replace, seconds};
-use store::document::simulated::{Faults, SimulatedDocumentStore};
+use store::document::DocumentStore;
+use store::document::simulated::Faults;
 use tokio::task::JoinSet;
 
 use super::Cloud;
@@ -20,7 +21,7 @@ const ROUNDS: u64 = 4;
 const EVENTS: u64 = JOBS as u64 * EVENTS_EACH;
 
 /// Writes a job as the coordinator does: after an unknown outcome it reads again first.
-async fn write(store: &SimulatedDocumentStore, base: Option<Versioned<Job>>, next: Job) -> Versioned<Job> {
+async fn write(store: &DocumentStore, base: Option<Versioned<Job>>, next: Job) -> Versioned<Job> {
     loop {
         let unit = match &base {
             Some(base) => replace(next.clone(), base.revision),
@@ -42,7 +43,7 @@ async fn write(store: &SimulatedDocumentStore, base: Option<Versioned<Job>>, nex
 }
 
 /// Takes a job through its rounds.
-async fn live(store: &SimulatedDocumentStore, n: u32) {
+async fn live(store: &DocumentStore, n: u32) {
     let mut current = write(store, None, job(n)).await;
     for _ in 0..ROUNDS {
         for step in [|job| dispatched(job, seconds(9)), granted, released] {
@@ -52,7 +53,7 @@ async fn live(store: &SimulatedDocumentStore, n: u32) {
     }
 }
 
-async fn log(store: &SimulatedDocumentStore) -> Vec<StoredEvent> {
+async fn log(store: &DocumentStore) -> Vec<StoredEvent> {
     store.events(&Scope::Fleet, Position(0), u16::MAX).await.unwrap()
 }
 

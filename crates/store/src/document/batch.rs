@@ -1,6 +1,6 @@
 //! Batches: items of one partition, written together, each under its own condition.
 
-use super::database::{Document, RequestError};
+use super::database::{Document, Etag, RequestError};
 
 /// Maximum number of writes in a batch.
 pub const BATCH_OPS_MAX: usize = 100;
@@ -20,25 +20,26 @@ pub struct Op {
 }
 
 /// The precondition of a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// The item does not exist.
     Absent,
     /// The item has this etag.
-    At(u64),
+    At(Etag),
     /// No precondition.
     Any,
 }
 
 /// Why a batch was not written, or may not have been.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchError {
-    /// The precondition of this write failed, or the batch writes its item twice; nothing was written.
+    /// The precondition of this write failed, or the batch writes its item twice; nothing was written. Over HTTP: 409 or
+    /// 412 at this write, 424 at the others.
     Refused {
         /// Index of the write in the batch.
         at: usize,
     },
-    /// The batch exceeds the database's limits; nothing was written.
+    /// The batch exceeds the database's limits; nothing was written. Over HTTP: 413.
     TooLarge,
     /// The request itself failed.
     Request(RequestError),
@@ -48,9 +49,4 @@ impl From<RequestError> for BatchError {
     fn from(error: RequestError) -> Self {
         Self::Request(error)
     }
-}
-
-pub(super) fn check_size(ops: &[Op]) -> Result<(), BatchError> {
-    let bytes: usize = ops.iter().map(|op| op.document.bytes()).sum();
-    if ops.len() > BATCH_OPS_MAX || bytes > BATCH_BYTES_MAX { Err(BatchError::TooLarge) } else { Ok(()) }
 }
