@@ -124,6 +124,7 @@ fn enters_stage(kind: EventKind) -> bool {
         | E::ChangesRequested
         | E::Rejected
         | E::Asked
+        | E::SubtasksAwaited
         | E::QuotaHit
         | E::Restored => true,
         E::ChildrenAdded
@@ -140,11 +141,15 @@ fn enters_stage(kind: EventKind) -> bool {
         | E::Voted
         | E::Reminded
         | E::Escalated
+        | E::Paused
+        | E::Resumed
         | E::PriorityChanged
         | E::Pinned
         | E::DependencyFailed
         | E::DependencyRecovered
         | E::Dismissed
-        | E::UsageReported => false,
+        | E::UsageReported
+        | E::ArtifactAttached
+        | E::ArtifactsRemoved => false,
     }
 }
