@@ -81,10 +81,6 @@ const FACTORIES: [&str; 2] = ["east", "west"];
 /// How long the demo's work may take before something is wrong.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Attempts to remove the demo's directory, and the pause between them.
-const REMOVALS_MAX: u32 = 40;
-const REMOVAL_EVERY: Duration = Duration::from_millis(50);
-
 /// Prepares the demo, runs the fleet, and keeps running until it is stopped.
 pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
@@ -433,12 +429,6 @@ async fn submit(client: &Client, sample: &Sample) -> anyhow::Result<SubmitRespon
 
 impl Drop for DemoFiles {
     fn drop(&mut self) {
-        // A program that ends a little later than its factory may still write here.
-        for _ in 0..REMOVALS_MAX {
-            match std::fs::remove_dir_all(&self.root) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => std::thread::sleep(REMOVAL_EVERY),
-                _ => return,
-            }
-        }
+        let _ = std::fs::remove_dir_all(&self.root);
     }
 }
