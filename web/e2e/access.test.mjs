@@ -34,7 +34,8 @@ describe("accessibility", { timeout: 600_000 }, () => {
     browser = await Browser.launch();
     const { items } = await fleet.api("GET", "/jobs?limit=100");
     const of = (stage) => items.find((job) => job.stage === stage)?.id;
-    paths = ["/", "/needs-me", "/jobs", "/jobs?view=board", "/new", "/dispatch", "/factories/east"];
+    paths = ["/", "/needs-me", "/jobs", "/jobs?view=board", "/new", "/new?kind=plan"];
+    paths.push("/budgets", "/budgets/default", "/dispatch", "/factories/east");
     for (const tab of ["products", "profiles", "tokens", "credentials", "factories"]) paths.push(`/admin/${tab}`);
     for (const stage of ["building", "blocked", "testing", "shipped", "dead_letter"]) paths.push(`/jobs/${of(stage)}`);
     for (const tab of ["log", "runs", "explain", "deps", "manifest", "events"])

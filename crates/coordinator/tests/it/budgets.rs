@@ -93,8 +93,7 @@ async fn holders(fleet: &Fleet, jobs: &[JobId]) -> usize {
 }
 
 /// Offers of a hundred jobs that were made before the ceiling was in force.
-async fn offered_before_the_ceiling(seed: u64) -> (Fleet, Machine, Vec<JobId>) {
-    let _ = seed;
+async fn offered_before_the_ceiling() -> (Fleet, Machine, Vec<JobId>) {
     let fleet = Fleet::warm(lasting()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 100, ..Offers::default() }).await;
     fleet.coordinator.tick().await;
@@ -125,7 +124,7 @@ async fn settle(fleet: &Fleet, mac: &Machine, jobs: &[JobId]) {
 // [row 17] [T2] [I10] [I6]
 #[tokio::test]
 async fn row_17_money_for_ten_starts_ten_of_a_hundred() {
-    let (fleet, mac, jobs) = offered_before_the_ceiling(0).await;
+    let (fleet, mac, jobs) = offered_before_the_ceiling().await;
     fleet.store().set(|faults| faults.yields_max = 3);
 
     let outcomes = join_all(jobs.iter().map(|job| mac.try_take(&fleet, *job))).await;
@@ -145,8 +144,9 @@ async fn row_17_money_for_ten_starts_ten_of_a_hundred() {
 // [row 17]
 #[tokio::test]
 async fn row_17_money_is_neither_lost_nor_doubled_by_crashes() {
-    for round in 0..retold(10) {
-        let (fleet, mac, jobs) = offered_before_the_ceiling(round as u64).await;
+    let (rounds, mut cut) = (retold(10), 0.0);
+    for round in 0..rounds {
+        let (fleet, mac, jobs) = offered_before_the_ceiling().await;
         fleet.store().set(|faults| {
             faults.yields_max = 2;
             faults.answers_lost = 0.1;
@@ -168,6 +168,9 @@ async fn row_17_money_is_neither_lost_nor_doubled_by_crashes() {
         join_all(accepts).await;
         fleet.store().heal();
         let fleet = fleet.restarted().await;
+        let held = holders(&fleet, &jobs).await;
+        assert!(held <= 10, "round {round}: {held} holders");
+        cut += fleet.budget().await.reserved_usd - held as f64;
         fleet.warm_up();
         mac.beat(&fleet).await;
         fleet.coordinator.sweep().await;
@@ -185,6 +188,7 @@ async fn row_17_money_is_neither_lost_nor_doubled_by_crashes() {
         let held = holders(&fleet, &jobs).await;
         assert_eq!(held, 10, "round {round}");
     }
+    assert!(rounds < 10 || cut > 0.0, "no accept was cut between its reservation and its grant");
 }
 
 // [row 17] [D1]
@@ -347,6 +351,62 @@ async fn row_18_usage_in_any_order_gives_the_exact_total() {
         let fleet = fleet.restarted().await;
         assert_eq!(fleet.budget().await.spent_usd, 0.7 + 0.2 + 1.5);
     }
+}
+
+// [row 18]
+#[tokio::test]
+async fn row_18_usage_replayed_in_parallel_and_across_a_restart_gives_the_exact_total() {
+    const JOBS: usize = 10;
+    for round in 0..retold(5).max(1) {
+        let fleet = Fleet::warm(lasting().with(|settings| settings.budgets = true)).await;
+        let mac = Machine::join_with(&fleet, "mac", Offers { seats: 100, ..Offers::default() }).await;
+        fleet.coordinator.tick().await;
+        fleet.set_ceiling(100.0, BudgetPeriod::Day).await;
+        let (mut reports, mut running) = (Vec::new(), Vec::new());
+        for at in 0..JOBS {
+            let grip = mac.build(&fleet, fleet.submit(PLAIN).await).await;
+            if at % 2 == 0 {
+                mac.fail(&fleet, grip, domain::FailureReason::Crash).await.unwrap();
+            } else {
+                running.push(grip);
+            }
+            // The highest sum of each meter arrives at least once, everything else 0 to 3 times.
+            reports.extend([(grip, None, 0.53), (grip, Some("tests"), 0.07)]);
+            for (id, usd) in [(None, 0.11), (None, 0.37), (None, 0.53), (Some("tests"), 0.02), (Some("tests"), 0.07)] {
+                for _ in 0..fleet.any(4) {
+                    reports.push((grip, id, usd));
+                }
+            }
+        }
+        fleet.shuffle(&mut reports);
+        let (before, after) = reports.split_at(reports.len() / 2);
+
+        replay(&fleet, &mac, before).await;
+        let fleet = fleet.restarted().await;
+        replay(&fleet, &mac, after).await;
+        mac.beat(&fleet).await;
+        for grip in running {
+            complete(&fleet, &mac, grip, 0.37).await;
+        }
+
+        assert_eq!(fleet.budget().await.spent_usd, 6.0, "round {round}");
+        let fleet = fleet.restarted().await;
+        assert_eq!(fleet.budget().await.spent_usd, 6.0, "round {round}");
+    }
+}
+
+/// Sends reports all at once, each until it is answered, to a store that loses commits and answers.
+async fn replay(fleet: &Fleet, mac: &Machine, reports: &[(Grip, Option<&str>, f64)]) {
+    fleet.store().set(|faults| {
+        faults.yields_max = 3;
+        faults.answers_lost = 0.1;
+        faults.commits_lost = 0.1;
+    });
+    let sent = reports.iter().map(|(grip, id, usd)| async move {
+        while fleet.coordinator.report_usage(&mac.who, grip.job, &usage(*grip, *id, *usd)).await.is_err() {}
+    });
+    join_all(sent).await;
+    fleet.store().heal();
 }
 
 // [T2]

@@ -10,10 +10,15 @@ use crate::output::{Palette, Tint, clean};
 /// Titles are cut to this, so that the columns stay.
 const TITLE_CHARS: usize = 28;
 
+/// Sentences are cut to this: the output of a failed command is in its log.
+const SENTENCE_CHARS: usize = 100;
+
 /// What is known about the jobs that are watched.
 pub(super) struct ProgressDisplay {
     started_at: Timestamp,
     jobs: BTreeMap<JobId, Line>,
+    /// The job whose first checkpoint is shown; all checkpoints of all jobs are too many.
+    with_checkpoint: Option<JobId>,
     palette: Palette,
     is_terminal: bool,
     has_summary: bool,
@@ -29,7 +34,7 @@ impl ProgressDisplay {
     pub(super) fn new(started_at: Timestamp) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         let palette = if is_terminal && Palette::is_welcome() { Palette::Coloured } else { Palette::Plain };
-        Self { started_at, jobs: BTreeMap::new(), palette, is_terminal, has_summary: false }
+        Self { started_at, jobs: BTreeMap::new(), with_checkpoint: None, palette, is_terminal, has_summary: false }
     }
 
     /// Watches one more job.
@@ -39,13 +44,22 @@ impl ProgressDisplay {
         self.jobs.insert(id, Line { title, stage, order });
     }
 
+    /// Shows the first checkpoint of one job.
+    pub(super) fn show_first_checkpoint_of(&mut self, job: JobId) {
+        self.with_checkpoint = Some(job);
+    }
+
     /// Shows what happened to a job.
     pub(super) fn show(&mut self, event: &JobEvent) {
         let Some(line) = self.jobs.get_mut(&event.job_id) else { return };
         line.stage = event.stage;
         let title = line.title.clone();
-        if !is_worth_a_line(event.kind) {
+        let is_checkpoint = event.kind == EventKind::Checkpointed;
+        if !is_worth_a_line(event) || is_checkpoint && self.with_checkpoint != Some(event.job_id) {
             return;
+        }
+        if is_checkpoint {
+            self.with_checkpoint = None;
         }
         let tint = match event.kind {
             EventKind::Shipped | EventKind::Completed => Tint::Good,
@@ -54,7 +68,12 @@ impl ProgressDisplay {
             _ => Tint::Faint,
         };
         let stage = self.palette.paint(&format!("{:<9}", event.stage.as_str()), tint);
-        self.print(&format!("{}  {title:<TITLE_CHARS$}  {stage}  {}", self.time(event.at), clean(&event.sentence())));
+        let mut sentence = clean(&event.sentence());
+        if let Some((end, _)) = sentence.char_indices().nth(SENTENCE_CHARS) {
+            sentence.truncate(end);
+            sentence.push('…');
+        }
+        self.print(&format!("{}  {title:<TITLE_CHARS$}  {stage}  {sentence}", self.time(event.at)));
     }
 
     /// Prints a line that is not about one job.
@@ -119,13 +138,17 @@ impl ProgressDisplay {
 }
 
 /// Whether the demo prints an event.
-fn is_worth_a_line(kind: EventKind) -> bool {
-    !matches!(
-        kind,
-        EventKind::Dispatched
-            | EventKind::Started
-            | EventKind::Promoted
-            | EventKind::ErrandGranted
-            | EventKind::ShipRequested
-    )
+fn is_worth_a_line(event: &JobEvent) -> bool {
+    // The vote says the same with its person, and a job that can start is granted in a moment.
+    let is_said_elsewhere = matches!(event.kind, EventKind::ChangesRequested | EventKind::Approved)
+        || event.kind == EventKind::Submitted && event.stage == StageName::Queued;
+    !is_said_elsewhere
+        && !matches!(
+            event.kind,
+            EventKind::Dispatched
+                | EventKind::Started
+                | EventKind::Promoted
+                | EventKind::ErrandGranted
+                | EventKind::ShipRequested
+        )
 }

@@ -1,5 +1,6 @@
 //! `giga up --demo`: a fleet with work of its own, on a scratch repository, so that a stranger sees all of it at once.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -8,13 +9,17 @@ use std::time::Duration;
 use anyhow::Context;
 use client::{Client, Endpoint, Trust};
 use clock::SystemClock;
-use domain::{Clock, EventKind, JobEvent, JobId, ProductId};
+use domain::{BudgetSettings, Clock, EventKind, JobEvent, JobId, ProductId, StageName, TokenScope, VoteDecision};
 use http::Method;
-use protocol::{JobDetail, ProductSettings, SubmitRequest, SubmitResponse};
+use protocol::{
+    BudgetView, CreateTokenRequest, CreateTokenResponse, JobDetail, JobView, PlanRequest, PlanResponse,
+    ProductSettings, SubmitRequest, SubmitResponse, VoteRequest,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::board::ProgressDisplay;
 use super::coordinator::CoordinatorProcess;
+use super::demo_agent;
 use super::signals;
 use super::tally::DemoSummary;
 use super::workers::{CurrentCoordinator, FactoryProcess, LocalApi};
@@ -33,22 +38,41 @@ const SAMPLES: [Sample; 6] = [
     Sample { key: "hello", manifest: include_str!("demo/hello.md") },
     Sample { key: "stumbles", manifest: include_str!("demo/stumbles.md") },
     Sample { key: "survivor", manifest: include_str!("demo/survivor.md") },
-    Sample { key: "foundation", manifest: include_str!("demo/foundation.md") },
-    Sample { key: "walls", manifest: include_str!("demo/walls.md") },
-    Sample { key: "roof", manifest: include_str!("demo/roof.md") },
+    Sample { key: "door", manifest: include_str!("demo/door.md") },
+    Sample { key: "hedge", manifest: include_str!("demo/hedge.md") },
+    Sample { key: "lawn", manifest: include_str!("demo/lawn.md") },
 ];
+
+/// The plan, submitted after them: it becomes a tree of jobs.
+const PLAN: &str = include_str!("demo/house.md");
 
 /// The job whose factory is killed half-way.
 const SURVIVOR: usize = 2;
 
+/// The job that waits for a review.
+const REVIEWED: usize = 3;
+
+/// The job that waits for money.
+const UNPAID: usize = 5;
+
+/// The person that reviews: the author of a job cannot.
+const REVIEWER: &str = "grace";
+
+/// The product with a budget: its ceiling, which pays for one of its jobs, and the one that it gets then.
+const GARDEN: &str = "garden";
+const CEILING_USD: f64 = 0.5;
+const RAISED_USD: f64 = 5.0;
+
 /// The introduction that the demo prints.
 const ANNOUNCEMENT: &str = "\
-This demo takes about 15 seconds, leaves nothing behind, and shows:
-  - six jobs on two factories, each verified and merged into one repository
+This demo takes about 20 seconds, leaves nothing behind, and shows:
+  - jobs on two factories, each verified and merged into one repository
+  - a plan that becomes a tree of jobs: each waits until the one before it is merged
   - a job whose first attempt fails: it is retried
   - a factory that is killed with kill -9 in the middle of its work: when its lease expires, the other one takes its jobs
     over and resumes from the last checkpoint
-  - jobs that wait for other jobs to be merged
+  - a job that waits for a review: `grace` sends it back once with a comment, then approves it
+  - a product that spends its budget: its next job waits for money until the ceiling is raised
 ";
 
 /// The names of the demo's factories.
@@ -158,9 +182,11 @@ fn configuration(root: &Path, repo: &Path) -> anyhow::Result<String> {
     Ok(format!(
         "data = {data}\n\
          [coordinator]\nlisten = \"127.0.0.1:0\"\nlease_ttl = \"5s\"\nrenew_every = \"1s\"\nstale_after = \"4s\"\naccept_within = \"3s\"\n\
-         [factory]\nseats = 2\ncheckpoint_every = \"1s\"\n\
+         budgets = true\n\
+         [factory]\nseats = 3\ncheckpoint_every = \"1s\"\n\
          [factory.repos.house]\nurl = {repo}\n\
          [factory.engines.demo]\nargv = [{exe}, \"__demo-agent\"]\n\
+         reads = {{ cost_usd = {{ regex = 'cost so far: \\$([0-9.]+)' }} }}\n\
          [log]\nlevel = \"error\"\n",
         data = quoted(&root.join("data")),
         repo = quoted(repo),
@@ -181,9 +207,12 @@ impl DemoDisplay<'_> {
         let clock = SystemClock::new();
         let client = self.client(api)?;
         self.wait_for_factories(&client, &clock).await?;
-        let product = ProductId::default_product();
         let ships = ProductSettings { auto_ship: Some(true), ..ProductSettings::default() };
-        let _: domain::Product = client.call(Method::PUT, &format!("/products/{product}"), Some(&ships)).await?;
+        for product in [ProductId::default_product().as_str(), GARDEN] {
+            let _: domain::Product = client.call(Method::PUT, &format!("/products/{product}"), Some(&ships)).await?;
+        }
+        set_ceiling(&client, CEILING_USD).await?;
+        let reviewer = self.reviewer(api, &client).await?;
         let mut stream = client.events("/events/stream", None).await?;
         let mut board = ProgressDisplay::new(clock.now());
         let mut jobs = Vec::new();
@@ -192,6 +221,14 @@ impl DemoDisplay<'_> {
             board.add(job.job.id, &job.job.title, job.job.stage);
             jobs.push(job.job.id);
         }
+        let plan = PlanRequest { body_md: PLAN.to_owned(), ..PlanRequest::default() };
+        let tree: PlanResponse = client.post("/plans", &plan).await.context("cannot submit the demo's plan")?;
+        for job in tree.jobs {
+            let (Some(id), Some(stage)) = (job.id, job.stage) else { continue };
+            board.add(id, &job.title, stage);
+            jobs.push(id);
+        }
+        board.show_first_checkpoint_of(jobs[SURVIVOR]);
         let mut kill = Kill { job: jobs[SURVIVOR], victim: None };
         let mut events = Vec::new();
         let watched = tokio::time::timeout(PATIENCE, async {
@@ -203,6 +240,15 @@ impl DemoDisplay<'_> {
                 board.show(&event);
                 if let Some(word) = self.interfere(&mut kill, &event, &client).await? {
                     board.say(event.at, &word);
+                }
+                if event.job_id == jobs[REVIEWED] && event.stage == StageName::Review {
+                    review(&reviewer, &event).await?;
+                }
+                if event.job_id == jobs[UNPAID]
+                    && event.kind == EventKind::Unblocked
+                    && let Some(word) = raise_ceiling(&client, &clock, event.job_id).await?
+                {
+                    board.say(clock.now(), &word);
                 }
                 events.push(event);
             }
@@ -218,8 +264,20 @@ impl DemoDisplay<'_> {
 
     fn client(&self, api: &str) -> anyhow::Result<Client> {
         let token = std::fs::read_to_string(self.scene.config.data.admin_token())?;
-        let token = token.trim().to_owned();
-        Ok(Client::new(Endpoint { base: api.to_owned(), token, product: None, trust: Trust::Public })?)
+        client_of(api, token.trim())
+    }
+
+    /// The client of the person that reviews.
+    async fn reviewer(&self, api: &str, admin: &Client) -> anyhow::Result<Client> {
+        let request = CreateTokenRequest {
+            name: REVIEWER.to_owned(),
+            grant: TokenScope::Operator { products: BTreeSet::new() },
+            ttl_seconds: None,
+            owner: Some(REVIEWER.to_owned()),
+            forge_login: None,
+        };
+        let made: CreateTokenResponse = admin.post("/tokens", &request).await?;
+        client_of(api, &made.secret)
     }
 
     async fn wait_for_factories(&self, client: &Client, clock: &SystemClock) -> anyhow::Result<()> {
@@ -270,10 +328,19 @@ impl DemoDisplay<'_> {
         kill: &Kill,
     ) -> anyhow::Result<DemoSummary> {
         let mut resumed_steps = 0;
-        for id in DemoSummary::resumed_jobs(events) {
+        for id in DemoSummary::interrupted_jobs(events) {
             resumed_steps += DemoSummary::steps_found(&client.get_text(&format!("/jobs/{id}/logs")).await?);
         }
-        Ok(DemoSummary { kills: usize::from(kill.victim.is_some()), resumed_steps, ..DemoSummary::of(jobs, events) })
+        let mut cost_usd = 0.0;
+        for product in [ProductId::default_product().as_str(), GARDEN] {
+            cost_usd += client.get::<BudgetView>(&format!("/budgets/{product}")).await?.spent_usd;
+        }
+        Ok(DemoSummary {
+            cost_usd,
+            kills: usize::from(kill.victim.is_some()),
+            resumed_steps,
+            ..DemoSummary::of(jobs, events)
+        })
     }
 
     /// Lines that can be pasted as they are: a function instead of variables, which would outlive the demo, and no comments,
@@ -287,13 +354,61 @@ impl DemoDisplay<'_> {
             "\nAll jobs have finished. The fleet stays up; stop it with Ctrl-C.\n\
              Paste into another terminal; the last line submits one more job:\n\n  \
              demo() {{ {giga} --data {data} \"$@\"; }}\n  demo jobs\n  demo job {first}\n  demo logs {first}\n  \
-             demo explain {first}\n  demo factory list\n  demo sign-in\n  git -C {repo} log --oneline --graph main\n  \
+             demo explain {first}\n  demo budget show\n  demo sign-in\n  git -C {repo} log --oneline --graph main\n  \
              demo submit {own} --wait\n",
             giga = quoted(&giga),
             data = quoted(self.scene.config.data.path()),
             repo = quoted(&self.scene.repo),
             own = quoted(&own),
         ));
+    }
+}
+
+fn client_of(api: &str, token: &str) -> anyhow::Result<Client> {
+    let endpoint = Endpoint { base: api.to_owned(), token: token.to_owned(), product: None, trust: Trust::Public };
+    Ok(Client::new(endpoint)?)
+}
+
+/// Votes as the second person: the first work is sent back with a comment, the next one is approved.
+async fn review(reviewer: &Client, event: &JobEvent) -> anyhow::Result<()> {
+    // Only the completion: the vote itself and the promotion are events of this stage too.
+    if event.kind != EventKind::Completed {
+        return Ok(());
+    }
+    let path = format!("/jobs/{}", event.job_id);
+    let detail: JobDetail = reviewer.get(&path).await?;
+    let Some(review) = detail.job.review else { return Ok(()) };
+    let is_first = review.run == 1;
+    let vote = VoteRequest {
+        decision: if is_first { VoteDecision::Changes } else { VoteDecision::Approve },
+        sha: review.sha,
+        run: None,
+        comment: is_first.then(|| demo_agent::COMMENT.to_owned()),
+    };
+    let _: JobView = reviewer.post(&format!("{path}/review"), &vote).await?;
+    Ok(())
+}
+
+async fn set_ceiling(client: &Client, usd: f64) -> anyhow::Result<()> {
+    let budget = BudgetSettings { ceiling_usd: Some(usd), ..BudgetSettings::default() };
+    let _: BudgetView = client.call(Method::PUT, &format!("/budgets/{GARDEN}"), Some(&budget)).await?;
+    Ok(())
+}
+
+/// Raises the ceiling once a queued job waits for money; a line that says so.
+async fn raise_ceiling(client: &Client, clock: &SystemClock, job: JobId) -> anyhow::Result<Option<String>> {
+    loop {
+        let detail: JobDetail = client.get(&format!("/jobs/{job}")).await?;
+        // A read may be older than the event. An offer that there is no money for is refused, and the job is queued again.
+        if !matches!(detail.job.stage, StageName::Blocked | StageName::Queued | StageName::Assigned) {
+            return Ok(None);
+        }
+        if let Some(wait) = detail.job.waiting.filter(|wait| wait.code == "waits_for_money") {
+            set_ceiling(client, RAISED_USD).await?;
+            let (what, raised) = (wait.text.split(';').next().unwrap_or_default(), domain::dollars(RAISED_USD));
+            return Ok(Some(format!("{what}; its ceiling is raised to {raised}")));
+        }
+        clock.sleep(Duration::from_millis(50)).await;
     }
 }
 

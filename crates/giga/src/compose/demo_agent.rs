@@ -8,6 +8,12 @@ use std::time::Duration;
 /// How long one step of the demo's work takes.
 const STEP: Duration = Duration::from_millis(400);
 
+/// What the demo's reviewer asks for. The agent does it when its prompt has this comment.
+pub(super) const COMMENT: &str = "Please paint it red.";
+
+/// What the agent reports as its cost after each step, in cents.
+const CENTS_PER_STEP: u32 = 10;
+
 /// What the prompt asks the agent to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AgentBehaviour {
@@ -36,9 +42,12 @@ fn work() -> std::io::Result<ExitCode> {
     let attempt: u32 = std::env::var("GIGA_ATTEMPT").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     let task = task_of(&prompt);
     let (temper, file) = (temper_of(task), file_of(task));
-    let steps = if temper == AgentBehaviour::Slow { 16 } else { 3 };
+    let is_asked_again = prompt.contains(COMMENT);
+    let steps = if temper == AgentBehaviour::Slow { 16 } else { 3 } + u32::from(is_asked_again);
     let done_before = lines_in(&file);
-    if done_before > 0 {
+    if is_asked_again {
+        say(&format!("the reviewer asks: {COMMENT}"))?;
+    } else if done_before > 0 {
         say(&format!("resuming: {done_before} of {steps} steps are here already"))?;
     } else {
         say("reading the task")?;
@@ -47,8 +56,9 @@ fn work() -> std::io::Result<ExitCode> {
         pause();
         let mut notes = std::fs::OpenOptions::new().create(true).append(true).open(&file)?;
         writeln!(notes, "step {step} of {steps}")?;
-        say(&format!("step {step} of {steps}: wrote {file}"))?;
-        if temper == AgentBehaviour::FailsOnce && attempt == 1 && step == 2 {
+        let cents = CENTS_PER_STEP * (step - done_before);
+        say(&format!("step {step} of {steps}: wrote {file}, cost so far: ${}.{:02}", cents / 100, cents % 100))?;
+        if temper == AgentBehaviour::FailsOnce && attempt == 1 && step >= 2 {
             say("something went wrong, giving up this attempt")?;
             return Ok(ExitCode::from(1));
         }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{EventKind, JobEvent, JobId, counted};
+use domain::{EventKind, JobEvent, JobId, counted, dollars};
 
 /// The numbers at the end of the demo.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct DemoSummary {
     pub(super) jobs: usize,
     pub(super) shipped: usize,
@@ -19,8 +19,12 @@ pub(super) struct DemoSummary {
     pub(super) resumed_steps: u64,
     /// Jobs that ended without being merged.
     pub(super) lost: usize,
-    /// Jobs that were completed or merged more than once.
+    /// Jobs that were merged more than once, or completed again without a reviewer's request.
     pub(super) twice: usize,
+    /// Votes of reviewers.
+    pub(super) votes: usize,
+    /// What all runs cost, in US dollars.
+    pub(super) cost_usd: f64,
 }
 
 impl DemoSummary {
@@ -28,25 +32,26 @@ impl DemoSummary {
     pub(super) fn of(jobs: &[JobId], events: &[JobEvent]) -> Self {
         let of_job = |id: &JobId, kind: EventKind| events.iter().filter(|e| e.job_id == *id && e.kind == kind).count();
         let shipped = jobs.iter().filter(|id| of_job(id, EventKind::Shipped) > 0).count();
-        let is_twice = |id: &&JobId| of_job(id, EventKind::Completed) > 1 || of_job(id, EventKind::Shipped) > 1;
+        let is_twice = |id: &&JobId| {
+            let again = of_job(id, EventKind::ChangesRequested);
+            of_job(id, EventKind::Completed) > 1 + again || of_job(id, EventKind::Shipped) > 1
+        };
         Self {
             jobs: jobs.len(),
             shipped,
             takeovers: takeovers(events),
             retries: events.iter().filter(|event| event.kind == EventKind::AttemptFailed).count(),
             lost: jobs.len() - shipped,
+            votes: events.iter().filter(|event| event.kind == EventKind::Voted).count(),
             twice: jobs.iter().filter(is_twice).count(),
             ..Self::default()
         }
     }
 
-    /// The jobs that more than one run worked on.
-    pub(super) fn resumed_jobs(events: &[JobEvent]) -> BTreeSet<JobId> {
-        let mut runs: BTreeMap<JobId, usize> = BTreeMap::new();
-        for event in events.iter().filter(|event| event.kind == EventKind::Granted) {
-            *runs.entry(event.job_id).or_default() += 1;
-        }
-        runs.into_iter().filter(|(_, count)| *count > 1).map(|(id, _)| id).collect()
+    /// The jobs whose work was interrupted: a failed attempt, or a lost lease.
+    pub(super) fn interrupted_jobs(events: &[JobEvent]) -> BTreeSet<JobId> {
+        let is_interruption = |kind| matches!(kind, EventKind::AttemptFailed | EventKind::Reaped);
+        events.iter().filter(|event| is_interruption(event.kind)).map(|event| event.job_id).collect()
     }
 
     /// The steps that a run found done, as the demo's agent logs them: `resuming: 7 of 16 steps are here already`.
@@ -59,9 +64,9 @@ impl DemoSummary {
     pub(super) fn text(&self) -> String {
         format!(
             "Summary, counted from the events of the fleet:\n  \
-             {} of {} merged, {} lost, {} executed twice\n  \
+             {} of {} shipped, {} lost, {} executed twice\n  \
              {} killed with kill -9, {}, {} resumed from a checkpoint\n  \
-             {} failed and retried",
+             {} failed and retried, {} of a reviewer, {} spent",
             self.shipped,
             counted(self.jobs, "job"),
             self.lost,
@@ -70,6 +75,8 @@ impl DemoSummary {
             counted(self.takeovers, "takeover"),
             counted(self.resumed_steps, "step"),
             counted(self.retries, "attempt"),
+            counted(self.votes, "vote"),
+            dollars(self.cost_usd),
         )
     }
 }
