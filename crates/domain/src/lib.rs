@@ -79,8 +79,9 @@ pub use names::{
 };
 pub use ports::{
     Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
-    FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId,
-    Page, PublishOutcome, Receipt, Scope, StoreError, Subscription, Summary, TrackerError, UnreadableDocument,
+    FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore, Leader, Leadership, LogStore,
+    Message, MessageId, Page, PublishOutcome, Receipt, Scope, SoleLeader, StoreError, Subscription, Summary,
+    TrackerError, UnreadableDocument,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use profile::{Profile, ProfileDefaults, ProfileOrigin, ProfileOwner, ProfileRef, ProfileSnapshot, ProfileText};

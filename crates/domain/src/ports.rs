@@ -5,6 +5,7 @@ mod broker;
 mod fleet_store;
 mod item_tracker;
 mod job_store;
+mod leadership;
 mod log_store;
 
 pub use backup::{Backup, BackupSummary};
@@ -15,4 +16,5 @@ pub use job_store::{
     Body, Commit, CommitError, Cursor, Expected, IndexProgress, JobFilter, JobHistory, JobStore, Page, Scope,
     StoreError, Summary, UnreadableDocument,
 };
+pub use leadership::{Leader, Leadership, SoleLeader};
 pub use log_store::LogStore;

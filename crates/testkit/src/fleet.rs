@@ -64,6 +64,7 @@ pub async fn open_coordinator(
         history: Arc::clone(store) as _,
         fleet: Arc::clone(store) as _,
         logs: Arc::new(DirectoryLogs::new(dir.join("logs"), LOG_BYTES_MAX)),
+        leadership: Arc::new(domain::SoleLeader),
         broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
         clock,
         entropy: Arc::new(SystemEntropy),
