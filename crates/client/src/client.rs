@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{JobId, ProductId, Run};
+use clock::SystemClock;
+use domain::{Clock as _, JobId, ProductId, Run};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde::Serialize;
@@ -34,6 +35,10 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Idle timeout of a stream. Coordinators send a comment every 5 seconds, earlier releases every 15.
 const SILENCE_MAX: Duration = Duration::from_secs(32);
+
+/// How often each of several coordinators is tried, and the pause in between: longer than a takeover.
+const ROUNDS_MAX: usize = 20;
+const ROUND_PAUSE: Duration = Duration::from_millis(300);
 
 /// The code of a coordinator that knows no leader.
 const NOT_LEADER: &str = "not_leader";
@@ -217,19 +222,21 @@ impl Client {
         let path = built_for.filter_map(|base| uri.strip_prefix(base)).find(|path| path.starts_with('/'));
         let path = path.unwrap_or_default().to_owned();
         let (head, body) = request.into_parts();
-        for _ in 1..self.targets.len() {
+        let attempts = if self.targets.len() > 1 { ROUNDS_MAX * self.targets.len() } else { 1 };
+        for attempt in 1.. {
             let target = self.target();
             let mut head = head.clone();
             head.uri = format!("{}{path}", target.base).parse().unwrap_or(head.uri);
             match target.network.exchange(Request::from_parts(head, body.clone())).await {
-                Err(error) if error.is_unsent() => self.move_on(&target.base),
+                Err(error) if error.is_unsent() && attempt < attempts => self.move_on(&target.base),
                 outcome => return outcome,
             }
+            if attempt % self.targets.len() == 0 {
+                // Another coordinator may be taking over.
+                SystemClock::new().sleep(ROUND_PAUSE).await;
+            }
         }
-        let target = self.target();
-        let mut head = head;
-        head.uri = format!("{}{path}", target.base).parse().unwrap_or(head.uri);
-        target.network.exchange(Request::from_parts(head, body)).await
+        Err(TransportError::new("no coordinator was asked"))
     }
 
     /// `GET` a path under the API.

@@ -104,7 +104,13 @@ impl TransportError {
 
     /// Whether the request was not sent, because no connection was made: it can be repeated.
     pub fn is_unsent(&self) -> bool {
-        self.is_unsent
+        let may_pass = match &self.kind {
+            TransportErrorKind::Unreachable => true,
+            // The answer to the challenge that precedes every request.
+            TransportErrorKind::Refused(problem) => problem.status >= 500,
+            TransportErrorKind::Tls(_) | TransportErrorKind::Unproven => false,
+        };
+        self.is_unsent && may_pass
     }
 
     fn of_request(error: &hyper_util::client::legacy::Error) -> Self {

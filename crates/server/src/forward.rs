@@ -19,7 +19,7 @@ use futures_util::future::{self, Either};
 use futures_util::{StreamExt, stream};
 use http::header::{self, HeaderName};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Body as _;
 use protocol::{API_PREFIX, IdentityChallenge};
@@ -132,7 +132,8 @@ impl Forwarder {
         if is_challenge && !self.behind_proxy {
             self.check_challenge(&body, local)?;
         }
-        self.send(&parts, body).await
+        let is_repeatable = is_challenge || matches!(parts.method, Method::GET | Method::HEAD);
+        self.send(&parts, body, is_repeatable).await
     }
 
     /// The leader would prove itself for any address that it is told: this coordinator knows which are its own.
@@ -142,8 +143,9 @@ impl Forwarder {
         self.hosts.check_name(dialled.as_ref().and_then(Uri::host).unwrap_or_default(), local)
     }
 
-    /// Sends a short request, to the next leader if this one cannot be reached.
-    async fn send(&self, parts: &Parts, body: Bytes) -> Result<Response, Problem> {
+    /// Sends a short request, to the next leader if this one cannot be reached, or dies before it has answered a request
+    /// that can be repeated.
+    async fn send(&self, parts: &Parts, body: Bytes, is_repeatable: bool) -> Result<Response, Problem> {
         let until = self.clock.monotonic() + LEADER_WITHIN;
         loop {
             let left = until.saturating_sub(self.clock.monotonic());
@@ -151,10 +153,11 @@ impl Forwarder {
             let request = head(parts, &leader)?.body(Full::new(body.clone())).map_err(|_| Problem::timed_out())?;
             match self.during_term(&leader, self.network.exchange(request)).await {
                 Some(Ok(response)) => return Ok(self.answer(&leader, response)),
-                Some(Err(error)) if error.is_unsent() && !left.is_zero() => {
+                Some(Err(error)) if (error.is_unsent() || is_repeatable) && !left.is_zero() => {
                     debug!(%error, "Cannot reach the leader, trying again");
                     self.clock.sleep(DIAL_AGAIN).await;
                 }
+                None if is_repeatable && !left.is_zero() && !self.closing.is_cancelled() => {}
                 Some(Err(error)) if error.is_unsent() => return Err(no_leader("the leader cannot be reached")),
                 Some(Err(_)) | None => return Err(Problem::timed_out()),
             }
