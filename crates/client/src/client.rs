@@ -5,10 +5,12 @@ mod modes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::{JobId, ProductId, Run};
+use clock::SystemClock;
+use domain::{Clock as _, JobId, ProductId, Run};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use serde::Serialize;
@@ -31,13 +33,20 @@ const PAGE_MAX: u16 = 1_000;
 /// Timeout of a request. Covers a coordinator that is starting or flushing to a slow disk.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Idle timeout of a stream. Coordinators send a comment every 15 seconds.
-const SILENCE_MAX: Duration = Duration::from_secs(50);
+/// Idle timeout of a stream. Coordinators send a comment every 5 seconds, earlier releases every 15.
+const SILENCE_MAX: Duration = Duration::from_secs(32);
+
+/// How often each of several coordinators is tried, and the pause in between: longer than a takeover.
+const ROUNDS_MAX: usize = 20;
+const ROUND_PAUSE: Duration = Duration::from_millis(300);
+
+/// The code of a coordinator that knows no leader.
+const NOT_LEADER: &str = "not_leader";
 
 /// Address and credentials for a coordinator.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Its base address, such as `http://127.0.0.1:7878`.
+    /// Its base address, such as `http://127.0.0.1:7878`; of several coordinators all of them, separated by commas.
     pub base: String,
     /// The bearer token.
     pub token: String,
@@ -60,13 +69,20 @@ pub enum Trust {
     Pinned([u8; 32]),
 }
 
-/// A connection pool to one coordinator. Clones share it.
+/// A connection pool to one coordinator, or to several that answer for one fleet. Clones share it.
 #[derive(Clone)]
 pub struct Client {
-    network: Arc<dyn HttpTransport>,
-    base: String,
+    targets: Arc<[Target]>,
+    /// The coordinator that answered last.
+    current: Arc<AtomicUsize>,
     authorization: HeaderValue,
     product: Option<ProductId>,
+}
+
+/// One coordinator.
+struct Target {
+    base: String,
+    network: Arc<dyn HttpTransport>,
 }
 
 /// An error of a request.
@@ -153,28 +169,74 @@ impl Client {
 
     /// Without a secret no proof is required.
     fn proving(endpoint: Endpoint, secret: &str) -> Result<Self, ClientError> {
-        let base = endpoint.base.trim_end_matches('/');
-        let proof = (!secret.is_empty()).then(|| IdentityCheck::new(secret, base));
-        let network = HyperTransport::to_coordinator(&endpoint.trust, proof).map_err(unusable)?;
-        Self::over(Arc::new(network), endpoint)
+        let mut targets = Vec::new();
+        for base in bases(&endpoint.base) {
+            let proof = (!secret.is_empty()).then(|| IdentityCheck::new(secret, &base));
+            let network: Arc<dyn HttpTransport> =
+                Arc::new(HyperTransport::to_coordinator(&endpoint.trust, proof).map_err(unusable)?);
+            targets.push(Target { base, network });
+        }
+        Self::to(targets, endpoint)
     }
 
     /// A client over any transport. Sends nothing yet.
     pub fn over(network: Arc<dyn HttpTransport>, endpoint: Endpoint) -> Result<Self, ClientError> {
-        let base = endpoint.base.trim_end_matches('/').to_owned();
-        let uri: Uri = base.parse().map_err(|_| unusable(format!("`{base}` is not an address")))?;
-        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
-            return Err(unusable(format!("`{base}` is not an address: expected http://host:port or https://host")));
+        let target = |base| Target { base, network: Arc::clone(&network) };
+        Self::to(bases(&endpoint.base).into_iter().map(target).collect(), endpoint)
+    }
+
+    fn to(targets: Vec<Target>, endpoint: Endpoint) -> Result<Self, ClientError> {
+        for Target { base, .. } in &targets {
+            let uri: Uri = base.parse().map_err(|_| unusable(format!("`{base}` is not an address")))?;
+            if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
+                return Err(unusable(format!("`{base}` is not an address: expected http://host:port or https://host")));
+            }
         }
         let mut authorization = HeaderValue::from_str(&format!("Bearer {}", endpoint.token))
             .map_err(|_| unusable("the token contains characters that cannot be sent".to_owned()))?;
         authorization.set_sensitive(true);
-        Ok(Self { network, base, authorization, product: endpoint.product })
+        Ok(Self { targets: targets.into(), current: Arc::default(), authorization, product: endpoint.product })
     }
 
-    /// The base address.
+    /// The base address: of several coordinators that of the one that is asked now.
     pub fn base(&self) -> &str {
-        &self.base
+        &self.target().base
+    }
+
+    fn target(&self) -> &Target {
+        &self.targets[self.current.load(Ordering::Relaxed) % self.targets.len()]
+    }
+
+    /// Asks the next coordinator from now on, unless another request has moved on already.
+    fn move_on(&self, from: &str) {
+        let current = self.current.load(Ordering::Relaxed);
+        if self.targets.len() > 1 && self.targets[current % self.targets.len()].base == from {
+            let _ = self.current.compare_exchange(current, current + 1, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends a request that fits in memory, to the next coordinator if one cannot be reached.
+    pub(crate) async fn dial(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, TransportError> {
+        let built_for = self.targets.iter().map(|target| target.base.as_str());
+        let uri = request.uri().to_string();
+        let path = built_for.filter_map(|base| uri.strip_prefix(base)).find(|path| path.starts_with('/'));
+        let path = path.unwrap_or_default().to_owned();
+        let (head, body) = request.into_parts();
+        let attempts = if self.targets.len() > 1 { ROUNDS_MAX * self.targets.len() } else { 1 };
+        for attempt in 1.. {
+            let target = self.target();
+            let mut head = head.clone();
+            head.uri = format!("{}{path}", target.base).parse().unwrap_or(head.uri);
+            match target.network.exchange(Request::from_parts(head, body.clone())).await {
+                Err(error) if error.is_unsent() && attempt < attempts => self.move_on(&target.base),
+                outcome => return outcome,
+            }
+            if attempt % self.targets.len() == 0 {
+                // Another coordinator may be taking over.
+                SystemClock::new().sleep(ROUND_PAUSE).await;
+            }
+        }
+        Err(TransportError::new("no coordinator was asked"))
     }
 
     /// `GET` a path under the API.
@@ -244,7 +306,7 @@ impl Client {
             request.headers_mut().insert("last-event-id", value);
         }
         let body = self.open(request).await?;
-        Ok(EventStream { body, base: self.base.clone(), parser: SseParser::default(), ready: VecDeque::new() })
+        Ok(EventStream { body, base: self.base().to_owned(), parser: SseParser::default(), ready: VecDeque::new() })
     }
 
     /// Opens a stream of raw bytes.
@@ -252,21 +314,21 @@ impl Client {
         let request = self.request(Method::GET, path, "application/json", Bytes::new())?;
         let response = self.opened(request, REQUEST_TIME_MAX).await?;
         let offset = response.headers().get("x-log-offset").and_then(|offset| offset.to_str().ok()?.parse().ok());
-        Ok(LogStream { body: response.into_body(), base: self.base.clone(), offset })
+        Ok(LogStream { body: response.into_body(), base: self.base().to_owned(), offset })
     }
 
     async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
         let request = self.request(method, path, kind, body)?;
         let exchange = async {
-            let response = self.network.exchange(request).await.map_err(|fault| self.no_answer(&fault))?;
+            let response = self.dial(request).await.map_err(|fault| self.no_answer(&fault))?;
             self.read(response).await
         };
         match tokio::time::timeout(REQUEST_TIME_MAX, exchange).await {
             Ok(answer) => answer,
-            Err(_) => Err(ClientError::NoAnswer {
-                base: self.base.clone(),
-                why: format!("nothing for {} seconds", REQUEST_TIME_MAX.as_secs()),
-            }),
+            Err(_) => {
+                let why = format!("nothing for {} seconds", REQUEST_TIME_MAX.as_secs());
+                Err(self.no_answer(&TransportError::new(why)))
+            }
         }
     }
 
@@ -277,7 +339,7 @@ impl Client {
         time_max: Duration,
     ) -> Result<A, ClientError> {
         let exchange = async {
-            let response = self.network.send(request).await.map_err(|fault| self.no_answer(&fault))?;
+            let response = self.target().network.send(request).await.map_err(|fault| self.no_answer(&fault))?;
             self.read(response).await
         };
         let answer = tokio::time::timeout(time_max, exchange).await;
@@ -287,7 +349,7 @@ impl Client {
 
     /// The response body as a stream.
     pub(crate) fn stream(&self, body: ResponseBody) -> LogStream {
-        LogStream { body, base: self.base.clone(), offset: None }
+        LogStream { body, base: self.base().to_owned(), offset: None }
     }
 
     async fn open(&self, request: Request<Full<Bytes>>) -> Result<ResponseBody, ClientError> {
@@ -300,11 +362,11 @@ impl Client {
         request: Request<Full<Bytes>>,
         time_max: Duration,
     ) -> Result<Response<ResponseBody>, ClientError> {
-        let opening = tokio::time::timeout(time_max, self.network.exchange(request));
+        let opening = tokio::time::timeout(time_max, self.dial(request));
         let response = match opening.await {
             Ok(response) => response.map_err(|fault| self.no_answer(&fault))?,
             Err(_) => {
-                return Err(ClientError::NoAnswer { base: self.base.clone(), why: "it does not open".to_owned() });
+                return Err(self.no_answer(&TransportError::new("it does not open")));
             }
         };
         if response.status().is_success() {
@@ -326,7 +388,7 @@ impl Client {
         let prefix = if path.starts_with("/healthz") || path.starts_with("/readyz") { "" } else { API_PREFIX };
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{prefix}{path}", self.base))
+            .uri(format!("{}{prefix}{path}", self.base()))
             .header(header::AUTHORIZATION, &self.authorization)
             .header(header::CONTENT_TYPE, kind);
         if let Some(product) = &self.product {
@@ -346,14 +408,20 @@ impl Client {
             return Ok(body);
         }
         match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => Err(ClientError::Refused(Box::new(problem))),
+            Ok(problem) => {
+                if problem.code == NOT_LEADER {
+                    self.move_on(&self.base().to_owned());
+                }
+                Err(ClientError::Refused(Box::new(problem)))
+            }
             Err(_) if status == StatusCode::NOT_FOUND => Err(self.garbled(&"it does not know the path")),
             Err(_) => Err(self.garbled(&format!("status {status} without an explanation"))),
         }
     }
 
     fn no_answer(&self, fault: &TransportError) -> ClientError {
-        let (base, why) = (self.base.clone(), fault.to_string());
+        let (base, why) = (self.base().to_owned(), fault.to_string());
+        self.move_on(&base);
         match fault.kind() {
             TransportErrorKind::Unreachable => ClientError::NoAnswer { base, why },
             TransportErrorKind::Tls(remedy) => ClientError::Tls { base, why, remedy },
@@ -363,7 +431,7 @@ impl Client {
     }
 
     fn garbled(&self, why: &dyn std::fmt::Display) -> ClientError {
-        ClientError::Garbled { base: self.base.clone(), why: why.to_string() }
+        ClientError::Garbled { base: self.base().to_owned(), why: why.to_string() }
     }
 }
 
@@ -424,6 +492,13 @@ async fn next_chunk(body: &mut ResponseBody, base: &str) -> Result<Option<Bytes>
             }
         }
     }
+}
+
+/// The addresses of a list.
+fn bases(list: &str) -> Vec<String> {
+    let bases = list.split(',').map(|base| base.trim().trim_end_matches('/').to_owned());
+    let known: Vec<String> = bases.filter(|base| !base.is_empty()).collect();
+    if known.is_empty() { vec![list.to_owned()] } else { known }
 }
 
 fn unusable(why: String) -> ClientError {

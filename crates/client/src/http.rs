@@ -26,6 +26,9 @@ pub(crate) use proof::IdentityCheck;
 /// Timeout to connect.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// How often an idle connection is probed.
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(10);
+
 /// How long idle connections are kept. Servers close idle connections too: a request on a connection that is being
 /// closed has an unknown outcome.
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(15);
@@ -70,6 +73,7 @@ pub(crate) fn webhook_network(policy: AddressPolicy) -> Result<HyperTransport, S
 pub struct TransportError {
     why: String,
     kind: TransportErrorKind,
+    is_unsent: bool,
 }
 
 /// The kind of a transport error.
@@ -88,19 +92,34 @@ pub(crate) enum TransportErrorKind {
 impl TransportError {
     /// An error with a description.
     pub fn new(why: impl Into<String>) -> Self {
-        Self { why: why.into(), kind: TransportErrorKind::Unreachable }
+        Self { why: why.into(), kind: TransportErrorKind::Unreachable, is_unsent: false }
     }
 
     fn tls(why: impl Into<String>, remedy: &'static str) -> Self {
-        Self { why: why.into(), kind: TransportErrorKind::Tls(remedy) }
+        Self { why: why.into(), kind: TransportErrorKind::Tls(remedy), is_unsent: false }
     }
 
     fn unproven(why: &str) -> Self {
-        Self { why: why.to_owned(), kind: TransportErrorKind::Unproven }
+        Self { why: why.to_owned(), kind: TransportErrorKind::Unproven, is_unsent: false }
     }
 
     fn refused(problem: Problem) -> Self {
-        Self { why: problem.to_string(), kind: TransportErrorKind::Refused(Box::new(problem)) }
+        Self { why: problem.to_string(), kind: TransportErrorKind::Refused(Box::new(problem)), is_unsent: false }
+    }
+
+    /// Whether the request was not sent, because no connection was made: it can be repeated.
+    pub fn is_unsent(&self) -> bool {
+        let may_pass = match &self.kind {
+            TransportErrorKind::Unreachable => true,
+            // The answer to the challenge that precedes every request.
+            TransportErrorKind::Refused(problem) => problem.status >= 500,
+            TransportErrorKind::Tls(_) | TransportErrorKind::Unproven => false,
+        };
+        self.is_unsent && may_pass
+    }
+
+    fn of_request(error: &hyper_util::client::legacy::Error) -> Self {
+        Self { is_unsent: error.is_connect(), ..Self::of(error) }
     }
 
     pub(crate) fn kind(&self) -> &TransportErrorKind {
@@ -165,6 +184,8 @@ impl HyperTransport {
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(reach));
         tcp.set_nodelay(true);
         tcp.set_connect_timeout(Some(CONNECT_TIME_MAX));
+        // A machine that vanished is noticed on open streams too.
+        tcp.set_keepalive(Some(KEEPALIVE_EVERY));
         tcp.enforce_http(false);
         let https = hyper_rustls::HttpsConnectorBuilder::new()
             .with_tls_config(tls::client_config(trust)?)
@@ -182,13 +203,13 @@ impl HyperTransport {
 impl HttpTransport for HyperTransport {
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, TransportError> {
         self.reach.check(request.uri())?;
-        let response = self.http.request(request).await.map_err(|error| TransportError::of(&error))?;
+        let response = self.http.request(request).await.map_err(|error| TransportError::of_request(&error))?;
         Ok(response.map(|body| body.map_err(|error| TransportError::of(&error)).boxed_unsync()))
     }
 
     async fn send(&self, request: Request<RequestBody>) -> Result<Response<ResponseBody>, TransportError> {
         self.reach.check(request.uri())?;
-        let response = self.long.request(request).await.map_err(|error| TransportError::of(&error))?;
+        let response = self.long.request(request).await.map_err(|error| TransportError::of_request(&error))?;
         Ok(response.map(|body| body.map_err(|error| TransportError::of(&error)).boxed_unsync()))
     }
 }

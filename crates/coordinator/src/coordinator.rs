@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use domain::{
-    Actor, BlobStore, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, LogStore,
+    Actor, BlobStore, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, Leadership, LogStore,
     Timestamp,
 };
 use foldhash::HashMap;
@@ -23,6 +23,7 @@ use crate::dispatch::claim::ClaimLocks;
 use crate::dispatch::inbox::Inboxes;
 use crate::dispatch::modes::Modes;
 use crate::dispatch::publisher::Publisher;
+use crate::error::Error;
 use crate::fleet::budgets::writer::BudgetWriters;
 use crate::fleet::sessions::SessionBook;
 use crate::fleet::tokens::TokenBook;
@@ -57,6 +58,8 @@ pub struct Ports {
     pub blobs: Arc<dyn BlobStore>,
     /// Delivers offers to factories.
     pub broker: Arc<dyn Broker>,
+    /// Proves that this coordinator still leads.
+    pub leadership: Arc<dyn Leadership>,
     /// The wall clock and the monotonic clock.
     pub clock: Arc<dyn Clock>,
     /// Random numbers.
@@ -156,6 +159,20 @@ impl Coordinator {
     /// Converts steady time to the wall clock, for display.
     pub(crate) fn wall_time(&self, steady: Timestamp) -> Timestamp {
         self.now().before(self.steady().since(steady))
+    }
+
+    /// Checks that this coordinator still leads. One that is cut off from the store may have been replaced: it must not
+    /// extend leases that its successor revokes.
+    pub fn lead(&self) -> Result<(), Error> {
+        let Some(proved_at) = self.ports.leadership.proved_at() else { return Ok(()) };
+        let age = self.ports.clock.monotonic().saturating_sub(proved_at);
+        if age > self.settings.lease_ttl { Err(Error::NotLeading) } else { Ok(()) }
+    }
+
+    /// How much longer than a lease a new leader waits before it revokes one: the former leader may have extended it
+    /// until its own proof ran out.
+    pub(crate) fn handover(&self) -> Duration {
+        if self.ports.leadership.was_taken_over() { self.settings.lease_ttl } else { Duration::ZERO }
     }
 
     /// Now, and the expiry of a lease that begins now.

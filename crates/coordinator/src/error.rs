@@ -138,6 +138,9 @@ pub enum Error {
         /// The factory's protocol version.
         found: u32,
     },
+    /// Another coordinator may lead: this one has not heard from the store for too long.
+    #[error("this coordinator does not lead: it has lost its connection to the store, or another one has taken over")]
+    NotLeading,
     /// The store failed.
     #[error("the store did not answer")]
     Store(#[source] StoreError),

@@ -6,6 +6,7 @@ mod broker;
 mod fleet_store;
 mod item_tracker;
 mod job_store;
+mod leadership;
 mod log_store;
 mod webhook_receiver;
 
@@ -20,5 +21,6 @@ pub use job_store::{
     Body, Commit, CommitError, Cursor, Expected, IndexProgress, JobFilter, JobHistory, JobStore, Page, Scope,
     StoreError, Summary, UnreadableDocument,
 };
+pub use leadership::{Leader, Leadership, SoleLeader};
 pub use log_store::LogStore;
 pub use webhook_receiver::{WebhookDelivery, WebhookError, WebhookReceiver};

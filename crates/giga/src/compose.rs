@@ -10,6 +10,7 @@ mod factory;
 pub(crate) mod kill_at;
 mod local;
 mod mcp;
+mod shared_coordinator;
 mod signals;
 mod space;
 pub(crate) mod stores;
@@ -22,6 +23,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::UpArgs;
 use crate::config::Config;
+use crate::failure::Failure;
 use crate::output::Output;
 
 use coordinator::CoordinatorProcess;
@@ -56,8 +58,12 @@ pub(crate) async fn serve(config: &Config, parent_watch: ParentWatch, out: &Outp
         signals::stop_when_stdin_closes(stop.clone());
     }
     allow_many_connections();
+    let note = |api: &str| out.note(&format!("the coordinator serves at {api}; stop it with Ctrl-C"));
+    if let Some(address) = &config.coordinator.advertise.value {
+        return shared_coordinator::serve(config, address, stop, note).await;
+    }
     let coordination = CoordinatorProcess::open(config, &stop).await?;
-    out.note(&format!("the coordinator serves at {}; stop it with Ctrl-C", coordination.api));
+    note(&coordination.api);
     coordination.run_on(config, stop, |_| ()).await
 }
 
@@ -80,6 +86,11 @@ pub(crate) async fn factory(
 pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::Result<()> {
     if args.demo {
         return demo::run(args, out).await;
+    }
+    if config.coordinator.advertise.value.is_some() {
+        let failure =
+            Failure::usage("`coordinator.advertise` makes this one of several coordinators, which `giga up` is not");
+        return Err(failure.hint("start it with `giga serve`, and a factory with `giga factory run`").into());
     }
     let stop = signals::stop_on_signal();
     allow_many_connections();

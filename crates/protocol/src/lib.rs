@@ -54,8 +54,8 @@ pub use live::{AlertChange, AlertEvent, FactoryChange, FactoryEvent, HelloEvent,
 pub use metrics_history::{LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts};
 pub use needs::{AnswerRequest, DismissRequest, Need, NeedAction, NeedKind, NeedList, UnknownNeedKind};
 pub use operations::{
-    Alert, AlertCode, AlertList, CoordinatorAddress, CreateTokenRequest, CreateTokenResponse, DeadLetter,
-    DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
+    Alert, AlertCode, AlertList, CoordinatorAddress, CoordinatorRole, CreateTokenRequest, CreateTokenResponse,
+    DeadLetter, DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
 pub use plans::{PlanRequest, PlanResponse, PlannedJobView, PlannedPlacement};
 pub use problem::Problem;

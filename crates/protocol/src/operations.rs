@@ -258,6 +258,22 @@ pub struct Health {
     /// The generation of the store.
     #[serde(default)]
     pub generation: Generation,
+    /// Its role among several coordinators; absent where there is only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<CoordinatorRole>,
+    /// The number of the leadership: it rises when another coordinator takes over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<u64>,
+}
+
+/// The role of one of several coordinators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoordinatorRole {
+    /// It decides, and answers every request itself.
+    Leader,
+    /// It forwards requests to the leader.
+    Follower,
 }
 
 /// Metrics of the fleet [D4].

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{Coordinator, Principal};
-use domain::{Clock, TrackerName};
+use domain::{Clock, Leader, TrackerName};
 use protocol::{CoordinatorAddress, Metrics};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) mounts: Vec<Mount>,
     pub(crate) session_cookie: SessionCookie,
     pub(crate) web: WebFiles,
+    /// This coordinator as the leader of several.
+    pub(crate) leader: Option<Leader>,
     backups: Option<Arc<dyn BackupService>>,
     webhook_secret: Option<WebhookSecret>,
     tracker_secrets: BTreeMap<TrackerName, WebhookSecret>,
@@ -116,6 +118,7 @@ impl App {
         reached_at: CoordinatorAddress,
         closing: CancellationToken,
         backups: Option<Arc<dyn BackupService>>,
+        leader: Option<Leader>,
     ) -> Self {
         let clock = Arc::clone(coordinator.clock());
         let limits = options.limits.clone();
@@ -137,6 +140,7 @@ impl App {
             mounts: options.mounts.clone(),
             session_cookie: SessionCookie::new(options.tls.is_some() || options.behind_proxy, bound.port()),
             web: WebFiles::new(options.web_dir.clone()),
+            leader,
             coordinator,
             clock,
             limits,

@@ -12,6 +12,7 @@ use protocol::SESSION_HEADER;
 
 use crate::app::{App, Exposure, Proxy};
 use crate::auth_rate_limit::network;
+use crate::forward::ForwardedClient;
 use crate::host_check;
 use crate::mount::Authenticated;
 use crate::problem::Problem;
@@ -77,6 +78,7 @@ fn check_query(parts: &Parts, app: &App) -> Result<(), Problem> {
 pub(crate) struct RequestOrigin {
     client: IpAddr,
     local: IpAddr,
+    is_forwarded: bool,
 }
 
 impl RequestOrigin {
@@ -84,11 +86,18 @@ impl RequestOrigin {
         let ends = parts.extensions.get::<ConnectionAddresses>();
         let peer = ends.map_or(IpAddr::from([0, 0, 0, 0]), |ends| ends.peer);
         let local = ends.map_or(IpAddr::from([127, 0, 0, 1]), |ends| ends.local);
-        let client = match app.proxy {
-            Proxy::None => peer,
-            Proxy::Trusted => forwarded(&parts.headers).unwrap_or(peer),
+        let via = parts.extensions.get::<ForwardedClient>();
+        let client = match (via, app.proxy) {
+            (Some(ForwardedClient(client)), _) => *client,
+            (None, Proxy::None) => peer,
+            (None, Proxy::Trusted) => forwarded(&parts.headers).unwrap_or(peer),
         };
-        Self { client, local }
+        Self { client, local, is_forwarded: via.is_some() }
+    }
+
+    /// Whether another coordinator forwarded the request, and has checked the address that its client dialled.
+    pub(crate) fn is_forwarded(self) -> bool {
+        self.is_forwarded
     }
 
     /// The server's address of its connection.
@@ -163,7 +172,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The last entry is the one that the trusted proxy added; the client can forge all earlier ones.
-fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+pub(crate) fn forwarded(headers: &HeaderMap) -> Option<IpAddr> {
     let value = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
     value.rsplit(',').next()?.trim().parse().ok()
 }

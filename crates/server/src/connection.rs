@@ -6,20 +6,22 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use domain::Clock;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tracing::debug;
 
-use crate::app::App;
 use crate::auth::ConnectionAddresses;
 use crate::connections::{ConnectionSlot, GuardedBody, ReadWatch};
+use crate::options::Limits;
 use crate::tls;
 use crate::write_timeout::WriteTimeout;
 
@@ -35,8 +37,10 @@ const SEND_BUFFER_LEN_MAX: usize = 64 * 1024;
 /// The state shared by all connections.
 #[derive(Clone)]
 pub(crate) struct ConnectionContext {
-    pub(crate) app: App,
-    pub(crate) router: Router,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// The routes of the server's role: connections outlive changes of the role.
+    pub(crate) router: watch::Receiver<Router>,
     pub(crate) tls: Option<TlsAcceptor>,
     /// Stops new requests.
     pub(crate) closing: CancellationToken,
@@ -90,10 +94,10 @@ impl ConnectionContext {
         let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
         let ends = ConnectionAddresses { peer: peer.ip(), local: local.ip() };
         let Some(tls) = self.tls.clone() else { return self.answer(stream, ends, seat, Protocol::Http1).await };
-        if is_plain_http(&stream, self.app.limits.header_time_max).await {
+        if is_plain_http(&stream, self.limits.header_time_max).await {
             return refuse_plain_http(stream).await;
         }
-        let handshake = tokio::time::timeout(self.app.limits.header_time_max, tls.accept(stream));
+        let handshake = tokio::time::timeout(self.limits.header_time_max, tls.accept(stream));
         let stream = tokio::select! {
             stream = handshake => stream,
             () = seat.closed() => return,
@@ -115,15 +119,16 @@ impl ConnectionContext {
         seat: Arc<ConnectionSlot>,
         protocol: Protocol,
     ) {
-        let limits = &self.app.limits;
-        let io = TokioIo::new(WriteTimeout::new(stream, self.app.clock.clone(), limits.write_stall_max));
+        let limits = Arc::clone(&self.limits);
+        let io = TokioIo::new(WriteTimeout::new(stream, self.clock.clone(), limits.write_stall_max));
         let (router, watch) = (self.router, protocol.read_watch());
         let service = service_fn({
             let seat = Arc::clone(&seat);
             move |mut request: Request<Incoming>| {
                 let in_progress = seat.begin();
                 request.extensions_mut().insert(ends);
-                let answer = router.clone().oneshot(request);
+                let router = router.borrow().clone();
+                let answer = router.oneshot(request);
                 async move { answer.await.map(|answer| answer.map(|body| GuardedBody::new(body, in_progress, watch))) }
             }
         });

@@ -56,6 +56,19 @@ pub(crate) fn render(
     page.text
 }
 
+/// The metrics of a coordinator that does not lead.
+pub(crate) fn follower(term: u64, forwarded: u64) -> String {
+    let mut page = TextPage::default();
+    page.single(
+        "giga_leader_term",
+        "gauge",
+        "Number of the leadership that this coordinator forwards to; 0 for none.",
+        term,
+    );
+    page.single("giga_forwarded_requests_total", "counter", "Requests forwarded to the leader.", forwarded);
+    page.text
+}
+
 #[derive(Default)]
 struct TextPage {
     text: String,

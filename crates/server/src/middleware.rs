@@ -16,6 +16,7 @@ use tracing::{Instrument, debug, debug_span, info};
 
 use crate::app::App;
 use crate::auth::ConnectionAddresses;
+use crate::forward;
 use crate::problem::{Cause, Problem};
 use crate::run_to_completion::RunToCompletion;
 use crate::store_purpose;
@@ -52,8 +53,15 @@ pub(crate) async fn pass(State(app): State<App>, request: Request, next: Next) -
 fn checked(app: &App, request: Request) -> Result<Request, Problem> {
     let local =
         request.extensions().get::<ConnectionAddresses>().map_or(IpAddr::from([127, 0, 0, 1]), |ends| ends.local);
-    let (parts, body) = request.into_parts();
-    app.hosts.check(&parts, local)?;
+    let (mut parts, body) = request.into_parts();
+    // The coordinator that forwarded a request has checked its host.
+    match forward::forwarded_for(&mut parts, app.leader.as_ref()) {
+        Some(client) => drop(parts.extensions.insert(client)),
+        None => app.hosts.check(&parts, local)?,
+    }
+    if parts.uri.path().starts_with(API_PREFIX) {
+        app.coordinator.lead()?;
+    }
     Ok(Request::from_parts(parts, body))
 }
 
@@ -137,6 +145,7 @@ mod tests {
             fleet: store,
             logs: Arc::new(store::DirectoryLogs::new(folder, 0)),
             blobs: Arc::new(store::DirectoryBlobs::new(std::env::temp_dir().join("no-artifact-is-ever-written-here"))),
+            leadership: Arc::new(domain::SoleLeader),
             broker: Arc::new(broker::Embedded::new(broker::Settings::default(), clock.clone())),
             clock,
             entropy: Arc::new(SystemEntropy),
@@ -144,7 +153,7 @@ mod tests {
         let coordinator = Coordinator::open(ports, Settings::default()).await.unwrap();
         let limits = Limits { request_time_max: Duration::from_millis(50), ..Limits::default() };
         let options = Options { limits, ..Options::default() };
-        App::new(coordinator, &options, options.listen, Default::default(), CancellationToken::new(), None)
+        App::new(coordinator, &options, options.listen, Default::default(), CancellationToken::new(), None, None)
     }
 
     async fn problem_of(app: &App, router: Router, method: Method) -> (StatusCode, String) {

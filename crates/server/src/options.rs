@@ -112,7 +112,7 @@ impl Default for Limits {
             write_stall_max: Duration::from_mins(1),
             shutdown_time_max: Duration::from_secs(10),
             streams_per_token_max: 256,
-            keep_alive_every: Duration::from_secs(15),
+            keep_alive_every: Duration::from_secs(5),
             token_check_every: Duration::from_secs(2),
             slow_reader_max: Duration::from_secs(20),
             // A user who pastes the wrong token tries a few times; an attacker never stops.

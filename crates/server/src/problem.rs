@@ -199,7 +199,7 @@ impl Problem {
         self
     }
 
-    fn retry_after(mut self, wait: Duration) -> Self {
+    pub(crate) fn retry_after(mut self, wait: Duration) -> Self {
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         self.parts.header = Some((header::RETRY_AFTER, HeaderValue::from(seconds.max(1))));
         self
@@ -246,6 +246,7 @@ impl From<Error> for Problem {
             Error::ForeignInstance => Self::new(code::FOREIGN_INSTANCE, detail),
             Error::Contended(_) => Self::new(code::CONTENDED, detail),
             Error::OldProtocol { .. } => Self::new(code::OLD_PROTOCOL, detail),
+            Error::NotLeading => Self::new(code::NOT_LEADER, detail).retry_after(LEADER_AGAIN),
             Error::Store(StoreError::BadCursor) => Self::new(code::BAD_CURSOR, StoreError::BadCursor.to_string()),
             Error::Store(StoreError::Unavailable(_)) => {
                 Self::new(code::STORE_UNAVAILABLE, detail).because(cause).retry_after(AGAIN)
@@ -283,6 +284,9 @@ impl From<BackupServiceError> for Problem {
         }
     }
 }
+
+/// When a client without a leader may retry: a standby takes over within seconds.
+const LEADER_AGAIN: Duration = Duration::from_secs(1);
 
 /// When to retry after a store or broker failure: they recover by themselves, or an operator acts.
 const AGAIN: Duration = Duration::from_secs(1);

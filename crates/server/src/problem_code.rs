@@ -88,6 +88,7 @@ problem_codes! {
     BROKER_UNAVAILABLE "broker_unavailable" SERVICE_UNAVAILABLE "The broker does not answer. Retry after the time in `Retry-After`.";
     CONTENDED "contended" SERVICE_UNAVAILABLE "Other writes of the same job won several times in a row. Retry.";
     DISK_FULL "disk_full" SERVICE_UNAVAILABLE "The coordinator's disk is full. Nothing was changed; retry after the time in `Retry-After`.";
+    NOT_LEADER "not_leader" SERVICE_UNAVAILABLE "No coordinator leads at the moment, or this one lost its connection to the store. Nothing was done; retry after the time in `Retry-After`.";
     STORE_DAMAGED "store_damaged" SERVICE_UNAVAILABLE "The store is damaged (`/readyz`). Restore a backup.";
     STORE_UNAVAILABLE "store_unavailable" SERVICE_UNAVAILABLE "The store does not answer. Retry after the time in `Retry-After`.";
     TIMED_OUT "timed_out" SERVICE_UNAVAILABLE "The answer took too long. The request may or may not have succeeded.";

@@ -7,6 +7,7 @@ use std::time::Duration;
 use coordinator::Coordinator;
 use protocol::CoordinatorAddress;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -50,10 +51,10 @@ pub enum BindError {
 
 /// A server that listens and does not answer yet.
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
-    tls: Option<TlsIdentity>,
-    options: Options,
+    pub(crate) listener: TcpListener,
+    pub(crate) address: SocketAddr,
+    pub(crate) tls: Option<TlsIdentity>,
+    pub(crate) options: Options,
     backups: Option<Arc<dyn BackupService>>,
 }
 
@@ -114,7 +115,7 @@ impl Server {
     }
 
     /// The address for other machines.
-    fn reached_at(&self) -> CoordinatorAddress {
+    pub(crate) fn reached_at(&self) -> CoordinatorAddress {
         let (options, port) = (&self.options, self.address.port());
         let named = options.allowed_hosts.iter().map(|host| match options.behind_proxy {
             // The proxy uses the default port.
@@ -134,11 +135,19 @@ impl Server {
     /// Serves until `shutdown`, then lets requests finish within their time and ends every open stream.
     pub async fn serve(self, coordinator: Arc<Coordinator>, shutdown: CancellationToken) {
         let reached_at = self.reached_at();
-        let app =
-            App::new(Arc::clone(&coordinator), &self.options, self.address, reached_at, shutdown.clone(), self.backups);
+        let app = App::new(
+            Arc::clone(&coordinator),
+            &self.options,
+            self.address,
+            reached_at,
+            shutdown.clone(),
+            self.backups,
+            None,
+        );
         let host = ConnectionContext {
-            router: routes::router(&app),
-            app: app.clone(),
+            router: watch::channel(routes::router(&app)).1,
+            limits: Arc::new(app.limits.clone()),
+            clock: Arc::clone(&app.clock),
             tls: self.tls.map(|tls| tls.acceptor),
             closing: shutdown.clone(),
             killed: CancellationToken::new(),
@@ -151,7 +160,7 @@ impl Server {
             () = app.streams.watch(&coordinator, app.clock.as_ref(), app.limits.token_check_every) => {}
         }
         drop(self.listener);
-        finish(&host, &connections).await;
+        finish(&host, &connections, &app.changes).await;
         info!(address = %self.address, "Stopped listening on {}", self.address);
     }
 }
@@ -170,8 +179,8 @@ pub fn pin(fingerprint: &[u8; 32]) -> String {
     digits.fold("sha256:".to_owned(), |text, digits| text + &digits)
 }
 
-async fn accept(listener: &TcpListener, host: &ConnectionContext, connections: &TaskTracker) {
-    let open = Arc::new(Connections::new(host.app.limits.connections_max, Arc::clone(&host.app.clock)));
+pub(crate) async fn accept(listener: &TcpListener, host: &ConnectionContext, connections: &TaskTracker) {
+    let open = Arc::new(Connections::new(host.limits.connections_max, Arc::clone(&host.clock)));
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -180,7 +189,7 @@ async fn accept(listener: &TcpListener, host: &ConnectionContext, connections: &
             }
             Err(error) => {
                 warn!(%error, "Could not accept a connection");
-                host.app.clock.sleep(ACCEPT_PAUSE).await;
+                host.clock.sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -188,16 +197,15 @@ async fn accept(listener: &TcpListener, host: &ConnectionContext, connections: &
 
 /// Connections end after their current request; changes in progress are finished too. A change that takes too long is
 /// left to the next start, which finds everything in the store.
-async fn finish(host: &ConnectionContext, connections: &TaskTracker) {
-    let app = &host.app;
+pub(crate) async fn finish(host: &ConnectionContext, connections: &TaskTracker, changes: &TaskTracker) {
     connections.close();
-    app.changes.close();
+    changes.close();
     let finished = async {
         connections.wait().await;
-        app.changes.wait().await;
+        changes.wait().await;
     };
-    if tokio::time::timeout(app.limits.shutdown_time_max, finished).await.is_err() {
-        warn!(connections = connections.len(), changes = app.changes.len(), "Some requests did not finish in time");
+    if tokio::time::timeout(host.limits.shutdown_time_max, finished).await.is_err() {
+        warn!(connections = connections.len(), changes = changes.len(), "Some requests did not finish in time");
         host.killed.cancel();
         connections.wait().await;
     }

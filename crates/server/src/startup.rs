@@ -36,6 +36,8 @@ async fn healthz() -> Response {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         protocol: PROTOCOL_VERSION,
         generation: Generation::default(),
+        role: None,
+        term: None,
     };
     Json(health).into_response()
 }

@@ -2,6 +2,7 @@
 //!
 //! A new kind of store implements [`StoreBackend`] and adds its scheme to [`SCHEMES`].
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::ops::Deref;
@@ -10,7 +11,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use domain::{BackupSummary, Clock, Entropy, FleetStore, Generation, JobHistory, JobStore, StoreError, Timestamp};
+use domain::{
+    BackupSummary, Clock, Entropy, FleetStore, Generation, JobHistory, JobStore, Leader, Leadership, StoreError,
+    Timestamp,
+};
+use tokio::sync::watch;
 
 use crate::sqlite::{BackupError, RestoreOutcome};
 
@@ -98,6 +103,34 @@ pub trait StoreBackend: fmt::Display + Send + Sync {
         entropy: &dyn Entropy,
     ) -> Result<OpenStore, StoreOpenError>;
 
+    /// Waits until this process may lead the store, and shows meanwhile who does. [`StoreBackend::open`] with the claim
+    /// follows. Returns `None` for a new store, which any process may open, and writes nothing.
+    async fn stand_by(
+        &self,
+        clock: Arc<dyn Clock>,
+        seen: &watch::Sender<Option<Leader>>,
+    ) -> Result<Option<LeadershipClaim>, StoreOpenError> {
+        let _ = (clock, seen);
+        Err(StoreOpenError::OneCoordinator)
+    }
+
+    /// Opens the store with a claim of [`StoreBackend::stand_by`].
+    async fn open_claimed(
+        &self,
+        place: StorePlace,
+        claim: Option<LeadershipClaim>,
+        clock: Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+    ) -> Result<OpenStore, StoreOpenError> {
+        drop(claim);
+        self.open(place, clock, entropy).await
+    }
+
+    /// Whether several coordinators can share the store.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// The store for a backup or a restore without a coordinator.
     async fn offline(
         &self,
@@ -134,6 +167,9 @@ pub trait StoreBackend: fmt::Display + Send + Sync {
     }
 }
 
+/// The right to open a store as its leader.
+pub struct LeadershipClaim(pub(crate) Box<dyn Any + Send>);
+
 /// Where the files of a store are, and what opening it has to respect.
 #[derive(Debug, Clone)]
 pub struct StorePlace {
@@ -143,12 +179,14 @@ pub struct StorePlace {
     pub accept_data_loss: Option<Timestamp>,
     /// The admin token of the expected store: if it exists, it belongs to a store that was here.
     pub admin_token: Option<PathBuf>,
+    /// Where other coordinators reach this one, which the store shows them.
+    pub address: Option<String>,
 }
 
 impl StorePlace {
     /// A place at which any store may be opened.
     pub fn of(database: PathBuf) -> Self {
-        Self { database, accept_data_loss: None, admin_token: None }
+        Self { database, accept_data_loss: None, admin_token: None, address: None }
     }
 
     /// Refuses a new store beside the token of another one (row 37).
@@ -168,6 +206,9 @@ pub enum StoreOpenError {
     /// The store is new, but there is an admin token of another one.
     #[error("the store is empty, but `{}` is the token of a store that was here", .0.display())]
     TokenWithoutStore(PathBuf),
+    /// A standby needs a store on a server.
+    #[error("this store is a file of one coordinator: several need a PostgreSQL database")]
+    OneCoordinator,
     /// The adapter's own error, such as [`crate::OpenError`].
     #[error(transparent)]
     Adapter(Box<dyn Error + Send + Sync>),
@@ -189,14 +230,17 @@ pub struct OpenStore {
     pub fleet: Arc<dyn FleetStore>,
     /// The store as a whole.
     pub lifecycle: Arc<dyn StoreLifecycle>,
+    /// The right to decide about its content.
+    pub leadership: Arc<dyn Leadership>,
 }
 
 impl OpenStore {
     pub(crate) fn of<S: JobStore + JobHistory + FleetStore + 'static>(
         store: Arc<S>,
         lifecycle: Arc<dyn StoreLifecycle>,
+        leadership: Arc<dyn Leadership>,
     ) -> Self {
-        Self { jobs: Arc::clone(&store) as _, history: Arc::clone(&store) as _, fleet: store, lifecycle }
+        Self { jobs: Arc::clone(&store) as _, history: Arc::clone(&store) as _, fleet: store, lifecycle, leadership }
     }
 }
 
@@ -216,6 +260,11 @@ pub trait StoreLifecycle: Send + Sync {
     /// Resolves once another process has taken the store over.
     async fn deposed(&self) {
         std::future::pending::<()>().await;
+    }
+
+    /// This process as the leader, as other coordinators see it.
+    fn leader(&self) -> Option<Leader> {
+        None
     }
 
     /// Writes a consistent copy of the store to a new file while it is in use.

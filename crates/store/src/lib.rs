@@ -35,8 +35,8 @@ mod sqlite;
 
 #[cfg(feature = "sqlite")]
 pub use backend::{
-    OfflineAccess, OfflineStore, OpenStore, ReservedStore, StoreBackend, StoreLifecycle, StoreOpenError, StorePlace,
-    StoreUrl,
+    LeadershipClaim, OfflineAccess, OfflineStore, OpenStore, ReservedStore, StoreBackend, StoreLifecycle,
+    StoreOpenError, StorePlace, StoreUrl,
 };
 pub use blobs::DirectoryBlobs;
 pub use logs::DirectoryLogs;
@@ -46,8 +46,8 @@ pub use memory::MemoryStore;
 pub use meter::Operations;
 #[cfg(feature = "postgres")]
 pub use postgres::{
-    Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore, RecordError,
-    ScratchSchema as PostgresRoom, Url as PostgresUrl,
+    Claim as PostgresClaim, Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore,
+    RecordError, ScratchSchema as PostgresRoom, Url as PostgresUrl,
 };
 pub use private::create_directory as create_private_directory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

@@ -25,6 +25,8 @@ pub struct Operations {
     pub events: u64,
     /// Steps of the search index: each reads once, and writes once if there was something to add.
     pub index_steps: u64,
+    /// Confirmations of the leadership, a constant number per hour: not part of the total.
+    pub leadership_checks: u64,
 }
 
 impl Operations {
@@ -39,7 +41,7 @@ impl Operations {
     }
 
     /// Each counter with its name, for metrics.
-    pub fn by_kind(&self) -> [(&'static str, u64); 10] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 11] {
         [
             ("job_reads", self.job_reads),
             ("sweep_reads", self.sweep_reads),
@@ -51,6 +53,7 @@ impl Operations {
             ("stale_units", self.stale_units),
             ("events", self.events),
             ("index_steps", self.index_steps),
+            ("leadership_checks", self.leadership_checks),
         ]
     }
 }
@@ -68,6 +71,7 @@ pub(crate) struct Meter {
     pub(crate) stale_units: Counter,
     pub(crate) events: Counter,
     pub(crate) index_steps: Counter,
+    pub(crate) leadership_checks: Counter,
 }
 
 impl Meter {
@@ -83,6 +87,7 @@ impl Meter {
             stale_units: self.stale_units.count(),
             events: self.events.count(),
             index_steps: self.index_steps.count(),
+            leadership_checks: self.leadership_checks.count(),
         }
     }
 }

@@ -36,9 +36,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{Clock, Position, StoreError};
+use domain::{Clock, Leader, Position, StoreError};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::warn;
 
 #[cfg(feature = "sqlite")]
 pub(crate) use backend::parse_backend;
@@ -48,10 +50,11 @@ pub use open_error::OpenError;
 pub use scratch_schema::ScratchSchema;
 pub use url::Url;
 
-use connection::{ConnectWait, Connector};
+use connection::{ConnectWait, Connector, Session};
 use leadership::Leadership;
 use notify::{LogEnd, Notifier};
 use pool::Pool;
+use schema::LockHolder;
 use writer::{Writer, WriterNotice};
 
 use crate::meter::{Meter, Operations};
@@ -96,20 +99,37 @@ impl PostgresStore {
     /// Connects, migrates the schema in one transaction and takes the leadership. Refuses a database that another
     /// coordinator uses.
     pub async fn open(url: &Url, options: Options, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
-        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
-        let end = Arc::new(LogEnd::default());
-        let connector = Connector::new(url.clone(), clock, tasks.clone(), closing.clone(), Arc::clone(&end))?;
-        let connector = Arc::new(connector);
+        Self::open_leading(url, options, clock, None, None).await
+    }
+
+    /// [`PostgresStore::open`] for a coordinator among several: with the claim of [`PostgresStore::stand_by`], and the
+    /// address at which the others reach it.
+    pub async fn open_leading(
+        url: &Url,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        claim: Option<Claim>,
+        address: Option<String>,
+    ) -> Result<Self, OpenError> {
+        let (connector, held) = match claim {
+            Some(Claim { connector, session }) => (connector, Some(session)),
+            None => (connector(url, clock)?, None),
+        };
+        let (tasks, end) = (connector.tasks.clone(), Arc::clone(&connector.end));
         let session = connector.first(ConnectWait::Restart).await?;
         match options.tenancy {
             Exclusivity::Guest => schema::check(&session, url).await?,
             Exclusivity::Alone | Exclusivity::Shared => {
-                schema::migrate(&session, url, schema::MIGRATIONS, &*connector.clock).await?;
+                let holder = match held {
+                    Some(_) => LockHolder::Us,
+                    None => LockHolder::Unknown(&*connector.clock),
+                };
+                schema::migrate(&session, url, schema::MIGRATIONS, holder).await?;
             }
         }
-        let tenure = Leadership::begin(&connector, url, options.tenancy).await?;
-        end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let meter = Arc::new(Meter::default());
+        let tenure = Leadership::begin(&connector, url, options.tenancy, (held, address), &meter).await?;
+        end.reach(transaction::end(&session).await.map_err(OpenError::server(url))?);
         let pool = Pool::new(Arc::clone(&connector), options.readers.max(1));
         pool.put(session);
         let herald = Notifier::new(Arc::clone(&connector), Arc::clone(&meter), options.look_every);
@@ -118,6 +138,30 @@ impl PostgresStore {
         let writer = Writer::start(&connector, Arc::clone(&tenure), word, options.waiting_max);
         tasks.spawn(herald.run());
         Ok(Self { pool, writer, tenure, recent, end, meter, quarantine: Quarantine::default(), connector })
+    }
+
+    /// Waits until this process may lead the database, and shows meanwhile who does. `None` for a database without a
+    /// fleet.
+    pub async fn stand_by(
+        url: &Url,
+        clock: Arc<dyn Clock>,
+        seen: &watch::Sender<Option<Leader>>,
+    ) -> Result<Option<Claim>, OpenError> {
+        let connector = connector(url, clock)?;
+        // Reports what can be wrong with the server.
+        drop(connector.first(ConnectWait::Restart).await?);
+        let session = leadership::stand_by(&connector, schema::MIGRATIONS.len(), seen).await;
+        Ok(session.map(|session| Claim { connector, session }))
+    }
+
+    /// This process as the leader; `None` for a store that several may write.
+    pub fn leader(&self) -> Option<Leader> {
+        self.tenure.shown()
+    }
+
+    /// Proves that this process leads.
+    pub fn leadership(&self) -> Arc<dyn domain::Leadership> {
+        Arc::clone(&self.tenure) as _
     }
 
     /// Describes the database for the operator. Changes nothing.
@@ -151,6 +195,7 @@ impl PostgresStore {
     /// Writes the queue and closes every connection. Later calls return `Unavailable`.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.writer.close().await;
+        self.resign().await;
         self.pool.close();
         self.connector.closing.cancel();
         self.end.close();
@@ -158,6 +203,35 @@ impl PostgresStore {
         self.connector.tasks.wait().await;
         Ok(())
     }
+}
+
+impl PostgresStore {
+    /// Tells standbys that this leader answers no more, so that its successor need not wait for its leases. A failure
+    /// costs only that time.
+    async fn resign(&self) {
+        if self.tenure.is_lost() {
+            return;
+        }
+        let Some((resigned, record)) = self.tenure.resignation() else { return };
+        let resigning = async { self.pool.execute(leadership::RESIGN, &[&resigned, &record]).await };
+        if !matches!(tokio::time::timeout(RESIGN_WITHIN, resigning).await, Ok(Ok(_))) {
+            warn!("Could not record that this coordinator resigned: its successor revokes leases later");
+        }
+    }
+}
+
+/// How long a stop waits for the database to record it.
+const RESIGN_WITHIN: Duration = Duration::from_secs(2);
+
+/// The right to open a database as its leader: the leadership lock, on a connection of its own.
+pub struct Claim {
+    connector: Arc<Connector>,
+    session: Session,
+}
+
+fn connector(url: &Url, clock: Arc<dyn Clock>) -> Result<Arc<Connector>, OpenError> {
+    let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+    Ok(Arc::new(Connector::new(url.clone(), clock, tasks, closing, Arc::new(LogEnd::default()))?))
 }
 
 impl Drop for PostgresStore {

@@ -65,6 +65,7 @@ pub async fn open_coordinator(
         fleet: Arc::clone(store) as _,
         logs: Arc::new(DirectoryLogs::new(dir.join("logs"), LOG_BYTES_MAX)),
         blobs: Arc::new(DirectoryBlobs::new(dir.join("artifacts"))),
+        leadership: Arc::new(domain::SoleLeader),
         broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
         clock,
         entropy: Arc::new(SystemEntropy),

@@ -2101,6 +2101,11 @@ export interface components {
             /** @description `sha256:` and the fingerprint of its certificate, unless a public authority issued it. */
             certificate?: string | null;
         };
+        /**
+         * @description The role of one of several coordinators.
+         * @enum {string}
+         */
+        CoordinatorRole: "leader" | "follower";
         /** @description A coordinator, as pages show it. */
         CoordinatorView: {
             /** @description The name of its host. */
@@ -2797,8 +2802,14 @@ export interface components {
              * @description The wire protocol's version.
              */
             protocol: number;
+            role?: components["schemas"]["CoordinatorRole"] | null;
             /** @description `ok`, or the error. */
             status: string;
+            /**
+             * Format: int64
+             * @description The number of the leadership: it rises when another coordinator takes over.
+             */
+            term?: number | null;
             /** @description The program's version. */
             version: string;
         };

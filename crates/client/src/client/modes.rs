@@ -100,7 +100,7 @@ impl Client {
         {
             request.headers_mut().insert(name, value);
         }
-        match tokio::time::timeout(REQUEST_TIME_MAX, self.network.exchange(request)).await {
+        match tokio::time::timeout(REQUEST_TIME_MAX, self.dial(request)).await {
             Ok(response) => response.map_err(|fault| self.no_answer(&fault)),
             Err(_) => Err(self.silent()),
         }
@@ -119,7 +119,7 @@ impl Client {
 
     fn silent(&self) -> ClientError {
         let why = format!("nothing for {} seconds", REQUEST_TIME_MAX.as_secs());
-        ClientError::NoAnswer { base: self.base.clone(), why }
+        ClientError::NoAnswer { base: self.base().to_owned(), why }
     }
 }
 

@@ -22,6 +22,7 @@ impl Coordinator {
         if request.factory_id.as_ref().is_some_and(|given| *given != factory) {
             return Err(Error::Forbidden(format!("the token is factory `{factory}`'s")));
         }
+        self.lead()?;
         let granted = self.grant(who, request).await;
         // A decided answer completes the message; without one it is delivered again (protocol 6).
         if !matches!(granted, Err(Error::Store(_) | Error::Broker(_) | Error::Contended(_))) {

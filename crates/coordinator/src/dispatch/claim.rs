@@ -40,6 +40,7 @@ impl Coordinator {
     pub async fn claim(&self, who: &Principal, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
         let factory = claimant(who, request)?;
         check(request)?;
+        self.lead()?;
         let process = self.process(factory, request.instance)?;
         // One claim per factory at a time: a request sent twice finds the jobs it has won, not more.
         let lane = self.claim_locks.of(factory);

@@ -264,7 +264,8 @@ impl Coordinator {
     /// Per lease, so that one failed write never stops the others (row 9).
     async fn reap_expired(&self) {
         let now = self.ports.clock.monotonic();
-        let expired = self.state.lock().expired_leases(now, self.tick_every() * 3, self.settings.lease_ttl);
+        let expired =
+            self.state.lock().expired_leases(now, self.tick_every() * 3, self.settings.lease_ttl + self.handover());
         let reaps = stream::iter(expired.into_iter().map(|(job, epoch)| self.reap_if_expired(job, epoch, now)));
         reaps.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
     }

@@ -25,6 +25,7 @@ impl Coordinator {
         if who.factory()? != id {
             return Err(Error::Forbidden(format!("a token of factory `{id}` is needed")));
         }
+        self.lead()?;
         let process = self.process(id, request.instance)?;
         check(request)?;
         let listed: HashSet<_> = request.held.iter().map(|one| (one.held.job_id, one.held.lease_epoch)).collect();
@@ -68,6 +69,7 @@ impl Coordinator {
 
     /// Renews one lease, for a holder that keeps no list.
     pub async fn renew_lease(&self, who: &Principal, held: HeldJob, instance: InstanceId) -> Result<LeaseView, Error> {
+        self.lead()?;
         let job = self.workable(who, held.job_id).await?;
         let process = self.process(who.factory()?, instance)?;
         let expires = self.ports.clock.monotonic() + self.settings.lease_ttl;

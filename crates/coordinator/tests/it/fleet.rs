@@ -11,7 +11,8 @@ use clock::{ManualClock, SeededEntropy, SystemClock};
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
     Backup as _, Broker, Clock, Collection, DispatchModes, Entropy, EventKind, Expected, FleetStore, Generation,
-    JobEvent, JobHistory, JobId, JobStore, Mode, Position, Scope, StageName, StoreGeneration, Timestamp,
+    JobEvent, JobHistory, JobId, JobStore, Leadership, Mode, Position, Scope, SoleLeader, StageName, StoreGeneration,
+    Timestamp,
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
@@ -41,6 +42,8 @@ pub(crate) struct TestFleetBuilder {
     entropy: Arc<SeededEntropy>,
     settings: Settings,
     admin: Mutex<Option<String>>,
+    /// What proves that the coordinators lead.
+    pub(crate) leadership: Mutex<Arc<dyn Leadership>>,
     _folder: TempDir,
 }
 
@@ -127,6 +130,7 @@ impl TestFleetBuilder {
             entropy: Arc::new(SeededEntropy::new(7)),
             settings: Settings::default(),
             admin: Mutex::default(),
+            leadership: Mutex::new(Arc::new(SoleLeader)),
             clock,
             ahead: Arc::default(),
             _folder: folder,
@@ -260,6 +264,7 @@ impl TestFleetBuilder {
             fleet: store,
             logs: Arc::new(self.logs.clone()),
             blobs: Arc::new(self.blobs.clone()),
+            leadership: self.leadership.lock().clone(),
             broker: self.broker() as Arc<dyn Broker>,
             clock: Arc::new(WallClock { clock: self.clock.clone(), ahead: Arc::clone(&self.ahead) }),
             entropy: Arc::clone(&self.entropy) as Arc<dyn Entropy>,

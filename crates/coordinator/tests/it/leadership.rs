@@ -2,9 +2,11 @@
 //! accept and the fence.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use coordinator::Principal;
-use domain::{EventKind, ProductId, StageName, TokenId, TokenScope};
+use coordinator::{Error, Principal};
+use domain::{Clock as _, EventKind, Leadership, ProductId, StageName, TokenId, TokenScope};
+use parking_lot::Mutex;
 
 use super::{lasting, quick};
 use crate::fleet::PLAIN;
@@ -122,4 +124,108 @@ async fn row_12_a_dispatcher_catches_up_after_a_lost_race() {
     let sent = loser.dispatch().await;
 
     assert_eq!((sent, loser.stage(job).await), (0, StageName::Building));
+}
+
+const LEASE_TTL: Duration = Duration::from_secs(90);
+
+/// A leadership whose proof the test sets.
+struct TestLeadership {
+    proved_at: Mutex<Duration>,
+    was_taken_over: bool,
+}
+
+impl TestLeadership {
+    fn new(proved_at: Duration, was_taken_over: bool) -> Arc<Self> {
+        Arc::new(Self { proved_at: Mutex::new(proved_at), was_taken_over })
+    }
+}
+
+impl Leadership for TestLeadership {
+    fn proved_at(&self) -> Option<Duration> {
+        Some(*self.proved_at.lock())
+    }
+
+    fn was_taken_over(&self) -> bool {
+        self.was_taken_over
+    }
+}
+
+fn is_not_leading<T>(answer: &Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::NotLeading))
+}
+
+// [D3] [row 12]
+#[tokio::test]
+async fn a_coordinator_without_proof_of_its_leadership_extends_no_lease() {
+    let builder = Arc::new(quick());
+    let proof = TestLeadership::new(builder.clock.monotonic(), false);
+    *builder.leadership.lock() = Arc::clone(&proof) as Arc<dyn Leadership>;
+    let fleet = builder.open().await;
+    fleet.warm_up();
+    let mac = Machine::join_with(&fleet, "mac", Offers { seats: 2, ..Offers::default() }).await;
+    let job = fleet.submit(PLAIN).await;
+    let _grip = mac.build(&fleet, job).await;
+    let other = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let offer = mac.claim(&fleet, other, fleet.job(other).await.dispatch_seq);
+    let renewal = protocol::RenewRequest {
+        instance: mac.instance,
+        held: mac.held().into_iter().map(|held| protocol::HeldJobProgress { held, progress: None }).collect(),
+        load: 0.0,
+        disk_free_bytes: None,
+    };
+    let renew = async || fleet.coordinator.renew(&mac.who, &mac.id, &renewal).await;
+    *proof.proved_at.lock() = builder.clock.monotonic();
+    builder.clock.advance(LEASE_TTL);
+    assert!(renew().await.is_ok(), "an outage of the store shorter than a lease stops nothing");
+
+    builder.clock.advance(Duration::from_millis(1));
+
+    assert!(is_not_leading(&renew().await));
+    assert!(is_not_leading(&mac.accept(&fleet, &offer).await));
+    assert!(is_not_leading(&fleet.coordinator.claim(&mac.who, &mac.request(&fleet, 1)).await));
+    let held = mac.held().remove(0);
+    assert!(is_not_leading(&fleet.coordinator.renew_lease(&mac.who, held, mac.instance).await));
+    *proof.proved_at.lock() = builder.clock.monotonic();
+    assert!(renew().await.is_ok(), "a new proof is enough");
+}
+
+/// The former leader is cut off from the store and still answers the factory.
+// [D3] [row 12] [I1]
+#[tokio::test]
+async fn a_new_leader_revokes_no_lease_that_the_former_one_may_have_extended() {
+    let builder = Arc::new(quick());
+    let cut_off = TestLeadership::new(builder.clock.monotonic(), false);
+    *builder.leadership.lock() = Arc::clone(&cut_off) as Arc<dyn Leadership>;
+    let former = builder.open().await;
+    former.warm_up();
+    let mac = Machine::join(&former, "mac").await;
+    let job = former.submit(PLAIN).await;
+    let _grip = mac.build(&former, job).await;
+    // The last proof; a moment later another coordinator leads.
+    *cut_off.proved_at.lock() = builder.clock.monotonic();
+    *builder.leadership.lock() = TestLeadership::new(Duration::MAX, true) as Arc<dyn Leadership>;
+    let next = builder.open().await;
+    let renewal = protocol::RenewRequest {
+        instance: mac.instance,
+        held: mac.held().into_iter().map(|held| protocol::HeldJobProgress { held, progress: None }).collect(),
+        load: 0.0,
+        disk_free_bytes: None,
+    };
+
+    let mut lease_ends = builder.clock.monotonic();
+    let mut renewals = 0;
+    while next.stage(job).await != StageName::Queued {
+        builder.clock.advance(Duration::from_secs(1));
+        if former.coordinator.renew(&mac.who, &mac.id, &renewal).await.is_ok() {
+            lease_ends = builder.clock.monotonic() + LEASE_TTL;
+            renewals += 1;
+        }
+        next.coordinator.tick().await;
+        assert!(renewals < 1_000, "the former leader extends the lease for ever");
+    }
+
+    assert!(renewals >= 80, "it answered for about a lease: {renewals}");
+    assert!(builder.clock.monotonic() >= lease_ends, "the engine may still run");
+    assert!(builder.clock.monotonic() <= lease_ends + LEASE_TTL / 9 * 2, "it does not wait much longer");
 }

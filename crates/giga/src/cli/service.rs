@@ -31,6 +31,9 @@ pub(crate) struct ServeArgs {
     /// Host name that clients use for the coordinator; repeatable
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
+    /// Run as one of several coordinators on a PostgreSQL database; they reach this one at URL
+    #[arg(long, value_name = "URL")]
+    pub(crate) advertise: Option<String>,
     /// Start although acknowledged data is lost: the database is missing, older than its record, or of another store.
     /// Leases are fenced
     #[arg(long)]
@@ -54,6 +57,7 @@ impl ServeArgs {
             tls_key: self.tls_key.clone(),
             behind_proxy: self.behind_proxy.then_some(true),
             hosts: given(&self.hosts),
+            advertise: self.advertise.clone(),
             accept_data_loss: self.accept_data_loss,
             ..Overrides::default()
         }

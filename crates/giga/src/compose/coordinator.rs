@@ -12,11 +12,12 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::{DirectoryBlobs, DirectoryLogs, OpenStore, StorePlace};
+use store::{DirectoryLogs, OpenStore, StorePlace};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::backup_service::StoreBackupService;
+use super::blobs;
 use super::space;
 use super::stores;
 use super::trackers;
@@ -88,35 +89,10 @@ impl CoordinatorProcess {
         sandbox::make_private_folder(data)
             .with_context(|| format!("cannot create the data directory {}", data.display()))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let place = StorePlace {
-            accept_data_loss: config.accept_data_loss.then(|| clock.now()),
-            admin_token: Some(config.data.admin_token()),
-            ..StorePlace::of(config.data.database())
-        };
-        let store = stores::open(&config.coordinator.store.value, place, Arc::clone(&clock)).await?;
-        let logs = DirectoryLogs::new(config.data.logs(), LOG_BYTES_MAX);
-        let ports = Ports {
-            jobs: Arc::clone(&store.jobs),
-            history: Arc::clone(&store.history),
-            fleet: Arc::clone(&store.fleet),
-            logs: Arc::new(logs.clone()),
-            blobs: Arc::new(DirectoryBlobs::new(config.data.artifacts())),
-            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
-            clock: Arc::clone(&clock),
-            entropy: Arc::new(SystemEntropy),
-        };
-        let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
-        coordinator.set_disk(space::disk(data));
-        coordinator.set_trackers(trackers::sources(config, &clock)?);
-        coordinator.set_webhooks(webhooks::targets(config, &clock)?);
-        keep_admin_token(&coordinator, &config.data.admin_token()).await?;
-        import_profiles(&coordinator, config.profiles()).await?;
-        let restart = CancellationToken::new();
-        let (database, generation) = (config.data.database(), coordinator.generation());
-        let backups =
-            StoreBackupService::open(Arc::clone(&store.lifecycle), logs, &database, generation, clock, restart.clone());
-        let backups = backups.with_context(|| format!("cannot use the data directory {}", data.display()))?;
-        let server = server.with_backup_service(Arc::new(backups));
+        let store =
+            stores::open(&config.coordinator.store.value, place(config, clock.as_ref()), Arc::clone(&clock)).await?;
+        let LoadedCoordinator { coordinator, store, backups, restart } = load(config, store, clock).await?;
+        let server = server.with_backup_service(backups);
         let browser_base = server.browser_base();
         let (api, certificate) = (server.base(), server.certificate().map(|certificate| server::pin(&certificate)));
         Ok(Self {
@@ -191,8 +167,59 @@ impl CoordinatorProcess {
     }
 }
 
+/// A coordinator in memory, with its open store.
+pub(super) struct LoadedCoordinator {
+    pub(super) coordinator: Arc<Coordinator>,
+    pub(super) store: OpenStore,
+    pub(super) backups: Arc<StoreBackupService>,
+    /// A backup was restored: the store has to be opened again.
+    pub(super) restart: CancellationToken,
+}
+
+/// Where the store is.
+pub(super) fn place(config: &Config, clock: &dyn Clock) -> StorePlace {
+    StorePlace {
+        accept_data_loss: config.accept_data_loss.then(|| clock.now()),
+        admin_token: Some(config.data.admin_token()),
+        ..StorePlace::of(config.data.database())
+    }
+}
+
+/// Loads a coordinator from an open store.
+pub(super) async fn load(
+    config: &Config,
+    store: OpenStore,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<LoadedCoordinator> {
+    let data = config.data.path();
+    let logs = DirectoryLogs::new(config.data.logs(), LOG_BYTES_MAX);
+    let ports = Ports {
+        jobs: Arc::clone(&store.jobs),
+        history: Arc::clone(&store.history),
+        fleet: Arc::clone(&store.fleet),
+        logs: Arc::new(logs.clone()),
+        leadership: Arc::clone(&store.leadership),
+        blobs: blobs::open(config)?,
+        broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
+        clock: Arc::clone(&clock),
+        entropy: Arc::new(SystemEntropy),
+    };
+    let coordinator = Coordinator::open(ports, config.artifacts.set_in(config.coordinator.settings())).await?;
+    coordinator.set_disk(space::disk(data));
+    coordinator.set_trackers(trackers::sources(config, &clock)?);
+    coordinator.set_webhooks(webhooks::targets(config, &clock)?);
+    keep_admin_token(&coordinator, &config.data.admin_token()).await?;
+    import_profiles(&coordinator, config.profiles()).await?;
+    let restart = CancellationToken::new();
+    let (database, generation) = (config.data.database(), coordinator.generation());
+    let backups =
+        StoreBackupService::open(Arc::clone(&store.lifecycle), logs, &database, generation, clock, restart.clone());
+    let backups = backups.with_context(|| format!("cannot use the data directory {}", data.display()))?;
+    Ok(LoadedCoordinator { coordinator, store, backups: Arc::new(backups), restart })
+}
+
 /// Reads the whole store once, beside the work, unless it is as a clean shutdown left it.
-async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
+pub(super) async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
     if !store.lifecycle.is_check_due() {
         return;
     }
@@ -209,7 +236,7 @@ async fn check_store(store: &OpenStore, coordinator: &Coordinator) {
 }
 
 /// Why it does not listen, with what to do where that is not in the words.
-fn unbound(error: BindError) -> anyhow::Error {
+pub(super) fn unbound(error: BindError) -> anyhow::Error {
     match &error {
         BindError::Address { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
             let hint = "stop what listens there (another coordinator?), or choose another address with --listen";
@@ -224,7 +251,7 @@ fn half_of_a_pair(given: &str, missing: &str) -> Failure {
         .hint("a certificate needs its key: set both, or neither")
 }
 
-fn options(config: &Config) -> anyhow::Result<Options> {
+pub(super) fn options(config: &Config) -> anyhow::Result<Options> {
     let tls = match (&config.coordinator.tls_cert.value, &config.coordinator.tls_key.value) {
         (Some(certificate), Some(key)) => Some(Tls { certificate: certificate.clone(), key: key.clone() }),
         (None, None) => None,

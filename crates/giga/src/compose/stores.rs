@@ -21,6 +21,9 @@ pub(crate) fn open_error(error: StoreOpenError) -> anyhow::Error {
                         token or start with --accept-data-loss";
             Failure::failed(error.to_string()).hint(hint).into()
         }
+        StoreOpenError::OneCoordinator => {
+            Failure::usage(error.to_string()).hint("set --store to the address of a PostgreSQL database").into()
+        }
         StoreOpenError::Adapter(error) => match error.downcast::<store::OpenError>() {
             Ok(error) => anyhow::Error::new(*error),
             Err(error) => anyhow::anyhow!(error),

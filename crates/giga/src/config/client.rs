@@ -219,8 +219,12 @@ impl TokenSource {
     }
 }
 
-/// Whether an address can only be a program on this machine.
+/// Whether an address can only be a program on this machine; of a list, whether all are.
 pub(crate) fn is_loopback(api: &str) -> bool {
+    api.split(',').all(|one| is_one_loopback(one.trim()))
+}
+
+fn is_one_loopback(api: &str) -> bool {
     let Ok(uri) = api.parse::<http::Uri>() else { return false };
     let Some(host) = uri.host() else { return false };
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -36,6 +36,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) behind_proxy: Setting<bool>,
     /// Names that clients may call it by.
     pub(crate) hosts: Setting<Vec<String>>,
+    /// Where the other coordinators on its database reach it.
+    pub(crate) advertise: Setting<Option<String>>,
     /// How long a lease lasts without renewal.
     pub(crate) lease_ttl: Setting<HumanDuration>,
     /// How often a factory renews.
@@ -123,6 +125,10 @@ impl CoordinatorConfig {
             .flag("--host", flags.hosts.clone())
             .env(&["GIGA_HOSTS"])
             .file(file.hosts);
+        let advertise = SettingSource::new("coordinator.advertise")
+            .flag("--advertise", flags.advertise.clone())
+            .env(&["GIGA_ADVERTISE"])
+            .file(file.advertise);
         let lease_ttl = SettingSource::new("coordinator.lease_ttl").env(&["GIGA_LEASE_TTL"]).file(file.lease_ttl);
         let renew_every = SettingSource::new("coordinator.renew_every")
             .env(&["GIGA_RENEW_EVERY", "AQ_FLEET_LEASE_RENEW_SEC"])
@@ -173,6 +179,7 @@ impl CoordinatorConfig {
             tls_key: resolver.optional(key)?,
             behind_proxy: resolver.setting(proxy, || false)?,
             hosts: resolver.setting(hosts, Vec::new)?,
+            advertise: resolver.optional(advertise)?,
             lease_ttl: resolver.setting(lease_ttl, || HumanDuration(default.lease_ttl))?,
             renew_every: resolver.setting(renew_every, || HumanDuration(default.renew_every))?,
             stale_after: resolver.setting(stale_after, || HumanDuration(default.stale_after))?,

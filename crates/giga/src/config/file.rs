@@ -65,6 +65,7 @@ pub(super) struct Coordinator {
     pub(super) tls_key: Option<Spanned<PathBuf>>,
     pub(super) behind_proxy: Option<Spanned<bool>>,
     pub(super) hosts: Option<Spanned<Vec<String>>>,
+    pub(super) advertise: Option<Spanned<String>>,
     pub(super) lease_ttl: Option<Spanned<HumanDuration>>,
     pub(super) renew_every: Option<Spanned<HumanDuration>>,
     pub(super) stale_after: Option<Spanned<HumanDuration>>,

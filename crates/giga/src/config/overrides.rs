@@ -31,6 +31,8 @@ pub(crate) struct Overrides {
     pub(crate) behind_proxy: Option<bool>,
     /// `--host`
     pub(crate) hosts: Option<Vec<String>>,
+    /// `--advertise`
+    pub(crate) advertise: Option<String>,
     /// `--store`
     pub(crate) store: Option<String>,
     /// `--name`

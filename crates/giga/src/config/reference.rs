@@ -18,7 +18,10 @@ The file is `giga.toml` in the working directory, or in the platform's configura
 /// What each setting means.
 const MEANINGS: &[(&str, &str)] = &[
     ("data", "Data directory of the coordinator and its clients on this machine."),
-    ("client.api", "Address of the coordinator. When absent: that of the coordinator on this machine."),
+    (
+        "client.api",
+        "Address of the coordinator; of several, all of them, separated by commas. When absent: that of the coordinator on this machine.",
+    ),
     ("client.token", "Token to authenticate with. When absent, on the coordinator's machine: `<data>/admin.token`."),
     ("client.token_file", "File that holds the token."),
     ("client.product", "Product to use."),
@@ -37,6 +40,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ("coordinator.tls_key", "Key of the certificate, in PEM."),
     ("coordinator.behind_proxy", "A proxy in front of the coordinator terminates TLS."),
     ("coordinator.hosts", "Names by which clients may call the coordinator."),
+    (
+        "coordinator.advertise",
+        "Address at which the other coordinators on the same PostgreSQL database reach this one; makes it one of several. See [several coordinators](../how-to/several-coordinators.md).",
+    ),
     ("coordinator.lease_ttl", "How long a lease lasts without renewal."),
     ("coordinator.renew_every", "How often a factory renews its leases."),
     ("coordinator.stale_after", "Time without a heartbeat after which a factory is stale."),

@@ -33,6 +33,7 @@ mod refusals;
 mod repository;
 mod secrets;
 mod settings;
+mod several_coordinators;
 mod sign_in;
 mod submit;
 mod terminal_escapes;

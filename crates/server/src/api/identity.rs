@@ -21,7 +21,7 @@ pub(crate) async fn prove(
     JsonBody(challenge): JsonBody<IdentityChallenge>,
 ) -> Result<Json<IdentityProof>, Problem> {
     // Behind a proxy clients dial the proxy's addresses.
-    if app.proxy == Proxy::None {
+    if app.proxy == Proxy::None && !whence.is_forwarded() {
         let dialled: Option<Uri> = challenge.address.parse().ok();
         let host = dialled.as_ref().and_then(Uri::host).unwrap_or_default();
         app.hosts.check_name(host, whence.local())?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, header};
-use protocol::{Health, PROTOCOL_VERSION};
+use protocol::{CoordinatorRole, Health, PROTOCOL_VERSION};
 
 use crate::app::App;
 use crate::auth::MetricsReader;
@@ -32,6 +32,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Probl
     if let Some(reason) = app.coordinator.not_ready() {
         return Err(reason.into());
     }
+    app.coordinator.lead()?;
     match tokio::time::timeout(READY_WITHIN, app.coordinator.ping_store()).await {
         Ok(Ok(_)) => Ok(Json(health(&app))),
         Ok(Err(error)) => Err(error.into()),
@@ -41,7 +42,9 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Probl
 
 fn health(app: &App) -> Health {
     let (version, generation) = (build::VERSION.to_owned(), app.coordinator.generation());
-    Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION, generation }
+    let role = app.leader.as_ref().map(|_| CoordinatorRole::Leader);
+    let term = app.leader.as_ref().map(|leader| leader.term);
+    Health { status: "ok".to_owned(), version, protocol: PROTOCOL_VERSION, generation, role, term }
 }
 
 /// Metrics in the Prometheus text format. Needs a token unless the server is reachable only from this machine.

@@ -10,6 +10,7 @@ mod data_loss;
 mod event_streams;
 mod fleet;
 mod foreign_factory;
+mod forwarding;
 mod hostile_clients;
 mod http2;
 mod identity;

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use domain::{Backup as _, BackupSummary, Clock, Entropy, Generation, StoreError, Timestamp};
+use domain::{Backup as _, BackupSummary, Clock, Entropy, Generation, Leader, StoreError, Timestamp};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::{Exclusivity, Options, PostgresStore, ScratchSchema, Url};
+use super::{Claim, Exclusivity, Options, PostgresStore, ScratchSchema, Url};
 use crate::backend::{
-    OfflineAccess, OfflineStore, OpenStore, ReservedStore, StoreBackend, StoreLifecycle, StoreOpenError, StorePlace,
+    LeadershipClaim, OfflineAccess, OfflineStore, OpenStore, ReservedStore, StoreBackend, StoreLifecycle,
+    StoreOpenError, StorePlace,
 };
 use crate::record::{FileStamp, RecordFile};
 use crate::sqlite::{BackupError, RestoreOutcome};
@@ -43,7 +45,33 @@ impl StoreBackend for PostgresBackend {
         clock: Arc<dyn Clock>,
         entropy: &dyn Entropy,
     ) -> Result<OpenStore, StoreOpenError> {
-        let store = Arc::new(open(&self.0, Options::default(), &clock).await?);
+        self.open_claimed(place, None, clock, entropy).await
+    }
+
+    async fn stand_by(
+        &self,
+        clock: Arc<dyn Clock>,
+        seen: &watch::Sender<Option<Leader>>,
+    ) -> Result<Option<LeadershipClaim>, StoreOpenError> {
+        let claim = PostgresStore::stand_by(&self.0, clock, seen).await.map_err(StoreOpenError::adapter)?;
+        Ok(claim.map(|claim| LeadershipClaim(Box::new(claim))))
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    async fn open_claimed(
+        &self,
+        place: StorePlace,
+        claim: Option<LeadershipClaim>,
+        clock: Arc<dyn Clock>,
+        entropy: &dyn Entropy,
+    ) -> Result<OpenStore, StoreOpenError> {
+        let claim = claim.and_then(|claim| claim.0.downcast::<Claim>().ok()).map(|claim| *claim);
+        let opening =
+            PostgresStore::open_leading(&self.0, Options::default(), Arc::clone(&clock), claim, place.address.clone());
+        let store = Arc::new(opening.await.map_err(StoreOpenError::adapter)?);
         let record = match meet_record(&store, &place, entropy).await {
             Ok(record) => record,
             Err(error) => {
@@ -54,7 +82,8 @@ impl StoreBackend for PostgresBackend {
         let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
         tasks.spawn(keep_record(Arc::clone(&store), record, clock, closing.clone()));
         let lifecycle = OpenDatabase { store: Arc::clone(&store), database: place.database, tasks, closing };
-        Ok(OpenStore::of(store, Arc::new(lifecycle)))
+        let leadership = store.leadership();
+        Ok(OpenStore::of(store, Arc::new(lifecycle), leadership))
     }
 
     async fn offline(
@@ -155,6 +184,10 @@ struct OpenDatabase {
 impl StoreLifecycle for OpenDatabase {
     async fn deposed(&self) {
         self.store.deposed().await;
+    }
+
+    fn leader(&self) -> Option<Leader> {
+        self.store.leader()
     }
 
     async fn back_up(&self, to: &Path, now: Timestamp) -> Result<BackupSummary, StoreError> {

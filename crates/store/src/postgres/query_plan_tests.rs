@@ -112,7 +112,9 @@ async fn no_statement_scans_a_table_or_sorts_without_a_limit() {
     let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
     let connector = Connector::new(url.clone(), Arc::new(SystemClock::new()), tasks, closing, Arc::default()).unwrap();
     let session = connector.first(ConnectWait::None).await.unwrap();
-    schema::migrate(&session, &url, schema::MIGRATIONS, &clock::SystemClock::new()).await.unwrap();
+    schema::migrate(&session, &url, schema::MIGRATIONS, schema::LockHolder::Unknown(&clock::SystemClock::new()))
+        .await
+        .unwrap();
     session.client.batch_execute(SEED).await.unwrap();
 
     for (name, sql) in STATEMENTS.iter().chain(&[("write", statement::whole())]) {

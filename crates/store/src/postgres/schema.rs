@@ -24,15 +24,24 @@ const BEGIN: &str = "\
 const VERSION: &str = "SELECT version FROM fleet_schema";
 const RECORD: &str = "WITH old AS (DELETE FROM fleet_schema) INSERT INTO fleet_schema (version) VALUES ($1)";
 
+/// Who has the leadership lock while the schema is migrated.
+#[derive(Clone, Copy)]
+pub(super) enum LockHolder<'a> {
+    /// This process, on another connection.
+    Us,
+    /// Perhaps another coordinator: then nothing is migrated.
+    Unknown(&'a dyn Clock),
+}
+
 /// Migrates the database in one transaction: afterwards it has the newest schema, or the old one. Never migrates a
 /// database that a coordinator uses.
 pub(super) async fn migrate(
     session: &Session,
     url: &Url,
     migrations: &[&str],
-    clock: &dyn Clock,
+    holder: LockHolder<'_>,
 ) -> Result<(), OpenError> {
-    let outcome = steps(session, url, migrations, clock).await;
+    let outcome = steps(session, url, migrations, holder).await;
     let end = if outcome.is_ok() { "COMMIT" } else { "ROLLBACK" };
     let ended = session.run(end).await.map_err(OpenError::server(url));
     outcome.and(ended)
@@ -64,7 +73,7 @@ pub(super) async fn describe(session: &Session) -> Result<String, ServerError> {
     Ok(format!("PostgreSQL {server}, schema {version}"))
 }
 
-async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Clock) -> Result<(), OpenError> {
+async fn steps(session: &Session, url: &Url, migrations: &[&str], holder: LockHolder<'_>) -> Result<(), OpenError> {
     let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
     let found = read_version(session).await.map_err(OpenError::server(url))?;
     if found > known {
@@ -73,7 +82,9 @@ async fn steps(session: &Session, url: &Url, migrations: &[&str], clock: &dyn Cl
     if found == known {
         return Ok(());
     }
-    if found > 0 {
+    if let LockHolder::Unknown(clock) = holder
+        && found > 0
+    {
         leadership::vacant(session, url, clock).await?;
     }
     for step in migrations.iter().skip(usize::try_from(found).unwrap_or(0)) {

@@ -240,12 +240,16 @@ impl WriterState {
             None => self.connector.connect_patiently().await.map_err(TransactionError::Away)?,
         };
         let session = &*self.session.insert(session);
-        let (books, term) = (&mut self.books, self.tenure.term());
+        let (books, term, asked_at) = (&mut self.books, self.tenure.term(), self.connector.clock.monotonic());
         let outcome = match looks {
             true => transaction::apply_after_reading(session, changes, books, term).await,
             false => transaction::by_memory(session, changes, books, term).await,
         };
         self.used = self.connector.clock.monotonic();
+        if outcome.as_ref().is_ok_and(|committed| !committed.events.is_empty()) {
+            // The database compared the term.
+            self.tenure.prove(asked_at);
+        }
         outcome
     }
 

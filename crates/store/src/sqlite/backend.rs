@@ -40,7 +40,7 @@ impl StoreBackend for SqliteBackend {
         let opened = opening.map_err(StoreOpenError::adapter)?.map_err(StoreOpenError::adapter)?;
         let store = Arc::new(opened);
         let lifecycle = OpenFile { store: Arc::clone(&store), database: place.database };
-        Ok(OpenStore::of(store, Arc::new(lifecycle)))
+        Ok(OpenStore::of(store, Arc::new(lifecycle), Arc::new(domain::SoleLeader)))
     }
 
     async fn offline(

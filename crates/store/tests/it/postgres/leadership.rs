@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use clock::SystemClock;
-use domain::{Collection, CommitError, Expected, FleetStore, JobStore, Revision, StoreError};
+use domain::{Collection, CommitError, Expected, FleetStore, JobStore, Leader, Revision, StoreError};
 use serde_json::json;
 use store::conformance::sample::{cancelled, create, dispatched, granted, id, job, replace, seconds};
-use store::{PostgresOptions, PostgresStore, PostgresUrl};
+use store::{PostgresClaim, PostgresOptions, PostgresStore, PostgresUrl};
+use tokio::sync::watch;
 
 use super::proxy::{Fault, Proxy};
 use super::{Database, PATIENCE, open, psql, until};
@@ -139,4 +140,78 @@ async fn shared_stores_never_write_from_an_outdated_cache() {
         ),
         "{outcomes:?}"
     );
+}
+
+async fn lead(url: &PostgresUrl, claim: Option<PostgresClaim>, address: &str) -> PostgresStore {
+    let (options, clock) = (PostgresOptions::default(), Arc::new(SystemClock::new()));
+    PostgresStore::open_leading(url, options, clock, claim, Some(address.to_owned())).await.unwrap()
+}
+
+// [D3] [row 12]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_standby_sees_the_leader_and_leads_after_it() {
+    let Some(database) = Database::new() else { return };
+    let url = PostgresUrl::parse(&database.url()).unwrap();
+    let first = lead(&url, None, "https://a").await;
+    let (seen, mut leader) = watch::channel(None::<Leader>);
+    let standing_by = {
+        let url = url.clone();
+        tokio::spawn(async move { PostgresStore::stand_by(&url, Arc::new(SystemClock::new()), &seen).await })
+    };
+    let shown = tokio::time::timeout(PATIENCE, leader.wait_for(Option::is_some)).await.unwrap().unwrap().clone();
+    let shown = shown.unwrap();
+    assert_eq!(Some(&shown), first.leader().as_ref());
+    assert_eq!(shown.address.as_deref(), Some("https://a"));
+    assert!(shown.hop_secret.len() >= 32, "{} characters", shown.hop_secret.len());
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'gigafactory % on %' AND backend_xmin IS NOT NULL";
+    let row = psql(&database).await.query_one(waiting, &[]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 0, "a standby holds no snapshot");
+    assert!(!standing_by.is_finished());
+
+    first.close().await.unwrap();
+    let claim = tokio::time::timeout(PATIENCE, standing_by).await.unwrap().unwrap().unwrap();
+    let second = lead(&url, claim, "https://b").await;
+
+    let next = second.leader().unwrap();
+    assert_eq!((next.term, next.address.as_deref()), (shown.term + 1, Some("https://b")));
+    assert_ne!(next.hop_secret, shown.hop_secret);
+    assert!(!second.leadership().was_taken_over(), "the first one has resigned");
+    assert!(second.commit(vec![create(job(1))]).await.remove(0).is_ok());
+}
+
+// [D3] [row 12]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_successor_of_a_leader_that_vanished_knows_that_it_took_over() {
+    let Some(database) = Database::new() else { return };
+    let proxy = Proxy::start(database.server.port()).await;
+    let url = PostgresUrl::parse(&database.url()).unwrap();
+    let first = open(&proxy.url(), PostgresOptions::default()).await;
+    let leadership = first.leadership();
+    let proved = leadership.proved_at().unwrap();
+    until("another proof", async || leadership.proved_at().unwrap() > proved).await;
+    proxy.arm(Fault::CutAlways);
+    proxy.cut();
+
+    let (seen, _leader) = watch::channel(None::<Leader>);
+    let claim = PostgresStore::stand_by(&url, Arc::new(SystemClock::new()), &seen).await.unwrap();
+    let second = lead(&url, claim, "https://b").await;
+    let proved = leadership.proved_at().unwrap();
+    proxy.arm(Fault::None);
+
+    assert!(second.leadership().was_taken_over());
+    tokio::time::timeout(PATIENCE, first.deposed()).await.expect("it gets to know");
+    assert!(leadership.proved_at().unwrap() <= proved, "no proof counts any more");
+}
+
+// [D3]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_standby_of_an_empty_database_may_open_it() {
+    let Some(database) = Database::new() else { return };
+    let url = PostgresUrl::parse(&database.url()).unwrap();
+    let (seen, _leader) = watch::channel(None::<Leader>);
+
+    let claim = PostgresStore::stand_by(&url, Arc::new(SystemClock::new()), &seen).await.unwrap();
+
+    assert!(claim.is_none());
+    assert!(lead(&url, claim, "https://a").await.leader().is_some());
 }

@@ -40,6 +40,7 @@ async fn each_operation_is_counted_by_its_kind() {
         stale_units: 1,
         events: 1,
         index_steps: 0,
+        leadership_checks: 0,
     };
     assert_eq!(sqlite.operations(), expected);
     assert_eq!(from_memory, 2, "the latest events are in memory");
