@@ -29,6 +29,7 @@ mod review;
 mod schema;
 mod scopes;
 mod sessions;
+mod stories;
 mod submit;
 mod tracker;
 mod web;
