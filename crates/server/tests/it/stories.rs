@@ -77,7 +77,11 @@ stories_on! {
 }
 
 async fn preemption_story(fleet: Fleet) {
-    let _: Value = fleet.admin.call(http::Method::PUT, "/flags", Some(&json!({ "preemption": true }))).await.unwrap();
+    let _: Value = fleet
+        .admin
+        .call(http::Method::PUT, "/flags", Some(&json!({ "mode": "push", "preemption": true })))
+        .await
+        .unwrap();
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
     let mut held = Vec::new();
