@@ -1,4 +1,4 @@
-//! A real coordinator on SQLite, with its HTTP server on a loopback port.
+//! A real coordinator with its HTTP server on a loopback port.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
@@ -10,7 +10,7 @@ use broker::Embedded;
 use client::{Client, Endpoint, Trust};
 use clock::SystemEntropy;
 use coordinator::{Coordinator, Ports, Settings};
-use domain::Clock;
+use domain::{Clock, FleetStore, JobHistory, JobStore};
 use server::Server;
 use store::{DirectoryBlobs, DirectoryLogs, SqliteStore};
 use tokio::task::JoinSet;
@@ -53,8 +53,8 @@ pub fn open_store(dir: &Path) -> Arc<SqliteStore> {
 }
 
 /// Opens a coordinator on a store, with an embedded broker and logs in `dir`.
-pub async fn open_coordinator(
-    store: &Arc<SqliteStore>,
+pub async fn open_coordinator<S: JobStore + JobHistory + FleetStore + 'static>(
+    store: &Arc<S>,
     dir: &Path,
     clock: Arc<dyn Clock>,
     settings: Settings,

@@ -1026,6 +1026,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/jobs/{id}/subtasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The subtasks of a running job, for its holder. */
+        get: operations["getJobsIdSubtasks"];
+        put?: never;
+        /**
+         * Creates a subtask for the agent of a run, within what is left of the job's budget. The same key returns the same
+         *     subtask.
+         */
+        post: operations["postJobsIdSubtasks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/jobs/{id}/subtasks/wait": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ends a run whose agent waits for its subtasks. The job is queued again when all of them are verified or have ended. */
+        post: operations["postJobsIdSubtasksWait"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/jobs/{id}/usage": {
         parameters: {
             query?: never;
@@ -1561,7 +1599,7 @@ export interface components {
          * @description An action of a user on a job [J10].
          * @enum {string}
          */
-        Action: "ship" | "requeue" | "reject" | "cancel" | "retry-from-checkpoint" | "request-changes" | "priority" | "pin";
+        Action: "ship" | "requeue" | "reject" | "cancel" | "retry-from-checkpoint" | "request-changes" | "priority" | "pin" | "pause" | "resume";
         /** @description Parameters of an action. */
         ActionRequest: {
             factoryId?: components["schemas"]["FactoryId"] | null;
@@ -1694,6 +1732,8 @@ export interface components {
             errand?: components["schemas"]["PromoteOrder"] | null;
             /** @description The job. */
             jobId: components["schemas"]["JobId"];
+            /** @description Whether its agent can create subtasks. */
+            mayCreateSubtasks?: boolean;
             /** @description An operator's message for this run. */
             message?: string | null;
             /** @description The text of the job's profile, which precedes the prompt; absent for an errand. */
@@ -1704,7 +1744,7 @@ export interface components {
             repo?: components["schemas"]["RepoName"] | null;
             /** @description The parsed manifest. */
             spec: components["schemas"]["Spec"];
-            /** @description Cost of earlier runs: the job's budget covers all runs. */
+            /** @description Cost of earlier runs, and what subtasks have cost or have reserved: the job's budget covers all of these. */
             spent?: components["schemas"]["TotalSpend"];
         };
         /** @description Contents of a backup. Logs of engines are not included. */
@@ -2480,7 +2520,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        EventKind: "submitted" | "unblocked" | "children_added" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "voted" | "review_requested" | "reminded" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored" | "usage_reported";
+        EventKind: "submitted" | "unblocked" | "children_added" | "subtasks_awaited" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "voted" | "review_requested" | "reminded" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "paused" | "resumed" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored" | "usage_reported";
         /** @description A page of a job's events. */
         EventList: {
             /** @description The events, oldest first. */
@@ -3313,6 +3353,7 @@ export interface components {
             message?: string | null;
             notBefore?: components["schemas"]["Timestamp"] | null;
             parentId?: components["schemas"]["JobId"] | null;
+            pause?: components["schemas"]["JobPause"] | null;
             pin?: components["schemas"]["FactoryId"] | null;
             /** @description The current priority. */
             priority: components["schemas"]["Priority"];
@@ -3412,6 +3453,15 @@ export interface components {
             next?: string | null;
             total?: components["schemas"]["JobTotal"] | null;
         };
+        /** @description Why a job is paused. A running one finishes its run. */
+        JobPause: {
+            /** @description When it was paused. */
+            at: components["schemas"]["Timestamp"];
+            /** @description The operator. */
+            by: string;
+            /** @description The reason that was given. */
+            message?: string | null;
+        };
         /** @description The profile that a job was submitted with. */
         JobProfile: {
             /** @description The keys of the job whose values came from the profile. */
@@ -3505,6 +3555,7 @@ export interface components {
             message?: string | null;
             notBefore?: components["schemas"]["Timestamp"] | null;
             parentId?: components["schemas"]["JobId"] | null;
+            pause?: components["schemas"]["JobPause"] | null;
             pin?: components["schemas"]["FactoryId"] | null;
             /** @description The current priority. */
             priority: components["schemas"]["Priority"];
@@ -3845,6 +3896,30 @@ export interface components {
              * @description The number of items.
              */
             count: number;
+        };
+        /** @description What an agent says about a subtask. Everything else is its parent's. */
+        NewSubtask: {
+            /** @description Whether it may finish without changing a file. */
+            allowEmpty?: boolean;
+            /** @description The instructions for its agent, in Markdown. */
+            instructions: string;
+            /**
+             * @description Its name among the subtasks of the parent: the same key gives the same subtask. Made of title and instructions
+             *     when absent.
+             */
+            key?: string | null;
+            /** @description One line for people. */
+            title: string;
+            /**
+             * Format: int64
+             * @description Tokens to reserve for it of the parent's budget. Required if that has a limit; what is left, at most.
+             */
+            tokens?: number | null;
+            /**
+             * Format: double
+             * @description US dollars to reserve for it of the parent's budget. Required if that has a limit; what is left, at most.
+             */
+            usd?: number | null;
         };
         /** @description A job that a claim would not get. */
         NotGranted: {
@@ -4548,7 +4623,7 @@ export interface components {
             startedAt?: components["schemas"]["Timestamp"] | null;
         };
         /** @description How a run ended, with the details for the next agent. */
-        RunEnd: components["schemas"]["RunEndCompleted"] | components["schemas"]["RunEndCommandFailed"] | components["schemas"]["RunEndNoChanges"] | components["schemas"]["RunEndTimedOut"] | components["schemas"]["RunEndBudgetExceeded"] | components["schemas"]["RunEndEngineFailed"] | components["schemas"]["RunEndFactoryFailed"] | components["schemas"]["RunEndAsked"] | components["schemas"]["RunEndQuotaExhausted"] | components["schemas"]["RunEndCreditExhausted"] | components["schemas"]["RunEndLeaseExpired"] | components["schemas"]["RunEndReleased"] | components["schemas"]["RunEndPreempted"] | components["schemas"]["RunEndRestored"] | components["schemas"]["RunEndCancelled"] | components["schemas"]["RunEndRejected"];
+        RunEnd: components["schemas"]["RunEndCompleted"] | components["schemas"]["RunEndCommandFailed"] | components["schemas"]["RunEndNoChanges"] | components["schemas"]["RunEndTimedOut"] | components["schemas"]["RunEndBudgetExceeded"] | components["schemas"]["RunEndEngineFailed"] | components["schemas"]["RunEndFactoryFailed"] | components["schemas"]["RunEndAsked"] | components["schemas"]["RunEndAwaitedSubtasks"] | components["schemas"]["RunEndQuotaExhausted"] | components["schemas"]["RunEndCreditExhausted"] | components["schemas"]["RunEndLeaseExpired"] | components["schemas"]["RunEndReleased"] | components["schemas"]["RunEndPreempted"] | components["schemas"]["RunEndRestored"] | components["schemas"]["RunEndCancelled"] | components["schemas"]["RunEndRejected"];
         /** @description The agent asked a question. */
         RunEndAsked: {
             /**
@@ -4558,6 +4633,14 @@ export interface components {
             outcome: "asked";
             /** @description The question. */
             question: string;
+        };
+        /** @description The agent waited for its subtasks. */
+        RunEndAwaitedSubtasks: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            outcome: "awaitedSubtasks";
         };
         /** @description The job's budget was exhausted. */
         RunEndBudgetExceeded: {
@@ -4788,7 +4871,7 @@ export interface components {
         RunOutcome: "completed" | {
             /** @description The run failed. */
             failed: components["schemas"]["FailureReason"];
-        } | "lease_lost" | "released" | "preempted" | "cancelled" | "asked" | "quota_window" | "restored";
+        } | "lease_lost" | "released" | "preempted" | "cancelled" | "asked" | "awaited_subtasks" | "quota_window" | "restored";
         /**
          * @description What happens to running jobs when their product is paused, by a person or by its budget.
          * @enum {string}
@@ -5192,6 +5275,85 @@ export interface components {
             job: components["schemas"]["JobView"];
             /** @description Warnings about the manifest. */
             warnings?: components["schemas"]["Finding"][];
+        };
+        /** @description What is left for further subtasks of a job. An absent limit is no limit; a limit that is used up is 0. */
+        SubtaskBudget: {
+            /**
+             * Format: int32
+             * @description How many more subtasks the job can have.
+             */
+            subtasks: number;
+            /**
+             * Format: int64
+             * @description Tokens.
+             */
+            tokens?: number | null;
+            /**
+             * Format: double
+             * @description US dollars.
+             */
+            usd?: number | null;
+        };
+        /** @description The subtasks of a job, in the order of their creation. */
+        SubtaskList: {
+            /** @description The subtasks. */
+            items: components["schemas"]["SubtaskView"][];
+            /** @description What is left for further subtasks, without what the current run has cost since its last report. */
+            left: components["schemas"]["SubtaskBudget"];
+        };
+        /** @description Creates a subtask of a running job, for its agent. */
+        SubtaskRequest: {
+            /** @description What the run has cost so far. */
+            insights?: components["schemas"]["RunInsights"];
+            /** @description The epoch of the lease. */
+            leaseEpoch: components["schemas"]["Epoch"];
+            /** @description The subtask. */
+            subtask: components["schemas"]["NewSubtask"];
+        };
+        /** @description The answer to the creation of a subtask. */
+        SubtaskResponse: {
+            /** @description Whether this call created it. */
+            created: boolean;
+            /** @description The subtask. */
+            id: components["schemas"]["JobId"];
+            /** @description What is left for the parent and further subtasks. */
+            left: components["schemas"]["SubtaskBudget"];
+            /** @description Its stage. */
+            stage: components["schemas"]["StageName"];
+            /**
+             * Format: int64
+             * @description Tokens reserved for it; absent without a limit.
+             */
+            tokens?: number | null;
+            /**
+             * Format: double
+             * @description US dollars reserved for it; absent without a limit.
+             */
+            usd?: number | null;
+        };
+        /** @description A subtask, for the agent that created it. */
+        SubtaskView: {
+            commit?: components["schemas"]["CommitSha"] | null;
+            /** @description Its id. */
+            id: components["schemas"]["JobId"];
+            /** @description Whether its work is verified or it has ended: `wait_for_subtasks` waits for it no more. */
+            settled: boolean;
+            /** @description The cost of its ended runs. */
+            spent?: components["schemas"]["TotalSpend"];
+            /** @description The current stage. */
+            stage: components["schemas"]["StageName"];
+            /** @description The final message of its last run's agent, why it failed, or what it asks a person. */
+            summary?: string | null;
+            /** @description Title. */
+            title: string;
+        };
+        /** @description Ends a run whose agent waits for its subtasks. Frees lease and seat, and counts no attempt. */
+        SubtaskWaitReport: {
+            checkpoint?: components["schemas"]["Checkpoint"] | null;
+            /** @description Cost of the run. */
+            insights?: components["schemas"]["RunInsights"];
+            /** @description The epoch of the lease. */
+            leaseEpoch: components["schemas"]["Epoch"];
         };
         /**
          * @description A label on a job, for people.
@@ -5876,7 +6038,7 @@ export interface components {
             starvationPenalty: number;
         };
         /** @description One operation of a worker. */
-        WorkOperation: components["schemas"]["WorkOperationAccept"] | components["schemas"]["WorkOperationDecline"] | components["schemas"]["WorkOperationStart"] | components["schemas"]["WorkOperationPatch"] | components["schemas"]["WorkOperationComplete"] | components["schemas"]["WorkOperationPromote"] | components["schemas"]["WorkOperationFail"] | components["schemas"]["WorkOperationQuota"] | components["schemas"]["WorkOperationAsk"] | components["schemas"]["WorkOperationRelease"];
+        WorkOperation: components["schemas"]["WorkOperationAccept"] | components["schemas"]["WorkOperationDecline"] | components["schemas"]["WorkOperationStart"] | components["schemas"]["WorkOperationPatch"] | components["schemas"]["WorkOperationComplete"] | components["schemas"]["WorkOperationPromote"] | components["schemas"]["WorkOperationFail"] | components["schemas"]["WorkOperationQuota"] | components["schemas"]["WorkOperationAsk"] | components["schemas"]["WorkOperationAwaitSubtasks"] | components["schemas"]["WorkOperationRelease"];
         /** @description `POST /accept` */
         WorkOperationAccept: {
             /** @description Random per attempt. The factory persists it. */
@@ -5909,6 +6071,20 @@ export interface components {
              * @enum {string}
              */
             op: "ask";
+        };
+        /** @description `POST /jobs/:id/subtasks/wait` */
+        WorkOperationAwaitSubtasks: {
+            checkpoint?: components["schemas"]["Checkpoint"] | null;
+            /** @description Cost of the run. */
+            insights?: components["schemas"]["RunInsights"];
+            /** @description The epoch of the lease. */
+            leaseEpoch: components["schemas"]["Epoch"];
+            jobId: components["schemas"]["JobId"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "awaitSubtasks";
         };
         /** @description `POST /jobs/:id/complete` */
         WorkOperationComplete: {
@@ -6064,7 +6240,7 @@ export interface components {
             /** @description To `accept`. */
             accepted: components["schemas"]["AcceptResponse"];
         } | {
-            /** @description To `decline`, `start`, `patch`, `promote`, `ask` and `release`. */
+            /** @description To `decline`, `start`, `patch`, `promote`, `ask`, `awaitSubtasks` and `release`. */
             stage: components["schemas"]["StageResponse"];
         } | {
             /** @description To `complete`. */
@@ -8474,6 +8650,114 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["StartReport"];
+            };
+        };
+        responses: {
+            /** @description The job's stage after the report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StageResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getJobsIdSubtasks: {
+        parameters: {
+            query: {
+                /** @description The epoch of the lease. */
+                leaseEpoch: number;
+            };
+            header?: never;
+            path: {
+                /** @description The job that the run is of */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The subtasks, and what is left for more */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubtaskList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdSubtasks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job that the run is of */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubtaskRequest"];
+            };
+        };
+        responses: {
+            /** @description The subtask, and what is left */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubtaskResponse"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdSubtasksWait: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubtaskWaitReport"];
             };
         };
         responses: {

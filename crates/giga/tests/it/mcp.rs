@@ -234,7 +234,11 @@ fn fleet_with_script(more: &str, tools: &[(&str, Value)], script: impl FnOnce(&s
 
 /// The answers of the tools, in the order of the calls.
 fn answers(fleet: &Fleet, job: &str) -> Vec<String> {
-    let lines = fleet.json(&["logs", job]);
+    answers_in(&fleet.json(&["logs", job]))
+}
+
+/// The answers in the lines of a log.
+fn answers_in(lines: &[Value]) -> Vec<String> {
     let lines = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line["line"].as_str()?).ok());
     let mut answers: Vec<Value> = lines.filter(|answer| answer["id"].as_u64() > Some(0)).collect();
     answers.sort_by_key(|answer| answer["id"].as_u64());
@@ -324,9 +328,9 @@ fn an_agent_waits_for_its_subtask_without_a_seat_and_merges_its_branch() {
 
     let submitted = fleet.json(&["submit", "job.md", "--wait"]);
     let job = submitted[0]["job"]["id"].as_str().unwrap();
-    let answers = answers(&fleet, job);
+    let answers = answers_in(&fleet.json(&["logs", job, "--run", "1"]));
     let shown = fleet.json(&["job", job]).remove(0);
-    let runs = fleet.json(&["runs", job]);
+    let runs = shown["runs"].as_array().unwrap();
 
     assert_eq!(submitted.last().unwrap()["stage"], "testing", "{submitted:?}\n{answers:?}\n{runs:?}");
     assert!(answers[0].starts_with("created subtask ") && answers[0].contains("reserved: $2.00"), "{answers:?}");
@@ -334,7 +338,7 @@ fn an_agent_waits_for_its_subtask_without_a_seat_and_merges_its_branch() {
     assert!(answers[2].contains("$3.00 of the job's budget is left"), "{answers:?}");
     assert!(answers[3].contains(" Part one (") && answers[3].contains("money $3.00"), "{answers:?}");
     assert!(answers[4].starts_with("parked, stop now. Your work is saved as "), "{answers:?}");
-    assert_eq!(shown["tree"]["children"][0]["title"], "Part one", "{shown:#}");
+    assert_eq!(shown["job"]["tree"]["children"][0]["title"], "Part one", "{shown:#}");
     let outcomes: Vec<&Value> = runs.iter().map(|run| &run["outcome"]).collect();
     assert_eq!(outcomes, ["awaited_subtasks", "completed"], "{runs:?}");
     assert_eq!(fleet.end(Signal::TERM), Some(0));

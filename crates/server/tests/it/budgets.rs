@@ -13,7 +13,10 @@ async fn put<T: serde::de::DeserializeOwned>(fleet: &Fleet, path: &str, body: Va
 
 /// A fleet with ceilings in force, and a job that has cost this much.
 async fn spent(usd: f64, ceiling: f64) -> (Fleet, Worker, domain::JobId, domain::Epoch) {
-    let fleet = Fleet::start().await;
+    spent_on(Fleet::start().await, usd, ceiling).await
+}
+
+async fn spent_on(fleet: Fleet, usd: f64, ceiling: f64) -> (Fleet, Worker, domain::JobId, domain::Epoch) {
     let _: Value = put(&fleet, "/flags", json!({ "mode": "push", "budgets": true })).await;
     let settings = json!({ "ceilingUsd": ceiling, "period": "day", "jobUsd": 0.5 });
     let _: BudgetView = put(&fleet, "/budgets/default", settings).await;
@@ -31,7 +34,11 @@ async fn spent(usd: f64, ceiling: f64) -> (Fleet, Worker, domain::JobId, domain:
 // [T2] [J3] [I9] [§10]
 #[tokio::test]
 async fn a_submit_over_budget_is_accepted_and_says_that_it_waits() {
-    let (fleet, ..) = spent(1.25, 1.0).await;
+    budget_story(Fleet::start().await).await;
+}
+
+pub(crate) async fn budget_story(fleet: Fleet) {
+    let (fleet, ..) = spent_on(fleet, 1.25, 1.0).await;
     let budget: BudgetView = fleet.admin.get("/budgets/default").await.unwrap();
     assert_eq!((budget.spent_usd, budget.left_usd, budget.used_percent), (1.25, Some(0.0), Some(125.0)));
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, ClientError, EventStream};
-use clock::{SystemClock, SystemEntropy};
+use clock::{SeededEntropy, SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Settings};
 use domain::{
     Backup, Clock, CommitSha, Entropy, Epoch, FactoryId, InstanceId, JobHistory, JobId, Message, Position, ProductId,
@@ -18,7 +18,8 @@ use protocol::{
     PROTOCOL_VERSION, ProductSettings, StageResponse, StartReport, SubmitRequest, SubmitResponse,
 };
 use server::{BackupService, Limits, Options, Server};
-use store::SqliteStore;
+use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::{PostgresOptions, PostgresStore, PostgresUrl, SqliteStore};
 use tempfile::TempDir;
 use testkit::fleet::{RunningCoordinator, client, open_coordinator, open_store};
 use tokio::task::JoinSet;
@@ -42,6 +43,18 @@ pub(crate) struct Fleet {
     pub(crate) coordinator: Arc<Coordinator>,
     _running: JoinSet<()>,
     dir: Arc<TempDir>,
+    /// The server of its store, if that is PostgreSQL.
+    _database: Option<pgserver::Server>,
+}
+
+/// The store that a fleet's coordinator works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreKind {
+    Sqlite,
+    /// A server of its own; SQLite if the tester declared that there is no PostgreSQL.
+    Postgres,
+    /// A simulated document database.
+    Simulated,
 }
 
 impl Fleet {
@@ -63,6 +76,36 @@ impl Fleet {
         let dir = Arc::new(dir);
         let store = open_store(dir.path());
         Self::over(options, Arc::new(SystemClock::new()), dir, store, None).await
+    }
+
+    /// A fleet whose coordinator works on another kind of store.
+    pub(crate) async fn on_store_of(kind: StoreKind) -> Self {
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let (file, settings) = (open_store(dir.path()), Settings::default());
+        let database = match kind {
+            StoreKind::Postgres => pgserver::for_test(pgserver::Flushes::None).unwrap(),
+            StoreKind::Sqlite | StoreKind::Simulated => None,
+        };
+        let coordinator = match (kind, &database) {
+            (_, Some(server)) => {
+                let url = PostgresUrl::parse(&format!("{}?fsync=off", server.url())).unwrap();
+                let store = PostgresStore::open(&url, PostgresOptions::default(), Arc::clone(&clock)).await.unwrap();
+                open_coordinator(&Arc::new(store), dir.path(), clock, settings).await
+            }
+            (StoreKind::Simulated, None) => {
+                let database = SimulatedDatabase::new(Faults::default(), Arc::new(SeededEntropy::new(17)));
+                let (hasty, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
+                let store = SimulatedDocumentStore::open(Arc::new(database), hasty, chance).await.unwrap();
+                open_coordinator(&Arc::new(store), dir.path(), clock, settings).await
+            }
+            (StoreKind::Sqlite | StoreKind::Postgres, None) => {
+                open_coordinator(&file, dir.path(), clock, settings).await
+            }
+        };
+        let mut fleet = Self::serve(Options::default(), coordinator, dir, file, None).await;
+        fleet._database = database;
+        fleet
     }
 
     /// A fleet with the test's own clock.
@@ -115,6 +158,16 @@ impl Fleet {
         admin_token: Option<String>,
     ) -> Self {
         let coordinator = open_coordinator(&store, dir.path(), clock, Settings::default()).await;
+        Self::serve(options, coordinator, dir, store, admin_token).await
+    }
+
+    async fn serve(
+        options: Options,
+        coordinator: Arc<Coordinator>,
+        dir: Arc<TempDir>,
+        store: Arc<SqliteStore>,
+        admin_token: Option<String>,
+    ) -> Self {
         let admin_token = match (admin_token, coordinator.first_admin_token().await.unwrap()) {
             (Some(known), _) => known,
             (None, Some(secret)) => secret.reveal().to_owned(),
@@ -129,7 +182,20 @@ impl Fleet {
         let RunningCoordinator { address, base, shutdown, serving, running } =
             RunningCoordinator::start(&coordinator, server);
         let admin = client(&base, &admin_token);
-        Self { address, base, admin, admin_token, shelf, store, shutdown, serving, coordinator, _running: running, dir }
+        Self {
+            address,
+            base,
+            admin,
+            admin_token,
+            shelf,
+            store,
+            shutdown,
+            serving,
+            coordinator,
+            _running: running,
+            dir,
+            _database: None,
+        }
     }
 
     /// A client with a token.

@@ -121,6 +121,9 @@ fn calls(held: &HeldJobFixture, own: InstanceId) -> Vec<Call> {
         fenced("/fail", shown(json!({ "jobId": job, "reason": "crash" }))),
         fenced("/jobs/{job}/quota", shown(json!({ "engine": "command" }))),
         fenced("/jobs/{job}/ask", shown(json!({ "question": "why?" }))),
+        fenced("/jobs/{job}/subtasks", shown(json!({ "subtask": { "title": "One", "instructions": "Do one." } }))),
+        call("GET", "/jobs/{job}/subtasks?leaseEpoch={epoch}", None, "fenced", "no_such_job"),
+        fenced("/jobs/{job}/subtasks/wait", shown(json!({}))),
         fenced("/jobs/{job}/runs/evidence", shown(json!({ "diff": "+x\n" }))),
         fenced("/jobs/{job}/logs?leaseEpoch={epoch}&offset=0", json!("text")),
         post(
@@ -137,6 +140,7 @@ fn calls(held: &HeldJobFixture, own: InstanceId) -> Vec<Call> {
         fenced("/work", work("fail", json!({ "reason": "crash" }))),
         fenced("/work", work("quota", json!({ "engine": "command" }))),
         fenced("/work", work("ask", json!({ "question": "why?" }))),
+        fenced("/work", work("awaitSubtasks", json!({}))),
         fenced("/work", work("release", json!({}))),
         get("/jobs/{job}", "ok"),
         get("/jobs/{job}/lease", "ok"),

@@ -26,7 +26,10 @@ fn ids(answer: &BatchResponse) -> Vec<JobId> {
 // [J4] [§10]
 #[tokio::test]
 async fn a_tree_is_submitted_followed_and_shipped() {
-    let fleet = Fleet::start().await;
+    tree_story(Fleet::start().await).await;
+}
+
+pub(crate) async fn tree_story(fleet: Fleet) {
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
     let jobs = vec![

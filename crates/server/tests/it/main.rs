@@ -32,6 +32,7 @@ mod review;
 mod schema;
 mod scopes;
 mod sessions;
+mod stories;
 mod submit;
 mod tracker;
 mod web;

@@ -21,7 +21,10 @@ async fn asking(fleet: &Fleet, factory: &Worker, manifest: &str) -> JobId {
 // [U1] [§10]
 #[tokio::test]
 async fn a_question_is_listed_and_answered_over_http() {
-    let fleet = Fleet::start().await;
+    question_story(Fleet::start().await).await;
+}
+
+pub(crate) async fn question_story(fleet: Fleet) {
     let factory = fleet.factory("mac-1").await;
     let id = asking(&fleet, &factory, "# Build\n").await;
 

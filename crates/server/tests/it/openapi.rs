@@ -9,7 +9,7 @@ use protocol::{
     EnrolRequest, ErrandOutcome, ErrandReport, EvidenceReport, FactoryChange, FactoryEvent, FailureReport, HeldJob,
     HeldJobProgress, HelloEvent, InboxEvent, NeedsEvent, Patch, PollPullRequest, Progress, ProgressEvent,
     PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport, RenewRequest, ResetReason,
-    ReviewComment, ReviewCommentKind, StartReport, StreamEvent, WorkOperation,
+    ReviewComment, ReviewCommentKind, StartReport, StreamEvent, SubtaskWaitReport, WorkOperation,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -134,6 +134,7 @@ async fn every_variant_matches_its_schema() {
         checkpoint: checkpoint.clone(),
         insights: insights(),
     };
+    let wait = SubtaskWaitReport { lease_epoch: epoch, checkpoint: checkpoint.clone(), insights: insights() };
     let release = ReleaseReport { lease_epoch: epoch, message, checkpoint, insights: insights() };
     let start = StartReport { lease_epoch: epoch, engine };
 
@@ -146,6 +147,7 @@ async fn every_variant_matches_its_schema() {
         WorkOperation::Fail { job_id: id(), request: fail.clone() },
         WorkOperation::Quota { job_id: id(), request: quota.clone() },
         WorkOperation::Ask { job_id: id(), request: ask.clone() },
+        WorkOperation::AwaitSubtasks { job_id: id(), request: wait.clone() },
         WorkOperation::Release { job_id: id(), request: release.clone() },
     ] {
         check(&description, "WorkOperation", &operation);
@@ -160,6 +162,7 @@ async fn every_variant_matches_its_schema() {
     check(&description, "FailureReport", &fail);
     check(&description, "QuotaReport", &quota);
     check(&description, "QuestionReport", &ask);
+    check(&description, "SubtaskWaitReport", &wait);
     check(&description, "ReleaseReport", &release);
     check_streams(&description);
     check_others(&description);

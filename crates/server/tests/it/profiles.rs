@@ -16,7 +16,10 @@ async fn create(fleet: &Fleet, text: &str) -> CreateProfileResponse {
 // [J2] [§10]
 #[tokio::test]
 async fn a_profile_is_created_read_and_used_over_http() {
-    let fleet = Fleet::start().await;
+    profile_story(Fleet::start().await).await;
+}
+
+pub(crate) async fn profile_story(fleet: Fleet) {
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
 

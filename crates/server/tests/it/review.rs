@@ -36,7 +36,10 @@ async fn finish(factory: &Worker, inbox: &mut client::EventStream, job: JobId, n
 // [T5] [I15] [SECURITY self-approval]
 #[tokio::test]
 async fn a_reviewed_job_ships_the_commit_that_two_people_approved() {
-    let fleet = Fleet::start().await;
+    review_story(Fleet::start().await).await;
+}
+
+pub(crate) async fn review_story(fleet: Fleet) {
     let factory = fleet.factory("mac-1").await;
     let mut inbox = factory.inbox().await;
     let (ada, grace) = (person(&fleet, "laptop", "ada").await, person(&fleet, "phone", "Grace").await);

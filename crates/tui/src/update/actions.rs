@@ -100,9 +100,9 @@ fn job_items(jobs: &[&JobView]) -> Vec<MenuItem> {
         items.push(MenuItem { key: 'p', label: "Priority …".to_owned(), choice: MenuChoice::Priorities });
         items.push(MenuItem { key: 'n', label: "Pin to a factory …".to_owned(), choice: MenuChoice::Pins });
         if all(&|job| job.pause.is_some()) {
-            items.push(item('u', "Resume: it may start again", Act::ResumeJob));
+            items.push(item('u', "Resume", Act::ResumeJob));
         } else if all(&|job| job.pause.is_none()) {
-            items.push(item('u', "Pause: it and the jobs below do not start", Act::PauseJob));
+            items.push(item('u', "Pause", Act::PauseJob));
         }
         items.push(item('x', "Cancel", Act::Cancel));
     }

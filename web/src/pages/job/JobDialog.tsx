@@ -10,7 +10,17 @@ import { upsertJobs } from "../../live/jobs";
 import { Confirm } from "../../ui/Confirm";
 import { say } from "../../ui/toasts";
 
-export type Dialog = "ship" | "requeue" | "cancel" | "priority" | "changes" | "reject" | "dismiss" | "pin" | "pause" | "resume";
+export type Dialog =
+  | "ship"
+  | "requeue"
+  | "cancel"
+  | "priority"
+  | "changes"
+  | "reject"
+  | "dismiss"
+  | "pin"
+  | "pause"
+  | "resume";
 type Props = { job: JobDetail; dialog: Dialog; onClose: () => void };
 
 /** Sends an action and shows its outcome at once; the event that follows confirms it. */

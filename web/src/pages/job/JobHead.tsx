@@ -79,10 +79,7 @@ export function JobHead({ job }: { job: JobDetail }) {
                     </Menu.Item>
                   )}
                   {!ENDED.has(job.stage) && (
-                    <Menu.Item
-                      className="pop-item"
-                      onClick={() => setDialog(job.pause == null ? "pause" : "resume")}
-                    >
+                    <Menu.Item className="pop-item" onClick={() => setDialog(job.pause == null ? "pause" : "resume")}>
                       {job.pause == null ? "Pause…" : "Resume…"}
                     </Menu.Item>
                   )}

@@ -106,7 +106,7 @@ impl Coordinator {
         }
         if let Some(cancelled) = self.cancelled_ancestor(child).await? {
             // Cancelled meanwhile: the cancellation did not find the subtask.
-            self.cancel_below(&*self.look_up(cancelled).await?.value).await;
+            self.cancel_below(&self.look_up(cancelled).await?.value).await;
         }
         let parent = self.look_up(id).await?.value;
         let left = self.budget_left(&parent, &request.insights).await?;

@@ -190,8 +190,22 @@ async fn after_a_vote_is_written_and_before_its_answer() {
     a_vote_counts_once_across_a_death_at("vote::committed").await;
 }
 
-async fn a_critical_job_gets_a_seat_across_a_death_at(step: &'static str) {
+/// Whether the holder of the seat answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HolderState {
+    Connected,
+    /// It is stopped until the coordinator has died.
+    Frozen,
+}
+
+async fn a_critical_job_gets_a_seat_across_a_death_at(step: &'static str, holder: HolderState) {
     let mut fleet = Fleet::new(1);
+    if holder == HolderState::Frozen {
+        // Shorter than a lease: the seat is revoked before the lease expires.
+        let config = std::fs::read_to_string(fleet.path("giga.toml")).unwrap();
+        let config = config.replace("lease_ttl = '3s'", "lease_ttl = '3s'\npreemption_grace = '500ms'");
+        std::fs::write(fleet.path("giga.toml"), config).unwrap();
+    }
     fleet.start_coordinator(Some(KillAt(step, 1)));
     fleet.ship_by_itself().await;
     let client = fleet.client().await;
@@ -204,9 +218,16 @@ async fn a_critical_job_gets_a_seat_across_a_death_at(step: &'static str) {
         jobs.insert(fleet.submit_with(number, more, "begin, then wait for the signal").await);
     }
     fleet.until("all runs to begin", || fleet.journal().len() == 3).await;
+    if holder == HolderState::Frozen {
+        for job in &jobs {
+            fleet.until_job(*job, |job| job.stage == StageName::Building).await;
+        }
+        fleet.freeze_factories();
+    }
 
     let critical = tokio::time::timeout(DEADLY, fleet.submit_with(3, "priority: critical\n", "do some work")).await;
     fleet.revive().await;
+    fleet.thaw_factories();
     let critical = match critical {
         Ok(id) => id,
         Err(_) => fleet.submit_with(3, "priority: critical\n", "do some work").await,
@@ -224,11 +245,17 @@ async fn a_critical_job_gets_a_seat_across_a_death_at(step: &'static str) {
 // [S5]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn before_a_seat_is_requested() {
-    a_critical_job_gets_a_seat_across_a_death_at("preemption::before_request").await;
+    a_critical_job_gets_a_seat_across_a_death_at("preemption::before_request", HolderState::Connected).await;
 }
 
 // [S5]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_seat_is_requested_and_before_its_holder_knows() {
-    a_critical_job_gets_a_seat_across_a_death_at("preemption::requested").await;
+    a_critical_job_gets_a_seat_across_a_death_at("preemption::requested", HolderState::Connected).await;
+}
+
+// [S5]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_a_seat_is_revoked() {
+    a_critical_job_gets_a_seat_across_a_death_at("preemption::before_revoke", HolderState::Frozen).await;
 }
