@@ -16,6 +16,7 @@ use domain::{
 };
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
+use protocol::PlacementDecision;
 use scheduler::Placement;
 use serde_json::json;
 use tracing::{debug, error, info, warn};
@@ -239,6 +240,7 @@ impl DispatchTarget {
     /// The scheduler's choice, and the job that gave up its seat for it.
     pub(crate) fn of(placement: &Placement, preempted: Option<JobId>) -> Self {
         let mut decision = serde_json::Map::new();
+        PlacementDecision::record(placement, &mut decision);
         if let Some(preempted) = preempted {
             decision.insert("preempted".to_owned(), json!(preempted));
         }

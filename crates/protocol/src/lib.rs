@@ -14,6 +14,7 @@ mod live;
 mod metrics_history;
 mod needs;
 mod operations;
+mod placement;
 mod problem;
 mod profiles;
 mod progress;
@@ -47,12 +48,15 @@ pub use jobs::{
     TreeSummary, WaitingCounts,
 };
 pub use live::{AlertChange, AlertEvent, FactoryChange, FactoryEvent, HelloEvent, NeedsEvent};
-pub use metrics_history::{LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts};
+pub use metrics_history::{
+    LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts, Utilisation, percent_in_use,
+};
 pub use needs::{AnswerRequest, DismissRequest, Need, NeedAction, NeedKind, NeedList, UnknownNeedKind};
 pub use operations::{
     Alert, AlertCode, AlertList, CoordinatorAddress, CreateTokenRequest, CreateTokenResponse, DeadLetter,
     DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
+pub use placement::{PlacementDecision, weights_text};
 pub use problem::Problem;
 pub use profiles::{
     CreateProfileRequest, CreateProfileResponse, JobProfile, ProfileDetail, ProfileList, ProfileVersion, ProfileView,

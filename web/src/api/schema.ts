@@ -3357,6 +3357,7 @@ export interface components {
         };
         /** @description Why a job is in its stage [S4]. */
         JobExplanation: {
+            decision?: components["schemas"]["PlacementDecision"] | null;
             holderPresence?: components["schemas"]["Presence"] | null;
             /** @description The job. */
             job: components["schemas"]["JobView"];
@@ -3857,6 +3858,20 @@ export interface components {
             /** @description Why. */
             reason?: string | null;
         };
+        /** @description Why a job was placed on a factory, at the time of the decision. */
+        PlacementDecision: {
+            /** @description When it was taken. */
+            at: components["schemas"]["Timestamp"];
+            engine?: components["schemas"]["EngineName"] | null;
+            /** @description The chosen factory. */
+            factory: components["schemas"]["FactoryId"];
+            /** @description The factories that came next, best first; at most five. */
+            runnersUp: components["schemas"]["RunnerUp"][];
+            /** @description The score of the factory then. */
+            score: components["schemas"]["Score"];
+            /** @description The weights of the score then. */
+            weights: components["schemas"]["Weights"];
+        };
         /** @description Directs a factory to poll a pull request. */
         PollPullRequest: {
             /** @description The job. */
@@ -3948,6 +3963,8 @@ export interface components {
             };
             /** @description The repositories that the product owns. Jobs of other products cannot use them. */
             repos?: components["schemas"]["RepoName"][];
+            /** @description The weights of its placement score, where they differ from the fleet's. */
+            scoreWeights?: components["schemas"]["ScoreWeights"];
             /**
              * Format: int32
              * @description Its share of the seats, relative to other products.
@@ -3976,6 +3993,7 @@ export interface components {
             } | null;
             /** @description The repositories it owns. */
             repos?: components["schemas"]["RepoName"][] | null;
+            scoreWeights?: components["schemas"]["ScoreWeights"] | null;
             /**
              * Format: int32
              * @description Its share of the seats.
@@ -4706,6 +4724,16 @@ export interface components {
             /** @description The run failed. */
             failed: components["schemas"]["FailureReason"];
         } | "lease_lost" | "released" | "preempted" | "cancelled" | "asked" | "quota_window" | "restored";
+        /** @description A factory that came after the chosen one. */
+        RunnerUp: {
+            /** @description The factory. */
+            factory: components["schemas"]["FactoryId"];
+            /**
+             * Format: double
+             * @description Its score.
+             */
+            total: number;
+        };
         /**
          * @description What happens to running jobs when their product is paused, by a person or by its budget.
          * @enum {string}
@@ -4749,6 +4777,39 @@ export interface components {
              * @description The weighted sum, minus the penalty.
              */
             total: number;
+        };
+        /** @description Weights of the terms of the placement score [S3]. An absent one is the fleet's. */
+        ScoreWeights: {
+            /**
+             * Format: double
+             * @description Weight of having the repository.
+             */
+            affinity?: number | null;
+            /**
+             * Format: double
+             * @description Weight of few unused capabilities.
+             */
+            capabilityFit?: number | null;
+            /**
+             * Format: double
+             * @description Weight of low cost.
+             */
+            costFit?: number | null;
+            /**
+             * Format: double
+             * @description Weight of successful runs.
+             */
+            health?: number | null;
+            /**
+             * Format: double
+             * @description Weight of low load.
+             */
+            idleness?: number | null;
+            /**
+             * Format: double
+             * @description Weight of the penalty for jobs that started to wait recently.
+             */
+            starvationPenalty?: number | null;
         };
         /** @description One seat in use. */
         SeatsInUse: {

@@ -35,6 +35,7 @@ export type NeedAction = Schemas["NeedAction"];
 export type NeedItem = Schemas["Need"];
 export type NeedKind = Schemas["NeedKind"];
 export type NewTokenScope = Schemas["NewTokenScope"];
+export type PlacementDecision = Schemas["PlacementDecision"];
 export type Priority = Schemas["Priority"];
 export type Product = Schemas["Product"];
 export type ProductSettings = Schemas["ProductSettings"];
