@@ -44,7 +44,7 @@ impl MetricsHistory {
 /// `38` for 3 of 8 seats.
 #[must_use]
 pub fn percent_in_use(used: u64, seats: u64) -> u64 {
-    if seats == 0 { 0 } else { (used * 100 + seats / 2) / seats }
+    (used * 100 + seats / 2).checked_div(seats).unwrap_or(0)
 }
 
 /// The metrics of one step.
