@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use domain::{Commit, CommitError, Dispatch, Expected, FactoryId, Job, JobId, Message, Refusal, StageEvent, Versioned};
 use fail::fail_point;
 use foldhash::{HashMap, HashMapExt as _};
+use protocol::PlacementDecision;
 use scheduler::Placement;
 use serde_json::json;
 use tracing::{debug, warn};
@@ -216,6 +217,7 @@ impl DispatchTarget {
     /// The scheduler's choice, and the job that gave up its seat for it.
     pub(crate) fn of(placement: &Placement, preempted: Option<JobId>) -> Self {
         let mut decision = serde_json::Map::new();
+        PlacementDecision::record(placement, &mut decision);
         if let Some(preempted) = preempted {
             decision.insert("preempted".to_owned(), json!(preempted));
         }

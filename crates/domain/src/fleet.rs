@@ -111,6 +111,70 @@ pub struct Product {
     /// Maximum number of concurrent jobs by repository in the fleet. 1 serialises work on it [S6].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub repo_seats: BTreeMap<RepoName, u32>,
+    /// The weights of its placement score, where they differ from the fleet's.
+    #[serde(default, skip_serializing_if = "ScoreWeights::is_empty")]
+    pub score_weights: ScoreWeights,
+}
+
+/// Weights of the terms of the placement score [S3]. An absent one is the fleet's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ScoreWeights {
+    /// Weight of few unused capabilities.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub capability_fit: Option<f64>,
+    /// Weight of having the repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub affinity: Option<f64>,
+    /// Weight of low load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub idleness: Option<f64>,
+    /// Weight of low cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub cost_fit: Option<f64>,
+    /// Weight of successful runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub health: Option<f64>,
+    /// Weight of the penalty for jobs that started to wait recently.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub starvation_penalty: Option<f64>,
+}
+
+impl ScoreWeights {
+    /// The largest weight: larger ones would make the other terms meaningless.
+    pub const MAX: f64 = 100.0;
+
+    /// The terms, as they are named in commands.
+    pub const TERMS: [&'static str; 6] = ["fit", "affinity", "idle", "cost", "health", "wait"];
+
+    /// Whether no weight is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The weights in the order of [`ScoreWeights::TERMS`].
+    pub fn terms(&self) -> [Option<f64>; 6] {
+        [self.capability_fit, self.affinity, self.idleness, self.cost_fit, self.health, self.starvation_penalty]
+    }
+
+    /// The weight of a term, by its name in commands.
+    pub fn term_mut(&mut self, name: &str) -> Option<&mut Option<f64>> {
+        match name {
+            "fit" => Some(&mut self.capability_fit),
+            "affinity" => Some(&mut self.affinity),
+            "idle" => Some(&mut self.idleness),
+            "cost" => Some(&mut self.cost_fit),
+            "health" => Some(&mut self.health),
+            "wait" => Some(&mut self.starvation_penalty),
+            _ => None,
+        }
+    }
 }
 
 fn one() -> u32 {
@@ -128,6 +192,7 @@ impl Product {
             auto_ship: false,
             weight: 1,
             repo_seats: BTreeMap::new(),
+            score_weights: ScoreWeights::default(),
         }
     }
 }

@@ -64,7 +64,7 @@ pub use commit_author::{CommitAuthor, CommitAuthorError};
 pub use engine_health::{EngineHealth, unnamed_credential};
 pub use error_chain::error_chain;
 pub use event::{Actor, EventKind, JobEvent, StoredEvent};
-pub use fleet::{Factory, Pause, Product, Session, Token, TokenScope, UnavailableRepo};
+pub use fleet::{Factory, Pause, Product, ScoreWeights, Session, Token, TokenScope, UnavailableRepo};
 pub use generation::{EventCursor, EventCursorError, StoreGeneration};
 pub use ids::{
     ClaimNonce, DispatchSeq, Epoch, EventSeq, Generation, IdError, InstanceId, JobId, Position, Revision, SessionId,

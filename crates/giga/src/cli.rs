@@ -28,8 +28,8 @@ pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
     BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs,
-    ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RoleName, TokenCommand, TokenCreateArgs, TrackerCommand,
-    WebhookCommand,
+    ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RepoSeats, RoleName, TermWeight, TokenCommand, TokenCreateArgs,
+    TrackerCommand, WebhookCommand,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{

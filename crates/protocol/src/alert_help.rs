@@ -158,4 +158,35 @@ mod tests {
     fn every_alert_is_listed_once_and_in_order() {
         assert!(AlertCode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
     }
+    // [D4]
+    #[test]
+    fn every_alert_is_raised_and_cleared_by_a_tagged_test() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut tests = String::new();
+        for krate in std::fs::read_dir(crates).unwrap() {
+            read_all(&krate.unwrap().path().join("tests"), &mut tests);
+        }
+
+        let tag = |code: AlertCode| {
+            let name = serde_json::to_value(code).unwrap();
+            format!("[alert: {}]", name.as_str().unwrap())
+        };
+        let untested: Vec<String> =
+            AlertCode::ALL.into_iter().map(tag).filter(|tag| !tests.contains(tag.as_str())).collect();
+
+        assert!(untested.is_empty(), "no test raises and clears: cite {untested:?} in front of one that does both");
+    }
+
+    /// The comments of all tests below a directory.
+    fn read_all(directory: &std::path::Path, text: &mut String) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                read_all(&path, text);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let code = std::fs::read_to_string(&path).unwrap();
+                code.lines().filter(|line| line.starts_with("// [")).for_each(|line| text.push_str(line));
+            }
+        }
+    }
 }

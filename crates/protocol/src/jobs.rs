@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::factories::Presence;
+use crate::placement::PlacementDecision;
 use crate::problem::Problem;
 use crate::profiles::JobProfile;
 use crate::progress::Progress;
@@ -464,7 +465,10 @@ pub struct JobExplanation {
     /// Whether the factory that holds the lease is connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_presence: Option<Presence>,
-    /// The recorded decision, for a dispatched job.
+    /// The decision by which it was last placed, as it was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<PlacementDecision>,
+    /// The event of that decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<JobEvent>,
 }

@@ -16,6 +16,7 @@ mod metrics_history;
 mod needs;
 mod operations;
 mod plans;
+mod placement;
 mod problem;
 mod profiles;
 mod progress;
@@ -51,13 +52,16 @@ pub use jobs::{
     TreeSummary, WaitingCounts,
 };
 pub use live::{AlertChange, AlertEvent, FactoryChange, FactoryEvent, HelloEvent, NeedsEvent};
-pub use metrics_history::{LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts};
+pub use metrics_history::{
+    LagQuantiles, MetricsHistory, MetricsPoint, StoreOperationCounts, Utilisation, percent_in_use,
+};
 pub use needs::{AnswerRequest, DismissRequest, Need, NeedAction, NeedKind, NeedList, UnknownNeedKind};
 pub use operations::{
     Alert, AlertCode, AlertList, CoordinatorAddress, CoordinatorRole, CreateTokenRequest, CreateTokenResponse,
     DeadLetter, DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
 pub use plans::{PlanRequest, PlanResponse, PlannedJobView, PlannedPlacement};
+pub use placement::{PlacementDecision, weights_text};
 pub use problem::Problem;
 pub use profiles::{
     CreateProfileRequest, CreateProfileResponse, JobProfile, ProfileDetail, ProfileList, ProfileVersion, ProfileView,

@@ -15,6 +15,38 @@ pub struct MetricsHistory {
     pub points: Vec<MetricsPoint>,
 }
 
+/// The share of the seats in use, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Utilisation {
+    /// The mean over the time that is known.
+    pub mean: u64,
+    /// The highest.
+    pub most: u64,
+}
+
+impl MetricsHistory {
+    /// How much of the seats was in use, from the first point until now. `None` while nothing is known.
+    #[must_use]
+    pub fn utilisation(&self, now: Timestamp) -> Option<Utilisation> {
+        let ends = self.points.iter().skip(1).map(|point| point.at).chain([now]);
+        let mut weighed = (0_u64, 0_u64);
+        let mut most = 0;
+        for (point, end) in self.points.iter().zip(ends) {
+            let percent = percent_in_use(point.seats_used, point.seats_total);
+            let millis = u64::try_from(end.since(point.at).as_millis()).unwrap_or_default().max(1);
+            weighed = (weighed.0 + percent * millis, weighed.1 + millis);
+            most = most.max(percent);
+        }
+        (weighed.1 > 0).then(|| Utilisation { mean: weighed.0 / weighed.1, most })
+    }
+}
+
+/// `38` for 3 of 8 seats.
+#[must_use]
+pub fn percent_in_use(used: u64, seats: u64) -> u64 {
+    (used * 100 + seats / 2).checked_div(seats).unwrap_or(0)
+}
+
 /// The metrics of one step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -66,4 +98,31 @@ pub struct StoreOperationCounts {
     /// Transactions.
     #[schema(minimum = 0)]
     pub write: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // [D4]
+    #[test]
+    fn utilisation_is_weighed_by_time() {
+        let point = |seconds: i64, seats_used: u64| MetricsPoint {
+            at: Timestamp::from_millis(seconds * 1_000),
+            queued: 0,
+            building: 0,
+            seats_used,
+            seats_total: 8,
+            lag_ms: None,
+            store_ops: StoreOperationCounts::default(),
+            claims: 0,
+        };
+        let of = |points: Vec<MetricsPoint>| {
+            MetricsHistory { step_seconds: 10, points }.utilisation(Timestamp::from_millis(100_000))
+        };
+
+        assert_eq!(of(vec![]), None);
+        assert_eq!(of(vec![point(0, 0), point(75, 8)]), Some(Utilisation { mean: 25, most: 100 }));
+        assert_eq!((percent_in_use(3, 8), percent_in_use(0, 0)), (38, 0));
+    }
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    FactoryId, FailureReason, Generation, JobId, Message, Product, ProductId, RepoName, Timestamp, TokenId, TokenScope,
+    FactoryId, FailureReason, Generation, JobId, Message, Product, ProductId, RepoName, ScoreWeights, Timestamp,
+    TokenId, TokenScope,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -148,6 +149,9 @@ pub struct ProductSettings {
     /// Maximum number of concurrent jobs by repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo_seats: Option<BTreeMap<RepoName, u32>>,
+    /// The weights of its placement score, all of them: a term that is not in it gets the fleet's weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score_weights: Option<ScoreWeights>,
 }
 
 /// All products.

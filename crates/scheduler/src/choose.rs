@@ -1,5 +1,6 @@
 //! Selects a factory for a job: filter and score over groups of similar factories.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use domain::{EngineName, FactoryId, JobId};
@@ -8,8 +9,17 @@ use crate::constraints::{Constraints, EnginePick};
 use crate::filter::{Candidate, FilterCondition, RepoFit};
 use crate::fleet::{Availability, CapabilityClass, IndexedFactory, Load, LoadRank};
 use crate::overlay::{FactoryGroup, FleetOverlay};
-use crate::plan::Placement;
-use crate::score::{Score, Terms};
+use crate::plan::{Placement, RunnerUp};
+use crate::score::{Score, Terms, Weights};
+
+/// Runners-up of a decision that are recorded.
+const RUNNERS_UP_MAX: usize = 5;
+
+/// Groups of similar factories that are searched for runners-up: this bounds what a record costs.
+const RUNNER_UP_GROUPS_MAX: usize = 8;
+
+/// Members of one group that are searched for runners-up.
+const RUNNER_UP_MEMBERS_MAX: usize = 32;
 
 /// A candidate factory for a job, with its score.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +37,15 @@ impl Choice<'_> {
         by_score.then_with(|| (other.load, other.factory).cmp(&(self.load, self.factory))).is_gt()
     }
 
-    pub(crate) fn placement(&self, job: JobId) -> Placement {
-        Placement { job, factory: self.factory.clone(), engine: self.engine.cloned(), score: self.score }
+    pub(crate) fn placement(&self, job: JobId, weights: Weights) -> Placement {
+        Placement {
+            job,
+            factory: self.factory.clone(),
+            engine: self.engine.cloned(),
+            score: self.score,
+            weights,
+            runners_up: Vec::new(),
+        }
     }
 }
 
@@ -67,6 +84,48 @@ impl FleetOverlay<'_> {
             }
         }
         best
+    }
+
+    /// A placement with the factories that came next: what the decision is explained by later [S4].
+    pub(crate) fn recorded(&self, placement: Placement, constraints: &Constraints) -> Placement {
+        let runners_up = self.runners_up(&placement.factory, constraints);
+        Placement { runners_up, ..placement }
+    }
+
+    /// The next best factories, best first. In a large fleet some groups are not searched: it is a record, not a
+    /// decision.
+    fn runners_up(&self, chosen: &FactoryId, constraints: &Constraints) -> Vec<RunnerUp> {
+        if constraints.shape.pin.is_some() {
+            return Vec::new();
+        }
+        let mut next: Vec<Choice> = Vec::new();
+        let groups = self.view.fleet.kinds().offering(&constraints.tokens);
+        let groups = groups.flat_map(|(id, kind)| self.ready(id, kind).map(move |alike| (kind, alike)));
+        for (kind, alike) in groups.take(RUNNER_UP_GROUPS_MAX) {
+            let load_state = alike.load_state;
+            let candidate = Candidate { kind, load_state, repo: RepoFit::WHOLE, pinned_elsewhere: false };
+            if FilterCondition::stopping(&candidate, constraints).is_some() {
+                continue;
+            }
+            let holders = constraints.repo.and_then(|repo| alike.bucket.holders.get(&repo)).into_iter().flatten();
+            let members = holders.take(RUNNER_UP_MEMBERS_MAX);
+            let members = members.chain(alike.bucket.by_load.iter().take(RUNNER_UP_MEMBERS_MAX));
+            let fits = |rank: &&LoadRank| {
+                rank.factory != *chosen
+                    && !self.moved(&alike, rank)
+                    && self.repo_fit(kind, &rank.factory, constraints, |repo| alike.bucket.holds(rank, repo))
+                        == RepoFit::WHOLE
+            };
+            for rank in members.filter(fits) {
+                if next.iter().all(|known| known.factory != &rank.factory) {
+                    let has_repo = constraints.repo.is_some_and(|repo| alike.bucket.holds(rank, repo));
+                    next.push(self.choice(kind, load_state, rank, has_repo, constraints));
+                }
+            }
+        }
+        next.sort_by(|one, other| if one.beats(other) { Ordering::Less } else { Ordering::Greater });
+        let next = next.into_iter().take(RUNNERS_UP_MAX);
+        next.map(|choice| RunnerUp { factory: choice.factory.clone(), total: choice.score.total }).collect()
     }
 
     /// Whether even the least loaded factory of the group scores below `best`, with or without the repository.
@@ -186,6 +245,6 @@ impl FleetOverlay<'_> {
             health: load_state.health(),
             age: constraints.age,
         };
-        Score::of(&terms, self.view.weights)
+        Score::of(&terms, &constraints.weights)
     }
 }

@@ -38,7 +38,7 @@ pub fn claim(view: &FleetView, factory: &FactoryId, is_asked: impl Fn(&ProductId
         if constraints.avoid == Some(factory) && overlay.best(&constraints).is_some() {
             return Some(ServiceOutcome::SkipJob);
         }
-        claimed = Some(choice.placement(next.job));
+        claimed = Some(overlay.recorded(choice.placement(next.job, constraints.weights), &constraints));
         None
     });
     claimed

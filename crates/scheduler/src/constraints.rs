@@ -6,6 +6,7 @@ use domain::{Capability, EngineName, FactoryId, RepoName, Shape, Timestamp};
 
 use crate::engine_unavailable::EngineUnavailable;
 use crate::fleet::{Availability, CapabilityClass, CapabilityId, Fleet, RepoId, repo_of_token};
+use crate::score::Weights;
 use crate::view::{Demand, FleetView};
 
 /// The constraints of a job, resolved once per decision.
@@ -27,6 +28,8 @@ pub(crate) struct Constraints<'a> {
     pub(crate) held: Vec<RepoId>,
     /// The job's repository, if a factory has it.
     pub(crate) repo: Option<RepoId>,
+    /// The weights of the score for the job's product.
+    pub(crate) weights: Weights,
     /// Capabilities that the job uses: the required ones and those of its engines.
     pub(crate) asked: Vec<CapabilityId>,
 }
@@ -60,6 +63,7 @@ impl<'a> Constraints<'a> {
             unknown: false,
             held: Vec::new(),
             repo: shape.repo.as_ref().and_then(|repo| view.fleet.repo(repo, shape.identity.as_ref())),
+            weights: view.weights_of(&shape.product),
             asked: Vec::with_capacity(shape.capabilities.len() + shape.engines.len()),
         };
         constraints.look_up(view.fleet);

@@ -111,7 +111,7 @@ fn explanation(overlay: &FleetOverlay, demand: Demand, factories: Vec<FactoryFit
             ExplainedOutcome::Waits { unplaceable: why.is_unplaceable(), why }
         }
     };
-    Explanation::of(demand.shape.clone(), answer, overlay.view.weights, factories)
+    Explanation::of(demand.shape.clone(), answer, &constraints.weights, factories)
 }
 
 fn row(overlay: &FleetOverlay, constraints: &Constraints, member: &IndexedFactory) -> (Load, FactoryFit) {

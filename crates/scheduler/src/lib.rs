@@ -30,7 +30,7 @@ pub use errand::errand;
 pub use explain::{ExplainedOutcome, Explanation, FactoryFit, explain, forecast};
 pub use fleet::{FactoryState, Fleet, OfferPause, Presence, Seat};
 pub use ineligible::Ineligible;
-pub use plan::{Placement, Plan, UnplacedShape, plan};
+pub use plan::{Placement, Plan, RunnerUp, UnplacedShape, plan};
 pub use preempt::{Eviction, PendingPreemption, PreemptibleRun, evictions};
 pub use queue::{AGEING_STEP, Queue, WaitingJob};
 pub use score::{Score, Weights};

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use domain::{EngineName, FactoryId, JobId, Shape, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::diagnose::diagnose;
 use crate::fair_share::{FairShare, ServiceOutcome};
 use crate::overlay::{FleetOverlay, seat_of};
 use crate::queue::QueuePosition;
-use crate::score::Score;
+use crate::score::{Score, Weights};
 use crate::unplaced::Unplaced;
 use crate::view::FleetView;
 
@@ -32,6 +34,20 @@ pub struct Placement {
     pub engine: Option<EngineName>,
     /// The winning score.
     pub score: Score,
+    /// The weights of the score.
+    pub weights: Weights,
+    /// The factories that came next, best first.
+    pub runners_up: Vec<RunnerUp>,
+}
+
+/// A factory that came after the chosen one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunnerUp {
+    /// The factory.
+    pub factory: FactoryId,
+    /// Its score.
+    pub total: f64,
 }
 
 /// Waiting jobs of one shape.
@@ -67,7 +83,7 @@ pub fn plan(view: &FleetView) -> Plan {
         let waiting = view.queue.get(&next.job)?;
         let constraints = overlay.constraints(waiting.demand());
         if let Some(choice) = overlay.choose(&constraints) {
-            let placement = choice.placement(next.job);
+            let placement = overlay.recorded(choice.placement(next.job, constraints.weights), &constraints);
             if plan.placements.len() + 1 < view.limit {
                 overlay.occupy(&placement, &next.shape);
             }

@@ -82,7 +82,7 @@ pub fn evictions(
         let constraints = overlay.constraints(waiting.demand());
         if let Some(choice) = overlay.choose(&constraints) {
             // A free seat fits: the next plan or poll takes it.
-            let placement = choice.placement(waiting.job);
+            let placement = choice.placement(waiting.job, constraints.weights);
             overlay.occupy(&placement, &waiting.shape);
             continue;
         }
@@ -154,6 +154,13 @@ impl FleetOverlay<'_> {
         let demand: Demand = waiting.demand();
         let constraints: Constraints = self.constraints_without(demand, seat);
         let (engine, score) = self.consider_without(seat, &constraints)?;
-        Some(Placement { job: waiting.job, factory: seat.factory.clone(), engine, score })
+        Some(Placement {
+            job: waiting.job,
+            factory: seat.factory.clone(),
+            engine,
+            score,
+            weights: constraints.weights,
+            runners_up: Vec::new(),
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::ScoreWeights;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -32,6 +33,21 @@ pub struct Weights {
 impl Default for Weights {
     fn default() -> Self {
         Self { capability_fit: 1.0, affinity: 0.5, idleness: 1.0, cost_fit: 0.75, health: 1.0, starvation_penalty: 1.5 }
+    }
+}
+
+impl Weights {
+    /// These weights, with the own ones of a product.
+    #[must_use]
+    pub fn with(&self, own: &ScoreWeights) -> Self {
+        Self {
+            capability_fit: own.capability_fit.unwrap_or(self.capability_fit),
+            affinity: own.affinity.unwrap_or(self.affinity),
+            idleness: own.idleness.unwrap_or(self.idleness),
+            cost_fit: own.cost_fit.unwrap_or(self.cost_fit),
+            health: own.health.unwrap_or(self.health),
+            starvation_penalty: own.starvation_penalty.unwrap_or(self.starvation_penalty),
+        }
     }
 }
 

@@ -74,6 +74,14 @@ impl FleetView<'_> {
         self.products.get(product).map_or(1, |product| product.weight.max(1))
     }
 
+    /// The weights of a product's score: its own, and the fleet's for the other terms.
+    pub fn weights_of(&self, product: &ProductId) -> Weights {
+        match self.products.get(product) {
+            Some(product) if !product.score_weights.is_empty() => self.weights.with(&product.score_weights),
+            _ => *self.weights,
+        }
+    }
+
     /// Maximum number of concurrent jobs on a repository in the fleet, if limited.
     pub(crate) fn repo_limit(&self, product: &ProductId, repo: &RepoName) -> Option<u32> {
         self.products.get(product)?.repo_seats.get(repo).copied()

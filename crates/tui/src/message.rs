@@ -3,7 +3,7 @@
 use domain::{DispatchModes, FactoryId, JobEvent, JobId, Mode, Priority, ProductId, Timestamp};
 use protocol::{
     BudgetList, CredentialList, Dag, DeadLetterList, EventList, FactoryList, HelloEvent, JobDetail, JobExplanation,
-    JobList, Metrics, NeedList, ProgressEvent, VoteRequest,
+    JobList, Metrics, MetricsHistory, NeedList, ProgressEvent, VoteRequest,
 };
 use ratatui::crossterm::event::KeyEvent;
 
@@ -83,6 +83,7 @@ pub(crate) enum Request {
     Needs,
     Factories,
     Metrics,
+    History,
     Flags,
     DeadLetters,
     Credentials,
@@ -107,6 +108,7 @@ pub(crate) enum Data {
     Needs(NeedList),
     Factories(FactoryList),
     Metrics(Metrics),
+    History(MetricsHistory),
     Flags(DispatchModes),
     DeadLetters(DeadLetterList),
     Credentials(CredentialList),

@@ -37,6 +37,7 @@ export type NeedKind = Schemas["NeedKind"];
 export type NewTokenScope = Schemas["NewTokenScope"];
 export type PlannedJob = Schemas["PlannedJobView"];
 export type PlanResponse = Schemas["PlanResponse"];
+export type PlacementDecision = Schemas["PlacementDecision"];
 export type Priority = Schemas["Priority"];
 export type Product = Schemas["Product"];
 export type ProductSettings = Schemas["ProductSettings"];

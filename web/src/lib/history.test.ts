@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { MetricsHistory } from "../api/types";
-import { knownMinutes, longestIdle, perMinute } from "./history";
+import { knownMinutes, longestIdle, perMinute, utilisationOf } from "./history";
 
 const now = Date.parse("2026-11-18T12:10:30Z");
 const point = (at: string, read: number, write: number) => ({
@@ -32,5 +32,14 @@ describe("the history of store operations", () => {
     const minutes = knownMinutes(history, perMinute(history, now, 30));
     expect(longestIdle(minutes)).toEqual({ from: 1, to: 7 });
     expect(longestIdle(minutes, 7)).toBeNull();
+  });
+});
+
+describe("the utilisation", () => {
+  it("is weighed by time", () => {
+    const of = (at: string, seatsUsed: number) => ({ ...point(at, 0, 0), seatsUsed, seatsTotal: 8 });
+    const points = [of("2026-11-18T12:00:00Z", 0), of("2026-11-18T12:07:30Z", 8)];
+    expect(utilisationOf({ stepSeconds: 10, points }, Date.parse("2026-11-18T12:10:00Z"))).toBe(25);
+    expect(utilisationOf({ stepSeconds: 10, points: [] }, now)).toBeNull();
   });
 });

@@ -59,3 +59,15 @@ export function lagOf(history: MetricsHistory): { p50: number; p99: number } | n
   }
   return p50 === null ? null : { p50, p99 };
 }
+
+/** The mean share of the seats in use, in percent, from the first point until now. */
+export function utilisationOf(history: MetricsHistory, now: number): number | null {
+  let [sum, time] = [0, 0];
+  history.points.forEach((point, index) => {
+    const next = history.points[index + 1];
+    const span = Math.max(1, (next === undefined ? now : Date.parse(next.at)) - Date.parse(point.at));
+    sum += span * (point.seatsTotal === 0 ? 0 : (point.seatsUsed / point.seatsTotal) * 100);
+    time += span;
+  });
+  return time === 0 ? null : Math.round(sum / time);
+}

@@ -1,6 +1,6 @@
 //! Products: the tenants [T1].
 
-use domain::{Collection, Expected, Product, ProductId, Versioned};
+use domain::{Collection, Expected, Product, ProductId, ScoreWeights, Versioned};
 use protocol::{ProductList, ProductSettings};
 use tracing::info;
 
@@ -51,6 +51,9 @@ impl Coordinator {
         {
             return Err(invalid("weight", format!("1 to {WEIGHT_MAX}, found {weight}")));
         }
+        if let Some(weights) = &settings.score_weights {
+            check_weights(weights)?;
+        }
         self.check_ownership(id, &settings)?;
         product.repos = settings.repos.unwrap_or(product.repos);
         if let Some(paused) = settings.paused {
@@ -59,6 +62,7 @@ impl Coordinator {
         product.auto_ship = settings.auto_ship.unwrap_or(product.auto_ship);
         product.weight = settings.weight.unwrap_or(product.weight);
         product.repo_seats = settings.repo_seats.unwrap_or(product.repo_seats);
+        product.score_weights = settings.score_weights.unwrap_or(product.score_weights);
         self.write_product(product.clone(), known.map_or(Expected::Absent, |known| Expected::At(known.revision)))
             .await?;
         info!(product = %id, by = %who.name, "`{}` set product `{id}`", who.name);
@@ -102,4 +106,16 @@ impl Coordinator {
         }
         Ok(())
     }
+}
+
+/// Each weight is a number from 0 to the maximum; without any, the order of factories would be that of their names.
+fn check_weights(weights: &ScoreWeights) -> Result<(), Error> {
+    for (name, weight) in ScoreWeights::TERMS.into_iter().zip(weights.terms()) {
+        let is_valid = |weight: f64| (0.0..=ScoreWeights::MAX).contains(&weight);
+        if let Some(weight) = weight.filter(|weight| !is_valid(*weight)) {
+            let max = ScoreWeights::MAX;
+            return Err(invalid("scoreWeights", format!("the weight of `{name}` is 0 to {max}, found {weight}")));
+        }
+    }
+    Ok(())
 }

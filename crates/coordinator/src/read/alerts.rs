@@ -64,7 +64,7 @@ impl Coordinator {
         let census = self.ports.history.census().await?;
         items.extend(self.dead_letter_alert(who, &census).await?);
         items.extend(self.failed_job_alerts(who, &census).await);
-        for (job, since) in self.counters.duplicates() {
+        for (job, since) in self.counters.duplicates(self.now()) {
             if !who.products().is_empty() && self.visible(who, job).await.is_err() {
                 continue;
             }

@@ -4,7 +4,7 @@ use domain::{
     BlockedOn, ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Position,
     Priority, Revision, Scope, Stage,
 };
-use protocol::{JobExplanation, JobView, JobWait};
+use protocol::{JobExplanation, JobView, JobWait, PlacementDecision};
 use scheduler::{Demand, ExplainedOutcome, Explanation, FleetView, Presence, Unplaced};
 
 use crate::coordinator::Coordinator;
@@ -29,7 +29,8 @@ impl Coordinator {
         let holder = job.value.seat().map(|lease| &lease.factory);
         let holder_presence = holder.map(|holder| shown(self.presence(self.state.lock().liveness_of(holder))));
         let view = self.view(who, &job.value, job.revision);
-        Ok(JobExplanation { job: view, summary, now, then, holder_presence })
+        let decision = then.as_ref().and_then(PlacementDecision::of);
+        Ok(JobExplanation { job: view, summary, now, decision, then, holder_presence })
     }
 
     /// A job as its caller sees it, with the reason why it waits.
@@ -128,8 +129,10 @@ impl Coordinator {
     pub(crate) fn forecast(&self, job: &Job) -> Explanation {
         match job.dispatch() {
             Some(offer) => {
-                let engine = self.state.lock().expected_engine(job.id());
-                Explanation::placed(job.shape(), offer.target.clone(), engine, &self.settings.weights)
+                let state = self.state.lock();
+                let engine = state.expected_engine(job.id());
+                let weights = state.view(self.steady(), &self.settings.weights, 1).weights_of(job.product());
+                Explanation::placed(job.shape(), offer.target.clone(), engine, &weights)
             }
             None => self.forecast_with(job, scheduler::forecast),
         }

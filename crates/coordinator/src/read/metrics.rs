@@ -14,6 +14,9 @@ use crate::dispatch::inbox::depth;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
 
+/// How long a rejected dispatch is shown. It is repeated by the sweep: only its frequency is of interest.
+const DUPLICATE_SHOWN: Duration = Duration::from_hours(1);
+
 /// The weight of one outcome in a factory's health: about the last ten count.
 const HEALTH_STEP: f64 = 0.1;
 
@@ -87,14 +90,17 @@ impl Counters {
 
     pub(crate) fn duplicate_dispatch(&self, job: JobId, at: Timestamp) {
         let mut duplicates = self.duplicates.lock();
+        duplicates.retain(|(_, since)| at.since(*since) < DUPLICATE_SHOWN);
         // A hundred is enough to show; the log has all of them.
         if duplicates.len() < 100 {
             duplicates.push((job, at));
         }
     }
 
-    pub(crate) fn duplicates(&self) -> Vec<(JobId, Timestamp)> {
-        self.duplicates.lock().clone()
+    /// The dispatches that the broker rejected within the last hour.
+    pub(crate) fn duplicates(&self, now: Timestamp) -> Vec<(JobId, Timestamp)> {
+        let duplicates = self.duplicates.lock();
+        duplicates.iter().filter(|(_, since)| now.since(*since) < DUPLICATE_SHOWN).copied().collect()
     }
 
     /// The recent success of a factory's runs: 1 is without failures.

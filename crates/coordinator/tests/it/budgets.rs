@@ -251,7 +251,7 @@ async fn money_that_a_run_does_not_spend_is_free_again() {
     assert_eq!((budget.runs, budget.failed_runs, budget.merged), (2, 0, 0));
 }
 
-// [T2]
+// [T2] [alert: budget_warning]
 #[tokio::test]
 async fn spend_during_a_run_warns_and_then_pauses() {
     let (fleet, mac) = with_money(10.0).await;
@@ -277,7 +277,7 @@ async fn spend_during_a_run_warns_and_then_pauses() {
     assert_eq!((fleet.codes().await, fleet.stage(job).await), (vec![], StageName::Building));
 }
 
-// [T2]
+// [T2] [alert: budget_paused]
 #[tokio::test]
 async fn a_new_day_starts_what_waited_for_money() {
     let (fleet, mac) = with_money(1.0).await;

@@ -415,6 +415,7 @@ async fn a_truncated_graph_is_flagged_and_keeps_the_nearest_jobs() {
 }
 
 /// [I9]: a chain whose first job failed shows it at every link, until the job is requeued.
+// [D4] [alert: dependency_failed]
 #[tokio::test]
 async fn a_failed_dependency_is_shown_until_it_is_requeued() {
     let fleet = Fleet::warm(lasting()).await;

@@ -264,6 +264,7 @@ async fn work_off(fleet: &Fleet, machine: &Machine, messages: Vec<domain::Messag
     }
 }
 
+// [D4] [alert: duplicate_dispatch]
 #[tokio::test]
 async fn a_broker_that_drops_a_new_dispatch_raises_an_alert() {
     let fleet = Fleet::warm(quick()).await;
@@ -277,6 +278,8 @@ async fn a_broker_that_drops_a_new_dispatch_raises_an_alert() {
     fleet.pass(ACCEPT_WITHIN, &[&mac]).await;
     mac.run(&fleet, job).await;
     assert_eq!(fleet.stage(job).await, StageName::Shipped);
+    fleet.pass(Duration::from_hours(1), &[&mac]).await;
+    assert_eq!(alert_codes(&fleet).await, vec![], "it has not happened again for an hour");
 }
 
 #[tokio::test]
@@ -297,7 +300,7 @@ async fn a_job_that_cannot_be_offered_does_not_block_its_round() {
     assert_eq!(delivered, sound);
 }
 
-// [§6]
+// [§6] [alert: dead_letter]
 #[tokio::test]
 async fn a_job_that_no_factory_accepts_becomes_undeliverable() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 3)).await;
@@ -318,4 +321,6 @@ async fn a_job_that_no_factory_accepts_becomes_undeliverable() {
     assert!(alerts[0].message.starts_with("1 job is dead-lettered: "), "{}", alerts[0].message);
     let letters = fleet.coordinator.dead_letters(&fleet.admin, None, 10).await.unwrap();
     assert_eq!((letters.items.len(), letters.mirrored.len()), (1, 1));
+    fleet.act(job, protocol::Action::Requeue).await.unwrap();
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
 }

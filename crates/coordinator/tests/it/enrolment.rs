@@ -387,7 +387,7 @@ async fn a_repeated_enrolment_returns_the_same_token() {
     assert!(is_used, "a join token is good once: {thief:?}");
 }
 
-// [I12]
+// [I12] [alert: remote_unavailable]
 #[tokio::test]
 async fn an_alert_about_another_products_repository_is_not_shown() {
     let fleet = Fleet::warm(quick()).await;

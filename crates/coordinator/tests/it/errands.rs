@@ -296,6 +296,7 @@ async fn an_impossible_merge_is_not_retried_automatically() {
 }
 
 /// [I9]: the base was rewritten, the branch was moved, or the commit is gone: an alert asks an operator to act.
+// [D4] [alert: merge_failed]
 #[tokio::test]
 async fn an_abandoned_merge_is_an_alert() {
     let fleet = Fleet::warm(lasting()).await;

@@ -101,6 +101,7 @@ async fn during_warm_up_no_offer_expires_and_no_factory_is_missing() {
     mac.try_take(&fleet, job).await.unwrap();
 }
 
+// [D4] [alert: stale_factory]
 #[tokio::test]
 async fn after_warm_up_a_silent_factory_is_missing_and_loses_offers() {
     let fleet = Fleet::warm(quick()).await;
@@ -120,7 +121,8 @@ async fn after_warm_up_a_silent_factory_is_missing_and_loses_offers() {
     let linux = Machine::join(&fleet, "linux").await;
     linux.take(&fleet, job).await;
     assert_eq!(fleet.job(job).await.holder_factory_id, Some(linux.id.clone()));
-    drop(mac);
+    mac.beat(&fleet).await;
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
 }
 
 // [I14] [row 10]

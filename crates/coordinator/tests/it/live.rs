@@ -104,7 +104,7 @@ async fn a_factory_that_changes_is_told_once_a_second() {
     assert_eq!(factories(&removed), [("mac".to_owned(), FactoryChange::Removed)]);
 }
 
-// [D4]
+// [D4] [alert: no_live_factory]
 #[tokio::test]
 async fn alerts_and_needs_are_told_when_they_begin_and_end() {
     let fleet = Fleet::warm(quick()).await;

@@ -67,6 +67,7 @@ async fn row_33_a_cancelled_offer_returns_its_credit() {
     assert_eq!(messages.iter().map(|message| message.job_id).collect::<Vec<_>>(), vec![second]);
 }
 
+// [D4] [alert: unresponsive_factory]
 #[tokio::test]
 async fn row_33_a_factory_that_ignores_offers_is_reported_and_reset() {
     let fleet = Fleet::warm(quick().with(|settings| settings.retry.unaccepted_max = 2)).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use coordinator::Error;
-use domain::StageName;
+use domain::{ScoreWeights, StageName};
 use protocol::{ActionRequest, AlertCode, ProductSettings};
 
 use super::{lasting, quick};
@@ -13,7 +13,7 @@ use crate::machine::{Machine, Offers};
 
 const NEEDS_XCODE: &str = "---\ntitle: Build the app\ncapabilities: [\"has:xcode\"]\n---\nPlease.\n";
 
-// [I9]
+// [I9] [alert: unplaceable]
 #[tokio::test]
 async fn an_unplaceable_job_names_what_is_missing() {
     let fleet = Fleet::warm(lasting()).await;
@@ -33,6 +33,8 @@ async fn an_unplaceable_job_names_what_is_missing() {
     assert_eq!(fleet.stage(submitted.job.id).await, StageName::Queued);
     let fleet = fleet.restarted().await;
     assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, alerts, "also right after a start");
+    fleet.act(submitted.job.id, protocol::Action::Cancel).await.unwrap();
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
 }
 
 // [D4]
@@ -74,14 +76,14 @@ async fn a_fleet_without_factories_is_reported() {
     assert_eq!(alerts.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::NoLiveFactory]);
 }
 
-// [I9]
+// [I9] [alert: queue_starvation]
 #[tokio::test]
 async fn a_job_that_waits_long_for_a_seat_is_starving() {
     let fleet = Fleet::warm(quick()).await;
     let mac = Machine::join_with(&fleet, "mac", Offers { seats: 1, ..Offers::default() }).await;
     let first = fleet.submit(PLAIN).await;
     mac.build(&fleet, first).await;
-    fleet.submit(PLAIN).await;
+    let waiting = fleet.submit(PLAIN).await;
 
     fleet.pass(Duration::from_secs(599), &[&mac]).await;
     let before = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items.len();
@@ -90,6 +92,8 @@ async fn a_job_that_waits_long_for_a_seat_is_starving() {
 
     assert_eq!(before, 0);
     assert_eq!(after.iter().map(|alert| alert.code).collect::<Vec<_>>(), vec![AlertCode::QueueStarvation]);
+    fleet.act(waiting, protocol::Action::Cancel).await.unwrap();
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
 }
 
 // [I10]
@@ -128,7 +132,7 @@ async fn a_pinned_job_goes_to_its_factory_only() {
     assert_eq!(fleet.job(job).await.target_factory_id, Some(linux.id.clone()));
 }
 
-// [I9] [D4]
+// [I9] [D4] [alert: dispatch_lag]
 #[tokio::test]
 async fn a_job_that_waits_beside_a_free_seat_is_an_alert() {
     let fleet = Fleet::warm(quick()).await;
@@ -224,4 +228,45 @@ async fn a_manifest_names_a_repository_by_its_identity() {
 
     assert_eq!(fleet.job(named).await.repo, Some(tracker));
     assert_eq!(fleet.job(unknown).await.repo, Some("github.com/acme/other".parse().unwrap()));
+}
+
+// [S3] [S4]
+#[tokio::test]
+async fn the_decision_is_explained_as_it_was_taken() {
+    let fleet = Fleet::warm(lasting()).await;
+    let mac = Machine::join(&fleet, "mac").await;
+    let linux = Machine::join(&fleet, "linux").await;
+    let own = |cost| ScoreWeights { cost_fit: Some(cost), ..ScoreWeights::default() };
+    fleet.set_product(ProductSettings { score_weights: Some(own(2.0)), ..ProductSettings::default() }).await;
+    let job = fleet.submit(PLAIN).await;
+    fleet.dispatch().await;
+    let target = fleet.job(job).await.target_factory_id.unwrap();
+    let (chosen, other) = if target == mac.id { (&mac, &linux) } else { (&linux, &mac) };
+    let grip = chosen.try_take(&fleet, job).await.unwrap();
+    chosen.start(&fleet, grip).await.unwrap();
+
+    // What is set later changes the decision of a running job no more.
+    fleet.set_product(ProductSettings { score_weights: Some(own(0.0)), ..ProductSettings::default() }).await;
+    let fleet = fleet.restarted().await;
+    let explained = fleet.coordinator.explain(&fleet.admin, job).await.unwrap();
+
+    let decision = explained.decision.unwrap();
+    assert_eq!((&decision.factory, decision.engine.clone()), (&chosen.id, Some(domain::EngineName::command())));
+    assert_eq!((decision.weights.cost_fit, explained.now.weights.cost_fit), (2.0, 0.0));
+    assert_eq!(decision.runners_up.iter().map(|next| &next.factory).collect::<Vec<_>>(), [&other.id]);
+    assert!(decision.score.total > 0.0 && decision.score.idleness > 0.0, "{decision:?}");
+}
+
+// [S3]
+#[tokio::test]
+async fn a_weight_outside_its_bounds_is_rejected() {
+    let fleet = Fleet::warm(quick()).await;
+    let product = domain::ProductId::default_product();
+
+    for weight in [-0.1, 100.1, f64::NAN, f64::INFINITY] {
+        let own = ScoreWeights { affinity: Some(weight), ..ScoreWeights::default() };
+        let settings = ProductSettings { score_weights: Some(own), ..ProductSettings::default() };
+        let refused = fleet.coordinator.put_product(&fleet.admin, &product, settings).await;
+        assert!(matches!(refused, Err(Error::Invalid { what: "scoreWeights", .. })), "{weight}: {refused:?}");
+    }
 }

@@ -214,7 +214,7 @@ async fn checks_of_another_commit_are_ignored() {
     assert_eq!(answer.stage, StageName::Testing);
 }
 
-// [I9] [D4] [B5]
+// [I9] [D4] [B5] [alert: changes_exhausted]
 #[tokio::test]
 async fn rework_rounds_are_capped_and_then_alert_once() {
     let mut fixture = PullRequestFixture::open().await;
@@ -235,6 +235,17 @@ async fn rework_rounds_are_capped_and_then_alert_once() {
     assert_eq!(about, vec![(AlertCode::ChangesExhausted, Some(fixture.job))]);
 
     fixture.fleet.act(fixture.job, Action::RequestChanges).await.unwrap();
+    assert!(
+        !fixture
+            .fleet
+            .coordinator
+            .alerts(&fixture.fleet.admin)
+            .await
+            .unwrap()
+            .items
+            .iter()
+            .any(|alert| alert.code == AlertCode::ChangesExhausted)
+    );
     fixture.finish(5).await;
     let anew = fixture.see(&report(PullRequestState::Open, 5, vec![check(6)])).await.unwrap();
     assert_eq!(anew.stage, StageName::Queued);

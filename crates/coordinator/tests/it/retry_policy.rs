@@ -102,6 +102,7 @@ async fn a_requeue_passes_the_operators_message_and_the_failure_on() {
     }
 }
 
+// [D4] [alert: jobs_failed]
 #[tokio::test]
 async fn failed_jobs_are_one_alert_per_product_for_a_day() {
     let fleet = Fleet::warm(quick()).await;
@@ -137,7 +138,7 @@ async fn failed_jobs_are_one_alert_per_product_for_a_day() {
     assert_eq!(alerts().await, []);
 }
 
-// [I9] [B6]
+// [I9] [B6] [alert: question_waiting]
 #[tokio::test]
 async fn a_question_is_an_alert_until_it_is_answered() {
     let fleet = Fleet::warm(lasting()).await;

@@ -390,7 +390,7 @@ async fn a_review_is_listed_for_those_who_may_still_vote() {
     assert!(!right.allowed && right.why_not.unwrap().contains("the author"), "the card says why");
 }
 
-// [T5] [I9]
+// [T5] [I9] [alert: review_waiting]
 #[tokio::test]
 async fn a_waiting_review_is_an_alert_and_reminds() {
     let fleet = Fleet::warm(lasting()).await;

@@ -337,6 +337,7 @@ async fn without_automatic_resume_an_operator_resumes_a_credential() {
     assert_eq!(credentials(&fleet), vec![]);
 }
 
+// [D4] [alert: credential_exhausted]
 #[tokio::test]
 async fn a_credential_without_credit_alerts_until_resumed() {
     let fleet = Fleet::warm(quick()).await;
@@ -518,6 +519,7 @@ async fn an_offer_overtaken_by_a_quota_window_is_not_accepted() {
     assert_eq!(fleet.job(second).await.attempts, 0);
 }
 
+// [D4] [alert: engine_paused]
 #[tokio::test]
 async fn an_outage_is_a_wait_with_a_known_end() {
     let fleet = Fleet::warm(quick()).await;
@@ -543,5 +545,6 @@ async fn an_outage_is_a_wait_with_a_known_end() {
     assert_eq!(fleet.coordinator.factory_view(&fleet.admin, &mac.id).unwrap().engines, vec![paused]);
     mac.offers.engines = vec![by("claude", "login-1")];
     mac.beat(&fleet).await;
+    assert_eq!(fleet.coordinator.alerts(&fleet.admin).await.unwrap().items, vec![]);
     mac.take(&fleet, job).await;
 }

@@ -1,10 +1,12 @@
 //! Arguments of the commands that manage the fleet: factories, products, credentials, modes, tokens.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use domain::{
-    BudgetPeriod, Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName, RunningWork, WebhookName,
+    BudgetPeriod, Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName, RunningWork, ScoreWeights,
+    WebhookName,
 };
 
 use super::FactoryRunArgs;
@@ -89,6 +91,57 @@ pub(crate) struct ProductSetArgs {
     /// Share of the seats, relative to other products
     #[arg(long, value_name = "N")]
     pub(crate) weight: Option<u32>,
+    /// Limit the concurrent jobs of a repository in the fleet (`none` removes the limit; can be repeated)
+    #[arg(long, value_name = "REPO=N")]
+    pub(crate) repo_seats: Vec<RepoSeats>,
+    /// Weight of a term of the placement score: fit, affinity, idle, cost, health or wait (`default` resets it; can be repeated)
+    #[arg(long = "score-weight", value_name = "TERM=WEIGHT")]
+    pub(crate) score_weights: Vec<TermWeight>,
+}
+
+/// A limit of a repository: `notes=2`, `notes=none`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RepoSeats {
+    pub(crate) repo: RepoName,
+    pub(crate) seats: Option<u32>,
+}
+
+impl FromStr for RepoSeats {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((repo, seats)) = text.rsplit_once('=') else {
+            return Err("write a repository and a number, such as `notes=2`".to_owned());
+        };
+        let repo = repo.parse().map_err(|error: domain::NameError| error.to_string())?;
+        let seats = match seats {
+            "none" => None,
+            seats => Some(seats.parse().map_err(|_| format!("`{seats}` is neither a number nor `none`"))?),
+        };
+        Ok(Self { repo, seats })
+    }
+}
+
+/// A weight of a term of the score: `affinity=2`, `health=default`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TermWeight {
+    pub(crate) term: &'static str,
+    pub(crate) weight: Option<f64>,
+}
+
+impl FromStr for TermWeight {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, weight) = text.split_once('=').ok_or("write a term and a weight, such as `affinity=2`")?;
+        let term = ScoreWeights::TERMS.into_iter().find(|term| *term == name);
+        let term = term.ok_or_else(|| format!("`{name}` is no term: use one of {}", ScoreWeights::TERMS.join(", ")))?;
+        let weight = match weight {
+            "default" => None,
+            weight => Some(weight.parse().map_err(|_| format!("`{weight}` is neither a number nor `default`"))?),
+        };
+        Ok(Self { term, weight })
+    }
 }
 
 /// The verbs of `budget`.
@@ -353,4 +406,27 @@ pub(crate) enum RoleName {
     Operator,
     /// Also manage factories, products, tokens and backups
     Admin,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // [S3] [S6]
+    #[test]
+    fn limits_and_weights_are_pairs() {
+        let seats = |text: &str| text.parse::<RepoSeats>().map(|seats| (seats.repo.to_string(), seats.seats));
+        let weight = |text: &str| text.parse::<TermWeight>().map(|term| (term.term, term.weight));
+
+        assert_eq!(seats("acme/notes=2"), Ok(("acme/notes".to_owned(), Some(2))));
+        assert_eq!(seats("notes=none"), Ok(("notes".to_owned(), None)));
+        assert_eq!(weight("affinity=2.5"), Ok(("affinity", Some(2.5))));
+        assert_eq!(weight("health=default"), Ok(("health", None)));
+        for text in ["notes", "notes=", "notes=-1", "../x=1"] {
+            assert!(seats(text).is_err(), "{text}");
+        }
+        for text in ["affinity", "speed=1", "affinity=", "affinity=x"] {
+            assert!(weight(text).is_err(), "{text}");
+        }
+    }
 }

@@ -26,7 +26,9 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
     if let Some(profile) = explained.job.profile.as_ref().filter(|profile| !profile.applied.is_empty()) {
         out.line(&format!("profile {}", clean(&profile.text())))?;
     }
-    if let Some(target) = explained.then.as_ref().and_then(|then| then.data.get("targetFactoryId")?.as_str()) {
+    if let Some(decision) = &explained.decision {
+        out.line(&format!("placed at {} UTC: {}", clock_time(decision.at), clean(&decision.text())))?;
+    } else if let Some(target) = explained.then.as_ref().and_then(|then| then.data.get("targetFactoryId")?.as_str()) {
         let at = explained.then.as_ref().map_or_else(String::new, |then| clock_time(then.at));
         out.line(&format!("last offered to `{}` at {at} UTC", clean(target)))?;
     }
@@ -41,6 +43,9 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
         out.note("no factory is enrolled: start one with `giga factory run`");
     } else {
         out.line("\nIf it were scheduled now:")?;
+    }
+    if let Some(weights) = protocol::weights_text(&explained.now.weights) {
+        out.line(&format!("weights of product {}: {weights}", explained.job.product_id))?;
     }
     out.table(&table)
 }

@@ -86,6 +86,12 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
             .note("no factories: start one with `giga up`, or enrol another machine with `giga token create --join`");
     }
     context.out.table(&table)?;
+    let used: usize = factories.items.iter().map(|factory| factory.seats.len()).sum();
+    let seats: u64 = factories.items.iter().map(|factory| u64::from(factory.seat_limit)).sum();
+    if seats > 0 {
+        let percent = protocol::percent_in_use(used as u64, seats);
+        context.out.note(&format!("{used} of {seats} seats in use ({percent} %)"));
+    }
     if let Some(draining) = factories.items.iter().find(|factory| factory.draining) {
         context.out.note(&format!("`giga factory resume {}` resumes a draining factory", draining.id));
     }

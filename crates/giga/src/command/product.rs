@@ -1,10 +1,12 @@
 //! `giga product list`
 
-use domain::{Product, ProductId, RunningWork};
+use std::collections::BTreeMap;
+
+use domain::{Product, ProductId, RepoName, RunningWork, ScoreWeights};
 use http::Method;
 use protocol::{BudgetView, PauseRequest, ProductList, ProductSettings};
 
-use crate::cli::{ProductCommand, ProductSetArgs};
+use crate::cli::{ProductCommand, ProductSetArgs, RepoSeats, TermWeight};
 use crate::failure::Failure;
 use crate::output::{Cell, Table, Tint};
 
@@ -22,16 +24,20 @@ pub(super) async fn product(context: &Context<'_>, command: ProductCommand) -> R
 }
 
 async fn set(context: &Context<'_>, args: ProductSetArgs) -> Result<(), Failure> {
+    let path = format!("/products/{}", args.name);
+    let client = context.client()?;
+    let known: ProductList = client.get("/products").await?;
+    let before = known.items.iter().find(|known| known.id == args.name);
+    let before = before.cloned().unwrap_or_else(|| Product::new(args.name.clone()));
     let settings = ProductSettings {
         repos: args.repos.map(|repos| repos.into_iter().collect()),
         paused: None,
         auto_ship: if args.no_auto_ship { Some(false) } else { args.auto_ship },
         weight: args.weight,
-        repo_seats: None,
+        repo_seats: (!args.repo_seats.is_empty()).then(|| with_seats(before.repo_seats, &args.repo_seats)),
+        score_weights: (!args.score_weights.is_empty())
+            .then(|| with_weights(before.score_weights, &args.score_weights)),
     };
-    let path = format!("/products/{}", args.name);
-    let client = context.client()?;
-    let known: ProductList = client.get("/products").await?;
     let product: Product = client.call(Method::PUT, &path, Some(&settings)).await?;
     if context.out.is_json() {
         return context.out.document(&product);
@@ -46,6 +52,27 @@ async fn set(context: &Context<'_>, args: ProductSetArgs) -> Result<(), Failure>
         ));
     }
     context.out.table(&table(&[product]))
+}
+
+/// The limits after a change; the other repositories keep theirs.
+fn with_seats(mut seats: BTreeMap<RepoName, u32>, changes: &[RepoSeats]) -> BTreeMap<RepoName, u32> {
+    for RepoSeats { repo, seats: limit } in changes {
+        match limit {
+            Some(limit) => drop(seats.insert(repo.clone(), *limit)),
+            None => drop(seats.remove(repo)),
+        }
+    }
+    seats
+}
+
+/// The weights after a change; the other terms keep theirs.
+fn with_weights(mut weights: ScoreWeights, changes: &[TermWeight]) -> ScoreWeights {
+    for TermWeight { term, weight } in changes {
+        if let Some(place) = weights.term_mut(term) {
+            *place = *weight;
+        }
+    }
+    weights
 }
 
 /// Pauses a product that exists.
@@ -82,7 +109,14 @@ async fn show(context: &Context<'_>, name: &ProductId) -> Result<(), Failure> {
     if context.out.is_json() {
         return context.out.document(&product);
     }
-    context.out.table(&table(&[product]))
+    context.out.table(&table(&[product.clone()]))?;
+    for (repo, seats) in &product.repo_seats {
+        context.out.line(&format!("{repo}: at most {} at a time in the fleet", domain::counted(*seats, "job")))?;
+    }
+    if let Some(weights) = protocol::weights_text(&scheduler::Weights::default().with(&product.score_weights)) {
+        context.out.line(&format!("weights of its placement score: {weights}"))?;
+    }
+    Ok(())
 }
 
 async fn list(context: &Context<'_>) -> Result<(), Failure> {

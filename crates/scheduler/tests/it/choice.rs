@@ -1,5 +1,6 @@
 //! Selection among several factories.
 
+use domain::{Product, ProductId, ScoreWeights};
 use scheduler::{FactoryState, Ineligible, Presence, Seat, SkippedJob, WaitingJob, claim, errand, explain, skipped};
 
 use crate::scenario::{Scenario, factory, id, job, name, shape_on, with_shape};
@@ -225,4 +226,67 @@ fn a_job_without_named_engines_still_needs_one() {
          giga.toml; `giga doctor` there shows what it finds"
     );
     assert_eq!(explained.factories[0].unfit[0].to_string(), "has no engine");
+}
+
+// [S3]
+#[test]
+fn a_product_weighs_the_terms_in_its_own_way() {
+    let mut cheap = factory("cheap", &[]);
+    cheap.load = 1.0;
+    let mut idle = factory("idle", &[]);
+    idle.factory.cost = 40;
+    let chosen = |own: ScoreWeights| {
+        let product = Product { score_weights: own, ..Product::new(ProductId::default_product()) };
+        let products = [(product.id.clone(), product)].into();
+        let factories = vec![cheap.clone(), idle.clone()];
+        let scenario = Scenario { factories, jobs: vec![job(1, &[])], products, ..Scenario::default() };
+        let world = scenario.world();
+        let explained = explain(&world.view(), job(1, &[]).demand()).weights;
+        let placement = scenario.plan().placements.remove(0);
+        assert_eq!(placement.weights, explained);
+        placement.factory.to_string()
+    };
+
+    assert_eq!(chosen(ScoreWeights::default()), "idle");
+    assert_eq!(chosen(ScoreWeights { cost_fit: Some(5.0), ..ScoreWeights::default() }), "cheap");
+    assert_eq!(chosen(ScoreWeights { idleness: Some(0.0), ..ScoreWeights::default() }), "cheap");
+}
+
+// [S4]
+#[test]
+fn a_placement_names_the_factories_that_came_next() {
+    let of_cost = |number: u8| {
+        let mut state = factory(&format!("f{number}"), &[]);
+        state.factory.cost = number * 10;
+        state
+    };
+    let mut scenario = Scenario { factories: (1..=8).map(of_cost).collect(), ..Scenario::default() };
+    scenario.jobs = vec![job(1, &[])];
+    let busy = Seat { factory: name("f2"), product: name("default"), repo: None, engine: Some(name("command")) };
+    scenario.seats = vec![(id(8), busy.clone()), (id(9), busy)];
+
+    let placement = scenario.plan().placements.remove(0);
+    let claimed = claim(&scenario.world().view(), &name("f7"), |_| true).unwrap();
+
+    let named = |placement: &scheduler::Placement| {
+        placement.runners_up.iter().map(|next| next.factory.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (placement.factory.as_str(), named(&placement)),
+        ("f1", ["f3", "f4", "f5", "f6", "f7"].map(str::to_owned).to_vec())
+    );
+    assert!(placement.runners_up.windows(2).all(|pair| pair[0].total >= pair[1].total));
+    assert_eq!(named(&claimed), ["f1", "f3", "f4", "f5", "f6"]);
+}
+
+// [S4] [S8]
+#[test]
+fn equal_factories_are_named_too_and_few_are_searched() {
+    let factories = (0..200).map(|number| factory(&format!("f{number:03}"), &[])).collect();
+    let scenario = Scenario { factories, jobs: vec![job(1, &[])], ..Scenario::default() };
+
+    let placement = scenario.plan().placements.remove(0);
+
+    let next: Vec<_> = placement.runners_up.iter().map(|next| next.factory.as_str()).collect();
+    assert_eq!((placement.factory.as_str(), next), ("f000", vec!["f001", "f002", "f003", "f004", "f005"]));
 }

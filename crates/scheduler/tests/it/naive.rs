@@ -199,7 +199,9 @@ impl<'a> Naive<'a> {
     }
 
     fn score(&self, state: &FactoryState, waiting: &WaitingJob) -> f64 {
-        let weights = &self.scenario.weights;
+        let product = self.scenario.products.get(&waiting.shape.product);
+        let weights =
+            product.map_or(self.scenario.weights, |product| self.scenario.weights.with(&product.score_weights));
         let weigh = |weight: f64, term: f64| weight.max(0.0) * term;
         let age = NOW.since(waiting.since);
         let starved = (1.0 - age.as_secs_f64() / Duration::from_secs(1_800).as_secs_f64()).max(0.0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::{
     DispatchModes, EngineName, Factory, FactoryId, InstanceId, JobId, MoneyWait, Priority, Product, ProductId,
-    RepoName, Shape, Timestamp, UsageWindow,
+    RepoName, ScoreWeights, Shape, Timestamp, UsageWindow,
 };
 use proptest::prelude::*;
 use scheduler::{
@@ -349,9 +349,12 @@ fn jobs() -> impl Strategy<Value = (prop::sample::Index, WaitingJob)> {
 }
 
 fn products(id: &'static str) -> impl Strategy<Value = Product> {
-    (prop::bool::weighted(0.15), 0_u32..4, limits(&REPOS)).prop_map(move |(paused, weight, repo_seats)| {
+    let own = prop_oneof![4 => Just(None), 1 => Just(Some(0.0)), 1 => Just(Some(4.0))];
+    let what = (prop::bool::weighted(0.15), 0_u32..4, limits(&REPOS), own);
+    what.prop_map(move |(paused, weight, repo_seats, affinity)| {
         let repo_seats = repo_seats.into_iter().map(|(repo, limit)| (name(repo), limit)).collect();
-        Product { paused, weight, repo_seats, ..Product::new(name(id)) }
+        let score_weights = ScoreWeights { affinity, ..ScoreWeights::default() };
+        Product { paused, weight, repo_seats, score_weights, ..Product::new(name(id)) }
     })
 }
 

@@ -34,7 +34,7 @@ async fn accepting_a_loss_fences_the_old_holders() {
     assert_eq!(code(factory.complete(job, epoch, None).await), "fenced");
 }
 
-// [row 37]
+// [row 37] [alert: store_damaged]
 #[tokio::test]
 async fn a_damaged_store_fails_readyz_and_is_an_alert() {
     let fleet = Fleet::start().await;
@@ -51,9 +51,13 @@ async fn a_damaged_store_fails_readyz_and_is_an_alert() {
     assert!(problem.detail.contains("a page is gone"), "{}", problem.detail);
     let codes: Vec<_> = alerts.items.iter().map(|alert| alert.code).collect();
     assert_eq!(codes, [protocol::AlertCode::StoreDamaged]);
+    // A restart opens the store that replaced it.
+    let fleet = fleet.restarted().await;
+    let alerts: protocol::AlertList = fleet.admin.get("/alerts").await.unwrap();
+    assert_eq!(alerts.items, []);
 }
 
-// [row 37]
+// [row 37] [alert: unreadable_document]
 #[tokio::test]
 async fn unreadable_documents_prevent_no_start_and_are_listed() {
     let fleet = Fleet::start().await;
@@ -67,6 +71,7 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
         (Collection::Credentials, "login"),
         (Collection::Profiles, "_fleet:odd@000001"),
         (Collection::TrackerItems, "github:odd"),
+        (Collection::Webhooks, "odd"),
         (Collection::Meta, "lineage"),
     ];
     for (collection, key) in documents {

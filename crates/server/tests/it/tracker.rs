@@ -350,3 +350,29 @@ async fn a_failed_status_is_sent_again_without_blocking_anything() {
     assert!(list.sources.iter().all(|source| source.failures == 0 && source.error.is_none()));
     assert!(!serde_json::to_string(&list).unwrap().contains(TOKEN));
 }
+
+// [T6] [D4] [alert: tracker_unreachable]
+#[tokio::test]
+async fn a_tracker_that_fails_is_an_alert_until_it_takes_a_status() {
+    let (github, fleet, _factory, _inbox) = tracked().await;
+    github.issue(|issue| issue.faults.extend(vec![Fault::Instead(Method::GET, 401); 3]));
+    let codes = async || {
+        let alerts: protocol::AlertList = fleet.admin.get("/alerts").await.unwrap();
+        alerts.items.into_iter().map(|alert| (alert.code, alert.subject)).collect::<Vec<_>>()
+    };
+
+    let id = job_of(&from_github(&fleet, SECRET, "1", &issue("labeled", "Please.")).await);
+    let failing = [(protocol::AlertCode::TrackerUnreachable, Some("github".to_owned()))];
+    eventually("the alert is raised", || async {
+        let _: Result<TrackerItemView, _> = fleet.admin.post("/tracker/echo", &json!({ "jobId": id })).await;
+        codes().await == failing
+    })
+    .await;
+    eventually("the alert is cleared", || async {
+        let _: Result<TrackerItemView, _> = fleet.admin.post("/tracker/echo", &json!({ "jobId": id })).await;
+        codes().await.is_empty()
+    })
+    .await;
+
+    assert_eq!(github.ours().len(), 1);
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::{DispatchModes, JobId};
-use protocol::{CredentialList, CredentialView, DeadLetter, DeadLetterList};
+use protocol::{CredentialList, CredentialView, DeadLetter, DeadLetterList, Utilisation};
 
 use super::{Cursor, Filter};
 
@@ -11,6 +11,8 @@ use super::{Cursor, Filter};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dispatch {
     pub(crate) modes: Option<DispatchModes>,
+    /// The use of the seats in the last hour, when the page was last opened.
+    pub(crate) utilisation: Option<Utilisation>,
     credentials: Vec<CredentialView>,
     letters: Vec<DeadLetter>,
     pub(crate) is_loaded: bool,

@@ -81,7 +81,12 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
             format!("{} waiting for a seat, {} offered and not accepted", metrics.waiting, metrics.depth),
             Tint::Plain,
         ));
-        lines.push(fact("seats", format!("{} of {} in use", metrics.seats_used, metrics.seats), Tint::Plain));
+        let hour = model.dispatch.utilisation.map_or_else(String::new, |hour| {
+            format!(" · last hour: {} % on average, {} % at most", hour.mean, hour.most)
+        });
+        let percent = protocol::percent_in_use(metrics.seats_used, metrics.seats);
+        let seats = format!("{} of {} in use ({percent} %){hour}", metrics.seats_used, metrics.seats);
+        lines.push(fact("seats", seats, Tint::Plain));
         lines.push(fact("dispatch lag", format!("{} ms, last job", metrics.dispatch_lag_ms), Tint::Plain));
         lines.push(fact(
             "conflicts",

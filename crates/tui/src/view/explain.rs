@@ -22,7 +22,10 @@ pub(super) fn draw(model: &Model, detail: &Detail, area: Rect, screen: &mut Buff
 fn lines(model: &Model, explanation: &JobExplanation, width: u16) -> Vec<Line<'static>> {
     let look = model.look;
     let mut lines = paragraph(&explanation.summary, width, 1, look.style(Tint::Strong));
-    if let Some(then) = &explanation.then {
+    if let Some(decision) = &explanation.decision {
+        let placed = format!("placed at {} UTC: {}", clock_time(decision.at), decision.text());
+        lines.extend(paragraph(&placed, width, 1, look.style(Tint::Faint)));
+    } else if let Some(then) = &explanation.then {
         let offered = format!("{} at {} UTC", then.sentence(), clock_time(then.at));
         lines.extend(paragraph(&offered, width, 1, look.style(Tint::Faint)));
     }
@@ -39,6 +42,10 @@ fn lines(model: &Model, explanation: &JobExplanation, width: u16) -> Vec<Line<'s
         ExplainedOutcome::Waits { .. } => (format!("waits: {}", now.text), Tint::Plain),
     };
     lines.extend(paragraph(&format!("if it were scheduled now: {text}"), width, 1, look.style(tint)));
+    if let Some(weights) = protocol::weights_text(&now.weights) {
+        let weights = format!("weights of product {}: {weights}", explanation.job.product_id);
+        lines.extend(paragraph(&weights, width, 1, look.style(Tint::Faint)));
+    }
     lines.push(Line::default());
     let mut fits: Vec<&FactoryFit> = now.factories.iter().collect();
     fits.sort_by_key(|fit| (fit.rank.unwrap_or(u32::MAX), &fit.factory));

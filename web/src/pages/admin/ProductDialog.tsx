@@ -1,21 +1,25 @@
 import { useId, useState } from "react";
 import { saveProduct } from "../../api/actions";
 import type { Product } from "../../api/types";
+import { parseSeats, parseWeights, seatsText, weightsText } from "../../lib/productFields";
 import { queries } from "../../live";
 import { Confirm } from "../../ui/Confirm";
 import { say } from "../../ui/toasts";
 
 export function ProductDialog({ product, onClose }: { product: Product | null; onClose: () => void }) {
-  const ids = { name: useId(), weight: useId(), repos: useId() };
+  const ids = { name: useId(), weight: useId(), repos: useId(), seats: useId(), terms: useId() };
   const [name, setName] = useState(product?.id ?? "");
   const [autoShip, setAutoShip] = useState(product?.autoShip ?? false);
   const [weight, setWeight] = useState(String(product?.weight ?? 1));
+  const [seats, setSeats] = useState(seatsText(product?.repoSeats));
+  const [terms, setTerms] = useState(weightsText(product?.scoreWeights));
   const [repos, setRepos] = useState((product?.repos ?? []).join(", "));
 
   async function save() {
     if (name.trim() === "") throw new Error("the product needs a name");
     const list = repos.split(/[\s,]+/).filter(Boolean);
-    await saveProduct(name.trim(), { autoShip, weight: Number(weight) || 1, repos: list });
+    const [repoSeats, scoreWeights] = [parseSeats(seats), parseWeights(terms)];
+    await saveProduct(name.trim(), { autoShip, weight: Number(weight) || 1, repos: list, repoSeats, scoreWeights });
     await queries.invalidateQueries({ queryKey: ["products"] });
     say(product === null ? "Product created" : "Product saved", name.trim());
   }
@@ -58,6 +62,28 @@ export function ProductDialog({ product, onClose }: { product: Product | null; o
           onChange={(event) => setRepos(event.target.value)}
         />
         <span className="hint">Names with commas between them; empty for any</span>
+      </div>
+      <div className="field">
+        <label htmlFor={ids.seats}>Seats of repositories</label>
+        <input
+          id={ids.seats}
+          className="input is-mono"
+          value={seats}
+          placeholder="notes=2"
+          onChange={(event) => setSeats(event.target.value)}
+        />
+        <span className="hint">Jobs of a repository at a time in the fleet; empty for no limit</span>
+      </div>
+      <div className="field">
+        <label htmlFor={ids.terms}>Weights of the placement score</label>
+        <input
+          id={ids.terms}
+          className="input is-mono"
+          value={terms}
+          placeholder="affinity=2, health=0.5"
+          onChange={(event) => setTerms(event.target.value)}
+        />
+        <span className="hint">fit, affinity, idle, cost, health, wait; the others have the fleet's weight</span>
       </div>
     </Confirm>
   );

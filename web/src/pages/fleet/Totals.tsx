@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { factoriesQuery, historyQuery, metricsQuery } from "../../api/queries";
 import type { FactoryView, Metrics, MetricsHistory, StageName } from "../../api/types";
 import { count, plural, took } from "../../lib/format";
-import { knownMinutes, lagOf, perMinute } from "../../lib/history";
+import { knownMinutes, lagOf, perMinute, utilisationOf } from "../../lib/history";
 import { useNow } from "../../live";
 import { PanelError } from "../../ui/PanelError";
 import { Seats, seatsOf } from "../../ui/Seats";
@@ -25,7 +25,7 @@ export function Totals() {
   const of = (stage: StageName) => metrics.jobs[stage] ?? 0;
   return (
     <dl className="totals" aria-label="Totals">
-      <SeatTotal metrics={metrics} />
+      <SeatTotal metrics={metrics} history={history} />
       <Total
         name="Waiting"
         value={count(of("queued") + of("blocked"))}
@@ -85,7 +85,9 @@ function idleWords(idle: number, known: number): string {
   return idle === known ? `idle for the last ${minutes}` : `${count(idle)} of the last ${minutes} were idle`;
 }
 
-function SeatTotal({ metrics }: { metrics: Metrics }) {
+function SeatTotal({ metrics, history }: { metrics: Metrics; history: MetricsHistory | undefined }) {
+  const now = useNow(60_000);
+  const mean = history === undefined ? null : utilisationOf(history, now);
   const { data } = useQuery(factoriesQuery);
   const reserved = data?.items.reduce((sum, factory) => sum + seatsOf(factory).reserved, 0) ?? 0;
   const unusable = data?.items.reduce((sum, factory) => sum + unusableSeats(factory), 0) ?? 0;
@@ -103,6 +105,7 @@ function SeatTotal({ metrics }: { metrics: Metrics }) {
           : free + unusable === 0
             ? "all in use"
             : `${count(free)} free${unusable > 0 ? `, ${count(unusable)} not available` : ""}`}
+        {mean !== null && metrics.seats > 0 && ` · ${mean} % used in the last hour`}
       </dd>
     </div>
   );

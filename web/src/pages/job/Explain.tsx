@@ -1,9 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { jobExplainQuery } from "../../api/queries";
+import type { PlacementDecision } from "../../api/types";
 import { clock } from "../../lib/format";
 import { QueryPanel } from "../../ui/Panel";
 import { Words } from "../../ui/Words";
-import { FitTable } from "./FitTable";
+import { FitTable, TERMS } from "./FitTable";
 
 /** Why the job is where it is: one sentence first, the factories behind it. */
 export function Explain({ id }: { id: string }) {
@@ -11,7 +12,7 @@ export function Explain({ id }: { id: string }) {
   return (
     <QueryPanel title="Explain" query={query}>
       {(explained) => {
-        const { then, now, job } = explained;
+        const { then, decision, now, job } = explained;
         const isPlaced = job.holderFactoryId != null;
         const isOver = job.stage === "shipped" || job.stage === "failed" || job.stage === "dead_letter";
         return (
@@ -31,6 +32,7 @@ export function Explain({ id }: { id: string }) {
                 </p>
               )}
             </div>
+            {decision != null && <Decision decision={decision} />}
             {job.stage === "queued" ? (
               <FitTable explanation={now} />
             ) : (
@@ -43,5 +45,51 @@ export function Explain({ id }: { id: string }) {
         );
       }}
     </QueryPanel>
+  );
+}
+
+/** The decision as it was taken: the score then, and who came next. */
+function Decision({ decision }: { decision: PlacementDecision }) {
+  return (
+    <details className="group-t scores" open>
+      <summary>The decision at {clock(decision.at)}</summary>
+      <table className="table plain">
+        <thead>
+          <tr>
+            <th>Factory</th>
+            {TERMS.map((term) => (
+              <th key={term.key} className="num" title={term.hint}>
+                {term.name}
+              </th>
+            ))}
+            <th className="num">Waited</th>
+            <th className="num">Total</th>
+          </tr>
+        </thead>
+        <tbody>
+          <tr>
+            <td className="strong">
+              {decision.factory}
+              {decision.engine != null && <span className="dim">, {decision.engine}</span>}
+            </td>
+            {TERMS.map((term) => (
+              <td key={term.key} className="num" title={`weight ${decision.weights[term.key]}`}>
+                {decision.score[term.key].toFixed(2)}
+              </td>
+            ))}
+            <td className="num">−{decision.score.starvationPenalty.toFixed(2)}</td>
+            <td className="num strong">{decision.score.total.toFixed(2)}</td>
+          </tr>
+          {decision.runnersUp.map((next) => (
+            <tr key={next.factory}>
+              <td className="dim" colSpan={TERMS.length + 2}>
+                {next.factory}
+              </td>
+              <td className="num">{next.total.toFixed(2)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </details>
   );
 }

@@ -4,7 +4,7 @@ import { unfitWords } from "../../lib/unfit";
 import { Glyph } from "../../ui/Glyph";
 import { Words } from "../../ui/Words";
 
-const TERMS = [
+export const TERMS = [
   { key: "capabilityFit", name: "Fit", hint: "how closely its capabilities match" },
   { key: "affinity", name: "Affinity", hint: "has the repository or the saved work" },
   { key: "idleness", name: "Idle", hint: "free seats and load" },

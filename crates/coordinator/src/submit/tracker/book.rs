@@ -68,6 +68,8 @@ pub(crate) struct ItemEntry {
     pub(crate) shown_at: Option<Timestamp>,
     /// When it was last sent, on the monotonic clock.
     pub(crate) sent_at: Option<std::time::Duration>,
+    /// When it was last tried, on the monotonic clock.
+    pub(crate) tried_at: Option<std::time::Duration>,
     pub(crate) error: Option<String>,
 }
 
@@ -99,7 +101,15 @@ impl ItemBook {
             Some(entry) => (entry.record, entry.revision) = (record, revision),
             None => {
                 let id = record.job_id;
-                let entry = ItemEntry { record, revision, shown: None, shown_at: None, sent_at: None, error: None };
+                let entry = ItemEntry {
+                    record,
+                    revision,
+                    shown: None,
+                    shown_at: None,
+                    sent_at: None,
+                    tried_at: None,
+                    error: None,
+                };
                 self.entries.insert(id, entry);
             }
         }
@@ -116,6 +126,13 @@ impl ItemBook {
         }
     }
 
+    /// Items in the order in which they are tried: those that have waited the longest first. One that always fails
+    /// keeps no other waiting, although its failure pauses the tracker.
+    pub(crate) fn in_order(&self, mut jobs: Vec<JobId>) -> Vec<JobId> {
+        jobs.sort_by_key(|job| (self.of_job(*job).and_then(|entry| entry.tried_at), *job));
+        jobs
+    }
+
     pub(crate) fn entries(&self) -> impl Iterator<Item = &ItemEntry> {
         self.entries.values()
     }
@@ -126,4 +143,28 @@ pub(crate) fn document_key(source: &TrackerName, key: &str) -> String {
     let digest = Sha256::digest(key.as_bytes());
     let digest: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("{source}:{digest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    // [T6]
+    #[test]
+    fn an_item_that_was_just_tried_comes_last() {
+        let mut book = ItemBook::default();
+        let job = |n: u8| JobId::from_bytes([n; 16]);
+        for n in 1..=3 {
+            let item = TrackerItem { source: "github".parse().unwrap(), key: format!("acme/notes#{n}"), url: None };
+            let product = ProductId::default_product();
+            let at = Timestamp::from_millis(0);
+            book.keep(ItemRecord::new(item, String::new(), String::new(), (job(n), product), at), Revision(1));
+        }
+        book.of_job_mut(job(1)).unwrap().tried_at = Some(Duration::from_secs(2));
+        book.of_job_mut(job(2)).unwrap().tried_at = Some(Duration::from_secs(1));
+
+        assert_eq!(book.in_order(vec![job(1), job(2), job(3)]), [job(3), job(2), job(1)]);
+    }
 }

@@ -70,6 +70,7 @@ impl Coordinator {
             let pending = self.tracker.pending.lock();
             pending.iter().filter(|(_, at)| **at <= now).map(|(id, _)| *id).collect()
         };
+        let due = self.tracker.book.lock().in_order(due);
         for id in due {
             if self.stopping.is_cancelled() {
                 return None;
@@ -117,6 +118,9 @@ impl Coordinator {
         let status = status_of(&job.value, &entry.record);
         if entry.shown.as_ref() == Some(&status.text) {
             return self.settle_item(&job.value, None).await;
+        }
+        if let Some(entry) = self.tracker.book.lock().of_job_mut(id) {
+            entry.tried_at = Some(now);
         }
         fail_point!("tracker::before_show");
         let shown = tracker.show_status(&entry.record.item, &status).await;

@@ -1,7 +1,5 @@
 //! Items become jobs: one job for each, however often an item is delivered.
 
-use std::collections::BTreeSet;
-
 use domain::{Collection, Expected, JobId, ProductId, TokenId, TokenScope, TrackerItem, TrackerName};
 use fail::fail_point;
 use protocol::{IngestOutcome, IngestRequest, IngestResponse, SubmitRequest};
@@ -105,7 +103,9 @@ impl Coordinator {
                 },
             },
         };
-        let who = webhook_principal(&settings, &request);
+        // The product of the tracker may have changed since: its own items stay its own.
+        let known = self.known_item(source, &request.key).await?;
+        let who = webhook_principal(&settings, &request, known.map(|entry| entry.record.product_id));
         let ingested = self.ingest(&who, request).await?;
         Ok(TrackerDelivery { outcome: ingested.outcome, job: ingested.job.map(|job| job.id), why: None })
     }
@@ -208,13 +208,14 @@ impl Coordinator {
 }
 
 /// A webhook acts for its tracker, in one product.
-fn webhook_principal(settings: &TrackerSource, request: &IngestRequest) -> Principal {
+fn webhook_principal(settings: &TrackerSource, request: &IngestRequest, known: Option<ProductId>) -> Principal {
     let product = match &settings.issues {
         Some(_) => request.product_id.clone().or_else(|| settings.product.clone()),
         // The sender chooses no product.
         None => settings.product.clone(),
     };
-    let products = BTreeSet::from([product.unwrap_or_else(ProductId::default_product)]);
+    let product = product.unwrap_or_else(ProductId::default_product);
+    let products = known.into_iter().chain([product]).collect();
     let author = request.author.as_deref().unwrap_or("webhook");
     let name = format!("{}:{}", request.source, domain::clean_line(author));
     Principal {

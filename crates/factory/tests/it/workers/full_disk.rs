@@ -55,7 +55,7 @@ impl Drop for SmallDisk {
     }
 }
 
-// [B10] [row 33]
+// [B10] [row 33] [alert: disk_full]
 #[tokio::test]
 async fn a_full_state_disk_is_reported_and_recovers() {
     let Some(disk) = SmallDisk::mount() else { return };
