@@ -1,5 +1,6 @@
 //! Every setting, with its source: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
 
+mod artifacts;
 mod client;
 mod coordinator;
 mod data;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 
 pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
+pub(crate) use artifacts::ArtifactConfig;
 pub(crate) use client::{ClientConfig, FINGERPRINT, TokenSource, fingerprint, is_fingerprint, is_loopback};
 pub(crate) use data::DataDir;
 pub(crate) use duration::HumanDuration;
@@ -56,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) factory: FactoryConfig,
     /// The trackers whose items become jobs.
     pub(crate) tracker: TrackerConfig,
+    /// Where artifacts are kept.
+    pub(crate) artifacts: ArtifactConfig,
     /// What is logged, and how.
     pub(crate) log: LogConfig,
     /// Every setting for people, in the order of the file.
@@ -127,6 +131,7 @@ impl Config {
         let coordinator = CoordinatorConfig::resolve(&mut resolver, flags, content.coordinator)?;
         let factory = FactoryConfig::resolve(&mut resolver, flags, content.factory, &data)?;
         let tracker = TrackerConfig::resolve(&mut resolver, content.tracker)?;
+        let artifacts = ArtifactConfig::resolve(&mut resolver, content.artifacts)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
         let is_set = |name: &&str| resolver.environment().get(name).is_some();
         let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
@@ -140,6 +145,7 @@ impl Config {
             coordinator,
             factory,
             tracker,
+            artifacts,
             log,
             listing,
             #[cfg(test)]

@@ -20,7 +20,8 @@ use crate::schema::compact;
 use socket::RunSocket;
 
 /// All tools of a run.
-const ALL: [RunTool; 4] = [RunTool::GetContext, RunTool::ReportProgress, RunTool::AskHuman, RunTool::SaveCheckpoint];
+const ALL: [RunTool; 5] =
+    [RunTool::GetContext, RunTool::ReportProgress, RunTool::AskHuman, RunTool::SaveCheckpoint, RunTool::AttachArtifact];
 
 /// The tools of one run.
 #[derive(Clone)]
@@ -46,6 +47,16 @@ struct ProgressReport {
 struct Question {
     /// What a person has to decide, with the choices
     question: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Attachment {
+    /// The file, below your working directory
+    path: String,
+    /// Another name for it
+    #[serde(default)]
+    name: Option<String>,
 }
 
 impl RunTools {
@@ -152,6 +163,25 @@ impl RunTools {
         match self.call(RunRequest::Checkpoint {}).await? {
             RunAnswer::Saved { saved: Some(sha) } => Ok(said(&format!("saved as {sha}"))),
             RunAnswer::Saved { saved: None } => Ok(said("nothing to save")),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Attach a file to your job for people to download: a report, a screenshot, a build. It is not committed. The same file is attached once.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn attach_artifact(
+        &self,
+        Parameters(Attachment { path, name }): Parameters<Attachment>,
+    ) -> Result<CallToolResult, ToolFailure> {
+        match self.call(RunRequest::Attach { path, name }).await? {
+            RunAnswer::Attached { name, bytes } => {
+                Ok(said(&format!("attached as {name} ({})", domain::byte_size(bytes))))
+            }
             other => Err(unexpected(&other)),
         }
     }

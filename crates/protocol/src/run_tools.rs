@@ -2,7 +2,7 @@
 //!
 //! A request names no job and shows no token: the socket belongs to one run, and the factory adds the rest.
 
-use domain::{BranchName, Checkpoint, CommitSha, FactoryId, JobId, ProductId, RepoName};
+use domain::{ArtifactName, BranchName, Checkpoint, CommitSha, FactoryId, JobId, ProductId, RepoName};
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a line. The longest is a question.
@@ -32,6 +32,14 @@ pub enum RunRequest {
     },
     /// Saves the work in progress now.
     Checkpoint {},
+    /// Attaches a file to the job.
+    Attach {
+        /// The file: relative to the working directory, or absolute within it.
+        path: String,
+        /// The name of the artifact; the path when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
 }
 
 /// The factory's answer.
@@ -59,6 +67,13 @@ pub enum RunAnswer {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         saved: Option<CommitSha>,
     },
+    /// The file is attached.
+    Attached {
+        /// The name of the artifact.
+        name: ArtifactName,
+        /// Its size.
+        bytes: u64,
+    },
     /// The factory did not do it.
     Refused {
         /// The stable code.
@@ -80,6 +95,8 @@ pub enum RunTool {
     AskHuman,
     /// Where there is a repository.
     SaveCheckpoint,
+    /// Always.
+    AttachArtifact,
 }
 
 impl RunTool {
@@ -90,6 +107,7 @@ impl RunTool {
             Self::ReportProgress => "report_progress",
             Self::AskHuman => "ask_human",
             Self::SaveCheckpoint => "save_checkpoint",
+            Self::AttachArtifact => "attach_artifact",
         }
     }
 }

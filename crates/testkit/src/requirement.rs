@@ -27,6 +27,8 @@ pub enum Requirement {
     Chromium,
     /// rustup, with a toolchain.
     Rustup,
+    /// Azurite, the emulator of Azure Blob Storage.
+    Azurite,
     /// tmux.
     Tmux,
     /// A home directory of the account that runs the tests, with a readable file.
@@ -47,6 +49,7 @@ impl Requirement {
             Self::McpClient => "mcp-client",
             Self::Chromium => "chromium",
             Self::Rustup => "rustup",
+            Self::Azurite => "azurite",
             Self::Tmux => "tmux",
             Self::Home => "home",
         }

@@ -95,6 +95,10 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("request", job.pull_request.as_ref().map(|request| request.url.clone())),
         ("checkpoint", job.checkpoint.as_ref().map(|saved| format!("{} in {}", saved.sha, saved.git_ref))),
         ("history", Some(counts)),
+        (
+            "artifacts",
+            (job.artifacts > 0).then(|| format!("{}: `giga artifact list {}`", job.artifacts, job.id.short())),
+        ),
         ("tags", some_list(&job.tags)),
         ("key", job.idempotency_key.clone()),
         ("created", Some(format!("{}, {} ago, by {}", job.created_at, age(now, job.created_at), job.created_by))),

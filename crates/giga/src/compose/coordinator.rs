@@ -12,11 +12,12 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::{DirectoryBlobs, DirectoryLogs, OpenStore, StorePlace};
+use store::{DirectoryLogs, OpenStore, StorePlace};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::backup_service::StoreBackupService;
+use super::blobs;
 use super::space;
 use super::stores;
 use super::trackers;
@@ -99,12 +100,12 @@ impl CoordinatorProcess {
             history: Arc::clone(&store.history),
             fleet: Arc::clone(&store.fleet),
             logs: Arc::new(logs.clone()),
-            blobs: Arc::new(DirectoryBlobs::new(config.data.artifacts())),
+            blobs: blobs::open(config)?,
             broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
             clock: Arc::clone(&clock),
             entropy: Arc::new(SystemEntropy),
         };
-        let coordinator = Coordinator::open(ports, config.coordinator.settings()).await?;
+        let coordinator = Coordinator::open(ports, config.artifacts.set_in(config.coordinator.settings())).await?;
         coordinator.set_disk(space::disk(data));
         coordinator.set_trackers(trackers::sources(config, &clock)?);
         keep_admin_token(&coordinator, &config.data.admin_token()).await?;

@@ -144,6 +144,7 @@ fn facts(model: &Model, full: &JobDetail) -> Vec<(&'static str, String)> {
         ("submitted", Some(format!("{} by {}", since(model.now, job.created_at), job.created_by))),
         ("checkpoint", job.checkpoint.as_ref().map(|saved| saved.sha.to_string().chars().take(10).collect())),
         ("pull request", job.pull_request.as_ref().map(|request| request.url.clone())),
+        ("artifacts", (job.artifacts > 0).then(|| job.artifacts.to_string())),
         ("needs", some_list(&job.capabilities)),
         ("tags", some_list(&job.tags)),
     ];
