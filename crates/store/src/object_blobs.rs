@@ -3,11 +3,13 @@
 mod transport;
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{BlobAttributes, BlobKey, BlobReader, BlobStore, BlobWriter, JobId, StoreError, attachment_disposition};
+use domain::{
+    BlobAttributes, BlobKey, BlobReader, BlobStore, BlobWriter, JobId, StoreError, Timestamp, attachment_disposition,
+};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -143,16 +145,12 @@ impl BlobStore for ObjectBlobs {
         }
     }
 
-    async fn older_than(&self, job: JobId, age: Duration) -> Result<Vec<BlobKey>, StoreError> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let latest = i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX);
+    async fn list(&self, job: JobId) -> Result<Vec<(BlobKey, Timestamp)>, StoreError> {
         let mut objects = self.store.list(Some(&self.folder(job)));
         let mut found = Vec::new();
         while let Some(object) = objects.try_next().await.map_err(|error| failure(&error))? {
-            let is_older = age.is_zero() || object.last_modified.timestamp_millis() <= latest;
-            if let Some(name) = object.location.filename().filter(|_| is_older) {
-                found.extend(BlobKey::of_file(job, name));
-            }
+            let key = object.location.filename().and_then(|name| BlobKey::of_file(job, name));
+            found.extend(key.map(|key| (key, Timestamp::from_millis(object.last_modified.timestamp_millis()))));
         }
         Ok(found)
     }
