@@ -18,13 +18,13 @@ WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -pa
 
 .DELETE_ON_ERROR:
 
-.PHONY: up build web web-if-possible test test-web screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
+.PHONY: up build web web-if-possible test test-web test-cloud screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
 
 up: tools web-if-possible
 	@$(CARGO) run --profile quick --locked -p giga -- up --demo
 
 build: tools web-if-possible
-	$(CARGO) build --release --locked -p giga
+	$(CARGO) build --release --locked -p giga --features cloud-storage
 
 # The web UI, for the next build of giga: only if its sources are newer.
 web: web/dist/index.html
@@ -76,6 +76,10 @@ unit:
 	  echo "cargo-nextest is not installed (cargo install cargo-nextest --locked): using cargo test, which is slower" >&2; \
 	  $(WITH_TOOLS) $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
+
+# Artifacts in an object store. In a build of its own, because others do without its dependencies.
+test-cloud:
+	scripts/with-azurite $(CARGO) nextest run -p store --locked --features object-store -E 'test(/^azurite::/)'
 
 # The web UI in a browser, on a real fleet. Part of `unit` too.
 test-web: tools

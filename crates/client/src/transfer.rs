@@ -1,14 +1,16 @@
 //! Streamed downloads and uploads of large files.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt;
+use futures_util::{Stream, TryStreamExt, stream};
 use http::{HeaderValue, Method, Request, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use serde::de::DeserializeOwned;
 use tokio::fs::File;
+use tokio::sync::mpsc;
 use tokio_util::io::ReaderStream;
 
 use crate::client::{Client, ClientError, LogStream};
@@ -48,7 +50,27 @@ impl Client {
         file: File,
         len: u64,
     ) -> Result<A, ClientError> {
-        let chunks = ReaderStream::with_capacity(file, CHUNK_LEN);
+        self.upload_stream(path, kind, ReaderStream::with_capacity(file, CHUNK_LEN), len).await
+    }
+
+    /// Uploads `len` bytes with `POST`, in chunks as they arrive.
+    pub async fn upload_chunks<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        kind: &str,
+        mut chunks: mpsc::Receiver<io::Result<Bytes>>,
+        len: u64,
+    ) -> Result<A, ClientError> {
+        self.upload_stream(path, kind, stream::poll_fn(move |context| chunks.poll_recv(context)), len).await
+    }
+
+    async fn upload_stream<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        kind: &str,
+        chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
+        len: u64,
+    ) -> Result<A, ClientError> {
         let frames = chunks.map_ok(Frame::data).map_err(|error| TransportError::new(error.to_string()));
         let (mut head, _) = self.request(Method::POST, path, kind, Bytes::new())?.into_parts();
         head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(len));

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use domain::{
-    Actor, BlobStore, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, Leadership, LogStore,
-    Timestamp,
+    Actor, BlobStore, Broker, Clock, Entropy, Epoch, FleetStore, Generation, JobHistory, JobId, JobStore, Leadership,
+    LogStore, Timestamp,
 };
 use foldhash::HashMap;
 use parking_lot::Mutex;

@@ -171,6 +171,31 @@ impl ContentType {
     pub fn unknown() -> Self {
         Self("application/octet-stream".into())
     }
+
+    /// The type that a name's ending suggests.
+    pub fn of_name(name: &ArtifactName) -> Self {
+        let ending = name.file_name().rsplit_once('.').map_or("", |(_, ending)| ending).to_ascii_lowercase();
+        Self(
+            match ending.as_str() {
+                "txt" | "log" => "text/plain",
+                "md" => "text/markdown",
+                "csv" => "text/csv",
+                "html" | "htm" => "text/html",
+                "json" => "application/json",
+                "xml" => "application/xml",
+                "pdf" => "application/pdf",
+                "png" => "image/png",
+                "jpg" | "jpeg" => "image/jpeg",
+                "gif" => "image/gif",
+                "svg" => "image/svg+xml",
+                "zip" => "application/zip",
+                "gz" | "tgz" => "application/gzip",
+                "tar" => "application/x-tar",
+                _ => return Self::unknown(),
+            }
+            .into(),
+        )
+    }
 }
 
 impl Sha256 {

@@ -27,9 +27,9 @@ pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
-    BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs, ProductCommand, ProductSetArgs,
-    ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RepoSeats, RoleName, TermWeight, TokenCommand, TokenCreateArgs,
-    TrackerCommand, WebhookCommand,
+    ArtifactCommand, ArtifactGetArgs, BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs,
+    ProductCommand, ProductSetArgs, ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RepoSeats, RoleName,
+    TermWeight, TokenCommand, TokenCreateArgs, TrackerCommand, WebhookCommand,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
@@ -220,6 +220,12 @@ Columns:
     Profile {
         #[command(subcommand)]
         command: ProfileCommand,
+    },
+    /// List, download and remove artifacts: files that runs attached to their jobs
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Artifact {
+        #[command(subcommand)]
+        command: ArtifactCommand,
     },
     /// List and resume credentials of engines
     #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]

@@ -3,6 +3,7 @@
 mod actions;
 mod activity;
 mod alerts;
+mod artifact;
 mod backoff;
 mod backup;
 mod bench;
@@ -126,6 +127,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::DeadLetters { command } => dead_letters::dead_letters(context, command).await,
         Command::Product { command } => product::product(context, command).await,
         Command::Budget { command } => budget::budget(context, command).await,
+        Command::Artifact { command } => artifact::artifact(context, command).await,
         Command::Profile { command } => profile::profile(context, command).await,
         Command::Credential { command } => credential::credential(context, command).await,
         Command::Tracker { command } => tracker::tracker(context, command).await,

@@ -1,6 +1,7 @@
 //! The long-lived commands: the parts of a coordinator and a factory are composed here.
 
 mod backup_service;
+mod blobs;
 mod board;
 mod coordinator;
 mod demo;

@@ -1,5 +1,6 @@
 //! Every setting, with its source: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
 
+mod artifacts;
 mod client;
 mod coordinator;
 mod data;
@@ -30,6 +31,7 @@ use domain::WebhookName;
 
 pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
+pub(crate) use artifacts::ArtifactConfig;
 pub(crate) use client::{ClientConfig, FINGERPRINT, TokenSource, fingerprint, is_fingerprint, is_loopback};
 pub(crate) use data::DataDir;
 pub(crate) use duration::HumanDuration;
@@ -63,6 +65,8 @@ pub(crate) struct Config {
     pub(crate) tracker: TrackerConfig,
     /// The receivers of outgoing webhooks.
     pub(crate) webhooks: Setting<BTreeMap<WebhookName, Webhook>>,
+    /// Where artifacts are kept.
+    pub(crate) artifacts: ArtifactConfig,
     /// What is logged, and how.
     pub(crate) log: LogConfig,
     /// Every setting for people, in the order of the file.
@@ -135,6 +139,7 @@ impl Config {
         let factory = FactoryConfig::resolve(&mut resolver, flags, content.factory, &data)?;
         let tracker = TrackerConfig::resolve(&mut resolver, content.tracker)?;
         let webhooks = webhook::resolve(&mut resolver, content.webhooks)?;
+        let artifacts = ArtifactConfig::resolve(&mut resolver, content.artifacts)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
         let is_set = |name: &&str| resolver.environment().get(name).is_some();
         let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
@@ -148,6 +153,7 @@ impl Config {
             coordinator,
             factory,
             tracker,
+            artifacts,
             webhooks,
             log,
             listing,

@@ -23,7 +23,7 @@ use crate::schema::compact;
 use socket::RunSocket;
 
 /// All tools of a run.
-const ALL: [RunTool; 7] = [
+const ALL: [RunTool; 8] = [
     RunTool::GetContext,
     RunTool::ReportProgress,
     RunTool::AskHuman,
@@ -31,6 +31,7 @@ const ALL: [RunTool; 7] = [
     RunTool::CreateSubtask,
     RunTool::ListSubtasks,
     RunTool::WaitForSubtasks,
+    RunTool::AttachArtifact,
 ];
 
 /// The tools of one run.
@@ -75,6 +76,16 @@ struct Subtask {
     allow_empty: bool,
     /// Its name among your subtasks: the same key gives the same subtask
     key: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Attachment {
+    /// The file, below your working directory
+    path: String,
+    /// Another name for it
+    #[serde(default)]
+    name: Option<String>,
 }
 
 impl RunTools {
@@ -236,6 +247,25 @@ impl RunTools {
             RunAnswer::Subtasks(list) => {
                 let text = format!("all subtasks have ended; go on\n{}", list_text(&list));
                 Ok(structured(&text, &*list))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Attach a file to your job for people to download: a report, a screenshot, a build. It is not committed. The same file is attached once.
+    #[tool(annotations(
+        read_only_hint = false,
+        destructive_hint = false,
+        idempotent_hint = true,
+        open_world_hint = false
+    ))]
+    async fn attach_artifact(
+        &self,
+        Parameters(Attachment { path, name }): Parameters<Attachment>,
+    ) -> Result<CallToolResult, ToolFailure> {
+        match self.call(RunRequest::Attach { path, name }).await? {
+            RunAnswer::Attached { name, bytes } => {
+                Ok(said(&format!("attached as {name} ({})", domain::byte_size(bytes))))
             }
             other => Err(unexpected(&other)),
         }

@@ -15,8 +15,8 @@ mod live;
 mod metrics_history;
 mod needs;
 mod operations;
-mod plans;
 mod placement;
+mod plans;
 mod problem;
 mod profiles;
 mod progress;
@@ -60,8 +60,8 @@ pub use operations::{
     Alert, AlertCode, AlertList, CoordinatorAddress, CoordinatorRole, CreateTokenRequest, CreateTokenResponse,
     DeadLetter, DeadLetterList, Health, Metrics, ProductList, ProductSettings, QueueState, TokenList, TokenView,
 };
-pub use plans::{PlanRequest, PlanResponse, PlannedJobView, PlannedPlacement};
 pub use placement::{PlacementDecision, weights_text};
+pub use plans::{PlanRequest, PlanResponse, PlannedJobView, PlannedPlacement};
 pub use problem::Problem;
 pub use profiles::{
     CreateProfileRequest, CreateProfileResponse, JobProfile, ProfileDetail, ProfileList, ProfileVersion, ProfileView,

@@ -2,7 +2,7 @@
 //!
 //! A request names no job and shows no token: the socket belongs to one run, and the factory adds the rest.
 
-use domain::{BranchName, Checkpoint, CommitSha, FactoryId, JobId, ProductId, RepoName};
+use domain::{ArtifactName, BranchName, Checkpoint, CommitSha, FactoryId, JobId, ProductId, RepoName};
 use serde::{Deserialize, Serialize};
 
 use crate::subtasks::{NewSubtask, SubtaskList, SubtaskResponse};
@@ -43,6 +43,14 @@ pub enum RunRequest {
     ListSubtasks {},
     /// Parks the job until its subtasks have ended.
     AwaitSubtasks {},
+    /// Attaches a file to the job.
+    Attach {
+        /// The file: relative to the working directory, or absolute within it.
+        path: String,
+        /// The name of the artifact; the path when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
 }
 
 /// The factory's answer.
@@ -74,6 +82,13 @@ pub enum RunAnswer {
     Subtask(Box<SubtaskResponse>),
     /// The subtasks.
     Subtasks(Box<SubtaskList>),
+    /// The file is attached.
+    Attached {
+        /// The name of the artifact.
+        name: ArtifactName,
+        /// Its size.
+        bytes: u64,
+    },
     /// The factory did not do it.
     Refused {
         /// The stable code.
@@ -101,6 +116,8 @@ pub enum RunTool {
     ListSubtasks,
     /// Where the job may have subtasks.
     WaitForSubtasks,
+    /// Always.
+    AttachArtifact,
 }
 
 impl RunTool {
@@ -114,6 +131,7 @@ impl RunTool {
             Self::CreateSubtask => "create_subtask",
             Self::ListSubtasks => "list_subtasks",
             Self::WaitForSubtasks => "wait_for_subtasks",
+            Self::AttachArtifact => "attach_artifact",
         }
     }
 }

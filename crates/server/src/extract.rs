@@ -272,7 +272,8 @@ async fn read_all(body: &mut Body, len_max: usize, reserved: &mut Reservation) -
     Ok(if rest.is_empty() { received } else { rest.freeze() })
 }
 
-async fn skip(body: &mut Body, len_min: u64) {
+/// Reads and discards what is left of a body, unless it is too long for that.
+pub(crate) async fn skip(body: &mut Body, len_min: u64) {
     let mut left = SKIPPED_LEN_MAX;
     if len_min > left {
         return;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use domain::{BlobAttributes, BlobKey, BlobReader, BlobStore, BlobWriter, JobId, StoreError};
+use domain::{BlobAttributes, BlobKey, BlobReader, BlobStore, BlobWriter, JobId, StoreError, Timestamp};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -72,9 +72,11 @@ impl BlobStore for DirectoryBlobs {
     async fn remove(&self, key: &BlobKey) -> Result<(), StoreError> {
         let (file, folder) = (self.file(key), self.folder(key.job));
         let removing = off_thread(move || {
-            match std::fs::remove_file(file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
+            for file in [file.with_added_extension(&UNFINISHED[1..]), file] {
+                match std::fs::remove_file(file) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
             }
             // Fails while the job has other artifacts.
             let _ = std::fs::remove_dir(folder);
@@ -83,9 +85,9 @@ impl BlobStore for DirectoryBlobs {
         removing.await.map_err(failure)
     }
 
-    async fn older_than(&self, job: JobId, age: Duration) -> Result<Vec<BlobKey>, StoreError> {
+    async fn list(&self, job: JobId) -> Result<Vec<(BlobKey, Timestamp)>, StoreError> {
         let folder = self.folder(job);
-        off_thread(move || older_than(&folder, job, age)).await.map_err(failure)
+        off_thread(move || list(&folder, job)).await.map_err(failure)
     }
 
     async fn signed_url(&self, _: &BlobKey, _: Duration) -> Result<Option<String>, StoreError> {
@@ -93,38 +95,24 @@ impl BlobStore for DirectoryBlobs {
     }
 }
 
-/// Files that are older, and removes unfinished ones among them: the process that wrote them has ended.
-fn older_than(folder: &Path, job: JobId, age: Duration) -> io::Result<Vec<BlobKey>> {
+fn list(folder: &Path, job: JobId) -> io::Result<Vec<(BlobKey, Timestamp)>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let now = SystemTime::now();
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry?;
-        let Ok(about) = entry.metadata() else { continue };
-        // A file of the future is as good as new.
-        let is_older = about.modified()?.elapsed_at(now) >= age;
         let name = entry.file_name();
-        let Some(name) = name.to_str().filter(|_| is_older && about.is_file()) else { continue };
-        match name.strip_suffix(UNFINISHED) {
-            Some(_) => drop(std::fs::remove_file(entry.path())),
-            None => found.extend(BlobKey::of_file(job, name)),
-        }
+        let Some(name) = name.to_str() else { continue };
+        // An unfinished one is removed by the same key.
+        let Some(key) = BlobKey::of_file(job, name.strip_suffix(UNFINISHED).unwrap_or(name)) else { continue };
+        let Ok(about) = entry.metadata() else { continue };
+        let written = about.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        found.push((key, Timestamp::from_millis(i64::try_from(written.as_millis()).unwrap_or(i64::MAX))));
     }
     Ok(found)
-}
-
-trait ElapsedAt {
-    fn elapsed_at(self, now: SystemTime) -> Duration;
-}
-
-impl ElapsedAt for SystemTime {
-    fn elapsed_at(self, now: SystemTime) -> Duration {
-        now.duration_since(self).unwrap_or_default()
-    }
 }
 
 struct FileWriter {

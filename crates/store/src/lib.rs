@@ -3,6 +3,7 @@
 
 #[cfg(feature = "sqlite")]
 mod backend;
+mod blob_place;
 mod blobs;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod change;
@@ -19,6 +20,8 @@ mod logs;
 mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod meter;
+#[cfg(feature = "object-store")]
+mod object_blobs;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod private;
@@ -38,12 +41,15 @@ pub use backend::{
     LeadershipClaim, OfflineAccess, OfflineStore, OpenStore, ReservedStore, StoreBackend, StoreLifecycle,
     StoreOpenError, StorePlace, StoreUrl,
 };
+pub use blob_place::{BlobPlace, Bucket, ObjectProvider};
 pub use blobs::DirectoryBlobs;
 pub use logs::DirectoryLogs;
 #[cfg(feature = "memory")]
 pub use memory::MemoryStore;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use meter::Operations;
+#[cfg(feature = "object-store")]
+pub use object_blobs::{ObjectBlobs, ObjectStoreError};
 #[cfg(feature = "postgres")]
 pub use postgres::{
     Claim as PostgresClaim, Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore,

@@ -29,6 +29,8 @@ pub enum Requirement {
     Chromium,
     /// rustup, with a toolchain.
     Rustup,
+    /// Azurite, the emulator of Azure Blob Storage.
+    Azurite,
     /// tmux.
     Tmux,
     /// A home directory of the account that runs the tests, with a readable file.
@@ -50,6 +52,7 @@ impl Requirement {
             Self::Nats => "nats",
             Self::Chromium => "chromium",
             Self::Rustup => "rustup",
+            Self::Azurite => "azurite",
             Self::Tmux => "tmux",
             Self::Home => "home",
         }

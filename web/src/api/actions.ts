@@ -120,3 +120,13 @@ export function createToken(name: string, grant: NewTokenScope, ttlSeconds: numb
 export function revokeToken(id: string) {
   return unwrap(client.DELETE("/api/fleet/tokens/{id}", { params: { path: { id } } }));
 }
+
+/** The bytes of an artifact. The coordinator passes them on: the page may not read from an object store. */
+export function downloadArtifact(id: string): Promise<Blob> {
+  const params = { path: { id }, query: { proxied: true } };
+  return unwrap(client.GET("/api/fleet/artifacts/{id}", { params, parseAs: "blob" })) as Promise<Blob>;
+}
+
+export function removeArtifact(id: string) {
+  return unwrap(client.DELETE("/api/fleet/artifacts/{id}", { params: { path: { id } } }));
+}

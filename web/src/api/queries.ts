@@ -127,6 +127,14 @@ export function jobQuery(id: string) {
   });
 }
 
+/** The files that runs attached. */
+export function artifactsQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job", id, "artifacts"],
+    queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/jobs/{id}/artifacts", { params: { path: { id } }, signal })),
+  });
+}
+
 export function jobEventsQuery(id: string) {
   return queryOptions({
     queryKey: ["job", id, "events"],

@@ -8,6 +8,7 @@ export type BudgetPeriod = Schemas["BudgetPeriod"];
 export type BudgetSettings = Schemas["BudgetSettings"];
 export type BudgetView = Schemas["BudgetView"];
 export type BurnDown = Schemas["BurnDown"];
+export type ArtifactView = Schemas["ArtifactView"];
 export type CreateProfileRequest = Schemas["CreateProfileRequest"];
 export type CredentialView = Schemas["CredentialView"];
 export type TreeSummary = Schemas["TreeSummary"];

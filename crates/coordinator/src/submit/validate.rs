@@ -349,6 +349,7 @@ fn check_composite(spec: &Spec) -> Result<(), Error> {
     let keys = [
         ("deps", !spec.deps.is_empty()),
         ("prepare", !spec.prepare.is_empty()),
+        ("artifacts", !spec.artifacts.is_empty()),
         ("verify", !spec.verify.is_empty()),
         ("review", spec.review.is_some()),
     ];

@@ -61,12 +61,17 @@ impl Coordinator {
         })
     }
 
-    /// An artifact with its content.
-    pub async fn artifact(&self, who: &Principal, id: ArtifactId) -> Result<(ArtifactView, ArtifactContent), Error> {
+    /// An artifact with its content. `may_redirect`: by a URL of the object store, if it is configured.
+    pub async fn artifact(
+        &self,
+        who: &Principal,
+        id: ArtifactId,
+        may_redirect: bool,
+    ) -> Result<(ArtifactView, ArtifactContent), Error> {
         let job = self.job_of_artifact(who, id).await?.value;
         let artifact = job.artifact(id.n()).ok_or(Error::NoSuchArtifact(id))?;
         let (view, key) = (ArtifactView::of(id.job(), artifact), artifact.blob(id.job()));
-        if let Some(valid) = self.settings.artifact_url_ttl
+        if let Some(valid) = self.settings.artifact_url_ttl.filter(|_| may_redirect)
             && let Some(url) = self.ports.blobs.signed_url(&key, valid).await?
         {
             return Ok((view, ArtifactContent::Url(url)));

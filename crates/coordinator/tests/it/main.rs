@@ -16,6 +16,7 @@ use stores::embedded::{lasting, quick, retold, share_of};
 
 mod accept;
 mod actions;
+mod artifacts;
 mod budgets;
 mod change_feed;
 mod claim;
@@ -72,11 +73,11 @@ tests_on!(
     simulated: accept, job_trees, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
     enrolment, clock_jumps,
     retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
-    usage_limits, needs, budgets, profiles, reviews, subtasks, pauses
+    artifacts, budgets, needs, pauses, profiles, reviews, subtasks, usage_limits,
 );
 
 // The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server
 // takes any number of them.
 tests_on!(
-    postgres: accept, claim, needs, job_trees, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, budgets, profiles, reviews, subtasks, pauses
+    postgres: accept, claim, needs, job_trees, dependencies, dispatch, errands, event_stream, leadership, leases, preemption, races, restore, seats, actions, usage_limits, budgets, profiles, reviews, subtasks, pauses, artifacts
 );

@@ -8,6 +8,7 @@ use super::job_store::StoreError;
 use crate::artifact::BlobKey;
 use crate::ids::JobId;
 use crate::names::ArtifactName;
+use crate::time::Timestamp;
 
 /// Stores blobs: a local directory, or a cloud's object store.
 #[async_trait]
@@ -16,10 +17,11 @@ pub trait BlobStore: Send + Sync {
     async fn create(&self, key: &BlobKey, about: &BlobAttributes) -> Result<Box<dyn BlobWriter>, StoreError>;
     /// Opens a blob; `None` if it does not exist.
     async fn open(&self, key: &BlobKey) -> Result<Option<Box<dyn BlobReader>>, StoreError>;
-    /// Removes a blob. A blob that does not exist is no error.
+    /// Removes a blob, finished or not. A blob that does not exist is no error.
     async fn remove(&self, key: &BlobKey) -> Result<(), StoreError>;
-    /// The blobs of a job that are older than `age`. Foreign files are not listed.
-    async fn older_than(&self, job: JobId, age: Duration) -> Result<Vec<BlobKey>, StoreError>;
+    /// The blobs of a job, also unfinished ones that a directory has, each with the time of its last write. Foreign files
+    /// are not listed.
+    async fn list(&self, job: JobId) -> Result<Vec<(BlobKey, Timestamp)>, StoreError>;
     /// A URL that downloads the blob as an attachment for this long; `None` if the store signs none.
     async fn signed_url(&self, key: &BlobKey, valid: Duration) -> Result<Option<String>, StoreError>;
 }

@@ -1,5 +1,6 @@
 //! One run, from the lease to the final report. Types enforce the order; a crash in between is recovered at start.
 
+mod artifacts;
 mod budget;
 mod execute;
 mod feedback;

@@ -2,6 +2,7 @@
 
 mod agent_access;
 mod agents;
+mod artifacts;
 mod budgets;
 mod clones;
 mod credentials;

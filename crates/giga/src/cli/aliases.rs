@@ -3,11 +3,13 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command that does not exist, and the one to use.
-const ALIASES: [(&str, &str); 27] = [
+const ALIASES: [(&str, &str); 29] = [
     ("factories", "did you mean `giga factory list`?"),
     ("products", "did you mean `giga product list`?"),
     ("profiles", "did you mean `giga profile list`?"),
     ("personas", "did you mean `giga profile list`?"),
+    ("artifacts", "did you mean `giga artifact list JOB`?"),
+    ("download", "did you mean `giga artifact get ARTIFACT`?"),
     ("restore", "did you mean `giga backup restore`?"),
     ("tokens", "did you mean `giga token list`?"),
     ("credentials", "did you mean `giga credential list`?"),

@@ -283,6 +283,36 @@ pub(crate) struct ProfileCreateArgs {
     pub(crate) fleet: bool,
 }
 
+/// The verbs of `artifact`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArtifactCommand {
+    /// List the artifacts of a job
+    List {
+        /// Job: its id, or the last characters of it
+        #[arg(value_name = "JOB")]
+        job: String,
+    },
+    /// Download an artifact, and check its digest
+    Get(ArtifactGetArgs),
+    /// Remove an artifact
+    Remove {
+        /// Artifact, as `giga artifact list` shows it
+        #[arg(value_name = "ARTIFACT")]
+        artifact: String,
+    },
+}
+
+/// Arguments of `artifact get`.
+#[derive(Debug, Args)]
+pub(crate) struct ArtifactGetArgs {
+    /// Artifact, as `giga artifact list` shows it
+    #[arg(value_name = "ARTIFACT")]
+    pub(crate) artifact: String,
+    /// File to write, which must not exist; - for standard output (default: the last part of the artifact's name)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
 /// The verbs of `credential`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CredentialCommand {

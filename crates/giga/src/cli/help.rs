@@ -17,6 +17,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "job",
             "logs",
             "runs",
+            "artifact",
             "explain",
             "answer",
             "review",

@@ -96,6 +96,10 @@ fn facts(context: &Context<'_>, detail: &JobDetail) -> Result<(), Failure> {
         ("checkpoint", job.checkpoint.as_ref().map(|saved| format!("{} in {}", saved.sha, saved.git_ref))),
         ("history", Some(counts)),
         ("item", job.item.as_ref().map(item_line)),
+        (
+            "artifacts",
+            (job.artifacts > 0).then(|| format!("{}: `giga artifact list {}`", job.artifacts, job.id.short())),
+        ),
         ("tags", some_list(&job.tags)),
         ("key", job.idempotency_key.clone()),
         ("created", Some(format!("{}, {} ago, by {}", job.created_at, age(now, job.created_at), job.created_by))),

@@ -10,6 +10,7 @@ use toml::Spanned;
 
 use crate::failure::Failure;
 
+use super::artifacts::Artifacts;
 use super::duration::HumanDuration;
 use super::environment::Environment;
 use super::log::LogFormat;
@@ -41,6 +42,7 @@ pub(super) struct Content {
     pub(super) factory: Factory,
     pub(super) tracker: Tracker,
     pub(super) webhooks: Option<BTreeMap<WebhookName, Webhook>>,
+    pub(super) artifacts: Artifacts,
     pub(super) log: Log,
 }
 

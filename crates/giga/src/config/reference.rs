@@ -132,6 +132,18 @@ const MEANINGS: &[(&str, &str)] = &[
     ("tracker.github", "GitHub Issues as a tracker. See [trackers](../how-to/tracker.md)."),
     ("tracker.sources", "Trackers that send signed webhooks. See [trackers](../how-to/tracker.md#other-trackers)."),
     ("webhooks", "Who is told about jobs and alerts. See [webhooks](../how-to/webhooks.md)."),
+    (
+        "artifacts.store",
+        "Where artifacts are kept: a directory, `s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `gs://BUCKET/PREFIX`. The data directory when absent. See [artifacts](../how-to/artifacts.md).",
+    ),
+    ("artifacts.endpoint", "Endpoint of an object store, if it is not the provider's own."),
+    ("artifacts.retention", "How long the artifacts of a finished job are kept."),
+    ("artifacts.file_max", "Largest artifact."),
+    ("artifacts.job_max", "All artifacts of a job together."),
+    (
+        "artifacts.signed_urls",
+        "How long signed URLs of an object store work, to which downloads are redirected. The coordinator passes the bytes on when absent.",
+    ),
     ("log.format", "`pretty` or `json`."),
     ("log.level", "A level, or levels by module: `info,coordinator=debug`."),
 ];

@@ -262,6 +262,7 @@ from_variable!(
     u8,
     u32,
     std::net::SocketAddr,
+    super::artifacts::PlaceChoice,
     super::size::Size,
     super::duration::HumanDuration,
     super::log::LogFormat,

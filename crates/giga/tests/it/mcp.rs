@@ -251,6 +251,8 @@ fn the_tools_of_a_run_work(more: &str) {
         ("report_progress", json!({ "text": "painting the fence" })),
         ("save_checkpoint", json!({})),
         ("get_context", json!({ "job": "another" })),
+        ("attach_artifact", json!({ "path": "draft.txt", "name": "drafts/first.txt" })),
+        ("attach_artifact", json!({ "path": "../../etc/passwd" })),
     ];
     let mut fleet = fleet_with_agent(more, &tools, "");
     fleet.machine.write("job.md", "---\ntitle: Some work\nrepo: work\nbudget: { usd: 5 }\n---\nDo it.\n");
@@ -267,6 +269,16 @@ fn the_tools_of_a_run_work(more: &str) {
     assert!(answers[2].starts_with("saved as "), "{answers:?}");
     assert!(answers[3].contains("unknown field `job`"), "{answers:?}");
     assert!(lines.iter().any(|line| line["line"] == "● painting the fence"), "{lines:?}");
+    assert_eq!(answers[4], "attached as drafts/first.txt (6 B)", "{answers:?}");
+    assert!(answers[5].contains("is not below your working directory"), "{answers:?}");
+    let listed = fleet.json(&["artifact", "list", job]).remove(0);
+    let artifact = listed["items"][0]["id"].as_str().unwrap();
+    assert_eq!((listed["items"][0]["name"].as_str(), listed["bytes"].as_u64()), (Some("drafts/first.txt"), Some(6)));
+    let got = fleet.json(&["artifact", "get", artifact, "-o", "got.txt"]).remove(0);
+    assert_eq!((got["bytes"].as_u64(), fleet.machine.read("got.txt").as_str()), (Some(6), "draft\n"));
+    let removed = fleet.json(&["artifact", "remove", artifact]).remove(0);
+    assert_eq!(removed["id"].as_str(), Some(artifact));
+    assert_eq!(fleet.json(&["artifact", "list", job])[0]["items"].as_array().map(Vec::len), Some(0));
     assert_eq!(fleet.end(Signal::TERM), Some(0));
 }
 

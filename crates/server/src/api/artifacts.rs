@@ -6,7 +6,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use coordinator::{ArtifactContent, ArtifactUpload, NewArtifact, UploadStart};
+use coordinator::{ArtifactContent, ArtifactUpload, NewArtifact, Principal, UploadStart};
 use domain::{ArtifactId, ArtifactName, BlobReader, ContentType, Epoch, JobId, Sha256};
 use futures_util::stream;
 use http::{HeaderValue, StatusCode, header};
@@ -18,7 +18,7 @@ use utoipa::IntoParams;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Id, QueryParams};
+use crate::extract::{Id, QueryParams, skip};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
@@ -71,7 +71,28 @@ pub(crate) async fn attach(
     QueryParams(asked): QueryParams<AttachQuery>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let body = request.into_body();
+    let mut body = request.into_body();
+    let attached = attach_body(&app, &who, id, asked, &mut body).await;
+    let (status, view) = match attached {
+        Ok(attached) => attached,
+        Err(problem) => {
+            // So that its sender gets the answer instead of a closed connection.
+            let len_min = body.size_hint().lower();
+            let _ = tokio::time::timeout(app.limits.body_time_max, skip(&mut body, len_min)).await;
+            return Err(problem);
+        }
+    };
+    let location = format!("{API_PREFIX}/artifacts/{}", view.id);
+    Ok((status, [(header::LOCATION, location)], Json(view)).into_response())
+}
+
+async fn attach_body(
+    app: &App,
+    who: &Principal,
+    id: JobId,
+    asked: AttachQuery,
+    body: &mut Body,
+) -> Result<(StatusCode, ArtifactView), Problem> {
     let new = NewArtifact {
         epoch: Epoch(asked.lease_epoch),
         name: asked.name,
@@ -79,22 +100,23 @@ pub(crate) async fn attach(
         sha256: asked.sha256,
         bytes_min: body.size_hint().lower(),
     };
-    let (status, view) = match app.coordinator.begin_artifact(&who, id, new).await? {
-        UploadStart::Known(view) => (StatusCode::OK, view),
+    match app.coordinator.begin_artifact(who, id, new).await? {
+        UploadStart::Known(view) => {
+            skip(body, body.size_hint().lower()).await;
+            Ok((StatusCode::OK, view))
+        }
         UploadStart::Ready(mut upload) => match receive(&mut upload, body, app.limits.body_time_max).await {
-            Ok(()) => (StatusCode::CREATED, upload.finish().await?),
+            Ok(()) => Ok((StatusCode::CREATED, upload.finish().await?)),
             Err(problem) => {
                 upload.abort().await;
-                return Err(problem);
+                Err(problem)
             }
         },
-    };
-    let location = format!("{API_PREFIX}/artifacts/{}", view.id);
-    Ok((status, [(header::LOCATION, location)], Json(view)).into_response())
+    }
 }
 
 /// Passes a body on as it arrives: one frame of it is in memory.
-async fn receive(upload: &mut ArtifactUpload, mut body: Body, stall_max: Duration) -> Result<(), Problem> {
+async fn receive(upload: &mut ArtifactUpload, body: &mut Body, stall_max: Duration) -> Result<(), Problem> {
     loop {
         let frame = tokio::time::timeout(stall_max, body.frame()).await;
         let frame = frame.map_err(|_| Problem::unfinished_body("the body stopped arriving"))?;
@@ -108,11 +130,20 @@ async fn receive(upload: &mut ArtifactUpload, mut body: Body, stall_max: Duratio
     }
 }
 
+/// How an artifact is downloaded.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DownloadQuery {
+    /// The coordinator passes the bytes on, also where the object store signs URLs.
+    #[serde(default)]
+    proxied: bool,
+}
+
 /// The bytes of an artifact, always as an attachment.
 ///
 /// Where the object store signs URLs and the coordinator is configured to use them, the answer is a redirect to one.
 #[utoipa::path(
-    get, path = "/artifacts/{id}", tag = "jobs", params(("id" = ArtifactId, Path, description = "The artifact")),
+    get, path = "/artifacts/{id}", tag = "jobs", params(("id" = ArtifactId, Path, description = "The artifact"), DownloadQuery),
     responses(
         (status = 200, description = "The bytes", body = String, content_type = "application/octet-stream", headers(
             ("Content-Disposition" = String, description = "`attachment`, with the name"),
@@ -125,8 +156,9 @@ pub(crate) async fn download(
     State(app): State<App>,
     Caller(who): Caller,
     Id(id): Id<ArtifactId>,
+    QueryParams(asked): QueryParams<DownloadQuery>,
 ) -> Result<Response, Problem> {
-    let (view, content) = app.coordinator.artifact(&who, id).await?;
+    let (view, content) = app.coordinator.artifact(&who, id, !asked.proxied).await?;
     match content {
         ArtifactContent::Url(url) => Ok((StatusCode::FOUND, [(header::LOCATION, url)]).into_response()),
         ArtifactContent::Bytes(reader) => Ok(attachment(&view, reader)),

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 mod accept;
+mod artifacts;
 mod backup;
 mod backup_service;
 mod batch;

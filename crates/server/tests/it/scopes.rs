@@ -26,6 +26,8 @@ const PRODUCT_STEERERS: Cells = ["unauthenticated", "forbidden", "unknown_produc
 const NOT_ITS_RUN: Cells = ["unauthenticated", "forbidden", "forbidden", "no_such_run", "forbidden"];
 const NO_PROFILE: Cells = ["unauthenticated", "no_such_profile", "no_such_profile", "no_such_profile", "forbidden"];
 
+const NO_ARTIFACT: Cells = ["unauthenticated", "no_such_artifact", "no_such_artifact", "no_such_artifact", "forbidden"];
+
 struct Row {
     method: &'static str,
     path: &'static str,
@@ -84,6 +86,19 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("GET", "/api/fleet/jobs/{id}/dag", ONLOOKERS_OF_ITS_PRODUCT),
         row("GET", "/api/fleet/jobs/{id}/logs", ONLOOKERS_OF_ITS_PRODUCT),
         asking("POST", "/api/fleet/jobs/{id}/logs", format!("?leaseEpoch={epoch}&offset=0"), HOLDER),
+        row("GET", "/api/fleet/jobs/{id}/artifacts", ONLOOKERS_OF_ITS_PRODUCT),
+        asking(
+            "POST",
+            "/api/fleet/jobs/{id}/artifacts",
+            format!("?leaseEpoch={epoch}&name=x&sha256={}", "0".repeat(64)),
+            HOLDER,
+        ),
+        row("GET", "/api/fleet/artifacts/{id}", NO_ARTIFACT),
+        row(
+            "DELETE",
+            "/api/fleet/artifacts/{id}",
+            ["unauthenticated", "forbidden", "no_such_artifact", "forbidden", "forbidden"],
+        ),
         row("GET", "/api/fleet/jobs/{id}/lease", ONLOOKERS_OF_ITS_PRODUCT),
         with(
             "POST",
@@ -228,6 +243,7 @@ async fn outcome(fleet: &Fleet, row: &Row, job: JobId, token_id: &str, token: Op
     let id = match row.path {
         path if path.contains("/factories/") => "mac-1".to_owned(),
         path if path.contains("/products/") || path.contains("/budgets/") => "default".to_owned(),
+        path if path.contains("/artifacts/") => format!("{job}-1"),
         path if path.contains("/tokens/") => token_id.to_owned(),
         _ => job.to_string(),
     };

@@ -27,3 +27,16 @@ fn a_job_stored_at_version_one_loads() {
     assert_eq!(job.checkpoint().unwrap().git_ref, "aq/wip/019b76da-a801-7000-8000-000000000001-e1");
     assert_eq!(job.pin().or(job.avoid()).map(|factory| factory.as_str()), Some("anvil"));
 }
+
+// [§9] [J8]
+#[test]
+fn a_job_stored_with_artifacts_loads() {
+    let submission: Submission = serde_json::from_str(include_str!("golden/job_v1.submission.json")).unwrap();
+
+    let job = Job::from_stored(Arc::new(submission), include_str!("golden/job_v1_artifacts.state.json")).unwrap();
+
+    let artifact = job.artifact(3).unwrap();
+    assert_eq!((artifact.name.as_str(), artifact.bytes, artifact.run), ("coverage/report.html", 1_434, 2));
+    assert_eq!(artifact.blob(job.id()).file_name(), format!("{}-0909090909090909", artifact.sha256));
+    assert_eq!((job.artifacts().len(), job.artifact_bytes(), job.artifact(1)), (1, 1_434, None));
+}

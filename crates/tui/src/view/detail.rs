@@ -148,6 +148,7 @@ fn facts(model: &Model, full: &JobDetail) -> Vec<(&'static str, String)> {
             "item",
             job.item.as_ref().map(|item| item.url.clone().unwrap_or_else(|| format!("{}:{}", item.source, item.key))),
         ),
+        ("artifacts", (job.artifacts > 0).then(|| job.artifacts.to_string())),
         ("needs", some_list(&job.capabilities)),
         ("tags", some_list(&job.tags)),
     ];

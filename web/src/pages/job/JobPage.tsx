@@ -12,6 +12,7 @@ import { useKeys } from "../../shell/keys";
 import { buttonClass } from "../../ui/Button";
 import { Skeleton } from "../../ui/Panel";
 import { PanelError } from "../../ui/PanelError";
+import { Artifacts } from "./Artifacts";
 import { Attention } from "./Attention";
 import { Dependencies } from "./Dependencies";
 import { Explain } from "./Explain";
@@ -82,7 +83,7 @@ function Loaded({ job, error, refetch }: { job: JobDetail; error: unknown; refet
     { keys: "]", label: "Next job of the list", group: "Job", run: () => step(1) },
     { keys: "Escape", label: "All jobs", group: "Job", run: () => void navigate({ to: "/jobs" }) },
   ]);
-  const counts: Partial<Record<string, number>> = { runs: job.runs, deps: job.deps?.length };
+  const counts: Partial<Record<string, number>> = { runs: job.runs, deps: job.deps?.length, artifacts: job.artifacts };
   return (
     <div className="page">
       <PageHead
@@ -132,6 +133,7 @@ function Loaded({ job, error, refetch }: { job: JobDetail; error: unknown; refet
           <Manifest job={job} />
         </Suspense>
       )}
+      {tab === "artifacts" && <Artifacts id={job.id} />}
       {tab === "events" && <RawEvents id={job.id} />}
     </div>
   );

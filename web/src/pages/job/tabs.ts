@@ -1,4 +1,4 @@
-export const JOB_TABS = ["overview", "log", "runs", "explain", "deps", "manifest", "events"] as const;
+export const JOB_TABS = ["overview", "log", "runs", "explain", "deps", "manifest", "artifacts", "events"] as const;
 export type JobTab = (typeof JOB_TABS)[number];
 
 export const TAB_NAMES: Record<JobTab, { name: string; key: string }> = {
@@ -8,5 +8,6 @@ export const TAB_NAMES: Record<JobTab, { name: string; key: string }> = {
   explain: { name: "Explain", key: "e" },
   deps: { name: "Dependencies", key: "d" },
   manifest: { name: "Manifest", key: "m" },
+  artifacts: { name: "Artifacts", key: "f" },
   events: { name: "Events", key: "w" },
 };

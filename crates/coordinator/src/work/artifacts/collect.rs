@@ -81,7 +81,7 @@ impl Coordinator {
                 }
                 // The collector may be removing it: a new revision makes it stop.
                 PutOutcome::Lost(found) => {
-                    expected = found.map_or(Expected::Absent, |found| Expected::At(found.revision))
+                    expected = found.map_or(Expected::Absent, |found| Expected::At(found.revision));
                 }
             }
         }
@@ -138,8 +138,8 @@ impl Coordinator {
     /// Removes what a job no longer needs. Returns when it is due again; `None` if nothing is left.
     async fn collect_from(&self, id: JobId, now: Timestamp) -> Result<Option<Timestamp>, Error> {
         let retention = self.settings.artifact_retention;
-        // Before the job is read: an upload that began later may still get its pointer.
-        let blobs = self.ports.blobs.older_than(id, self.settings.artifact_upload_max).await?;
+        // Before the job is read: an upload that ends meanwhile gets its pointer.
+        let blobs = self.ports.blobs.list(id).await?;
         let mut job = match self.read(id).await {
             Ok(job) => Some(job),
             Err(Error::NoSuchJob(_)) => None,
@@ -160,15 +160,15 @@ impl Coordinator {
             job.value.artifacts().iter().any(|artifact| artifact.blob(id) == *key)
         };
         let mut left = 0;
-        for key in blobs {
-            if job.as_ref().is_some_and(|job| is_used(job, &key)) {
+        for (key, written_at) in blobs {
+            // A younger one may be an upload in progress.
+            let is_young = now.since(written_at) < self.settings.artifact_upload_max;
+            if is_young || job.as_ref().is_some_and(|job| is_used(job, &key)) {
                 left += 1;
             } else {
                 self.ports.blobs.remove(&key).await?;
             }
         }
-        // Younger ones: an upload in progress, or what it left.
-        left += self.ports.blobs.older_than(id, Duration::ZERO).await?.len();
         Ok(match job {
             Some(job) if !job.value.stage().name().is_terminal() => {
                 Some(now.after(retention.min(OPEN_AGAIN_AFTER).max(AGAIN_AFTER)))

@@ -198,7 +198,7 @@ impl Worker {
             end
         };
         let (saves, to_save) = mpsc::channel(SAVES_WAITING_MAX);
-        let control = RunControl { saves, stop_engine: &stop_engine, log };
+        let control = RunControl { saves, stop_engine: &stop_engine, log, dir: &place.dir };
         let served = self.serve_tools(run, tools, control, &over);
         let (saved, watched) =
             (self.save_now_and_then(run, place, to_save, &over), self.watch_files(run, place, &over));

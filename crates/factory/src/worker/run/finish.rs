@@ -20,6 +20,7 @@ impl Worker {
         let job = run.key.job;
         let answered = match verdict {
             RunResult::Done { sha, insights, evidence, handover } => {
+                self.attach_outputs(&run, place.as_ref()).await;
                 let request = CompletionReport {
                     lease_epoch: run.key.epoch,
                     sha,
@@ -39,6 +40,8 @@ impl Worker {
             }
             RunResult::Failed { failure: RunFailure { reason, again, message, no_changes }, insights, evidence } => {
                 let checkpoint = self.save_on_the_way_out(&mut run, place.as_ref()).await;
+                // What failed is often explained there.
+                self.attach_outputs(&run, place.as_ref()).await;
                 self.note_left_branches(&mut run, place.as_ref(), checkpoint.as_ref()).await;
                 self.gather_unfinished(&mut run, place.as_ref(), checkpoint.as_ref()).await;
                 let (lease_epoch, message) = (run.key.epoch, run.with_left_branches(Some(message)));

@@ -3,11 +3,11 @@
 //! The socket belongs to one run, so that a request names no job and shows no token: the factory adds both. It is gone
 //! when the engine ends or the lease is lost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use client::ClientError;
-use domain::{Checkpoint, CommitSha};
+use domain::{Checkpoint, CommitSha, byte_size};
 use engines::{Allowance, ToolServer};
 use protocol::{
     NewSubtask, RUN_LINE_LEN_MAX, RUN_QUESTION_LEN_MAX, RunAnswer, RunContext, RunRequest, RunTool, SubtaskList,
@@ -58,6 +58,8 @@ pub(super) struct RunControl<'r> {
     pub(super) stop_engine: &'r CancellationToken,
     /// The log of the run.
     pub(super) log: &'r LogWriter,
+    /// The agent's working directory.
+    pub(super) dir: &'r Path,
 }
 
 impl RunSocket {
@@ -177,6 +179,13 @@ impl Worker {
                 refused("nobody_answers", "no person answers questions here; decide by yourself and go on")
             }
             RunRequest::Ask { question } => self.ask_person(run, control, question.trim()).await,
+            RunRequest::Attach { path, name } => {
+                let answer = self.attach_for_agent(run, control.dir, &path, name.as_deref()).await;
+                if let RunAnswer::Attached { name, bytes } = &answer {
+                    control.log.push(&self.turn_to(run, &format!("artifact {name} attached ({})", byte_size(*bytes))));
+                }
+                answer
+            }
             RunRequest::Checkpoint {} => match save_now(control).await {
                 Ok(saved) => RunAnswer::Saved { saved },
                 Err(message) => refused("not_saved", &format!("{message}; go on, it is saved again later")),
@@ -313,7 +322,7 @@ impl RunSocket {
             true => &[RunTool::CreateSubtask, RunTool::ListSubtasks, RunTool::WaitForSubtasks],
             false => &[],
         };
-        let always = [RunTool::GetContext, RunTool::ReportProgress];
+        let always = [RunTool::GetContext, RunTool::ReportProgress, RunTool::AttachArtifact];
         always.into_iter().chain(asks).chain(saves).chain(subtasks.iter().copied()).collect()
     }
 }

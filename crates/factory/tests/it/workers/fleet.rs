@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 /// A running coordinator with its server.
 pub(crate) struct Fleet {
     pub(crate) address: SocketAddr,
-    admin: Client,
+    pub(crate) admin: Client,
     coordinator: Arc<Coordinator>,
     running: RunningCoordinator,
     _dir: TempDir,
