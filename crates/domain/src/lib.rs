@@ -78,10 +78,10 @@ pub use names::{
     terminal_safe,
 };
 pub use ports::{
-    Backup, BackupSummary, Body, Broker, BrokerError, Collection, Commit, CommitError, Cursor, Delivery, Expected,
-    FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore, LogStore, Message, MessageId,
-    PUBLISH_WITHIN, Page, PublishOutcome, Receipt, Scope, StoreError, Subscription, Summary, TrackerError,
-    UnreadableDocument,
+    Backup, BackupSummary, Body, Broker, BrokerConnector, BrokerError, BrokerLogin, Collection, Commit, CommitError,
+    Cursor, Delivery, Expected, FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore,
+    LogStore, Message, MessageId, PUBLISH_WITHIN, Page, PublishOutcome, Receipt, Receives, Scope, StoreError,
+    Subscription, Summary, TrackerError, UnreadableDocument,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use profile::{Profile, ProfileDefaults, ProfileOrigin, ProfileOwner, ProfileRef, ProfileSnapshot, ProfileText};

@@ -9,7 +9,8 @@ mod log_store;
 
 pub use backup::{Backup, BackupSummary};
 pub use broker::{
-    Broker, BrokerError, Delivery, Message, MessageId, PUBLISH_WITHIN, PublishOutcome, Receipt, Subscription,
+    Broker, BrokerConnector, BrokerError, BrokerLogin, Delivery, Message, MessageId, PUBLISH_WITHIN, PublishOutcome,
+    Receipt, Receives, Subscription,
 };
 pub use fleet_store::{Collection, FleetStore};
 pub use item_tracker::{ItemStatus, ItemTracker, TrackerError};

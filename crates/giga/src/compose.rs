@@ -2,6 +2,7 @@
 
 mod backup_service;
 mod board;
+mod brokers;
 mod coordinator;
 mod demo;
 pub(crate) mod demo_agent;

@@ -1,5 +1,6 @@
 //! Every setting, with its source: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
 
+mod broker;
 mod client;
 mod coordinator;
 mod data;
@@ -24,6 +25,7 @@ mod tracker;
 
 use std::path::PathBuf;
 
+pub(crate) use self::broker::{BrokerChoice, ReceiveFrom};
 pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
 pub(crate) use client::{ClientConfig, FINGERPRINT, TokenSource, fingerprint, is_fingerprint, is_loopback};

@@ -2613,6 +2613,8 @@ export interface components {
             load: number;
             /** @description Whether the factory is connected. */
             presence: components["schemas"]["Presence"];
+            /** @description Where its offers come from. */
+            receives?: components["schemas"]["Receives"];
             /** @description Identity of each repository: the normalised URL of its remote. */
             repoIdentities?: {
                 [key: string]: components["schemas"]["RepoIdentity"];
@@ -2782,6 +2784,8 @@ export interface components {
              * @description The wire protocol's version.
              */
             protocol?: number;
+            /** @description How it receives its offers. Its inbox stays open in any case. */
+            receives?: components["schemas"]["Receives"];
             /**
              * @description Identity of each of `repos`: the normalised URL of its remote. Saved work goes only to factories with the same
              *     identity.
@@ -2807,9 +2811,12 @@ export interface components {
             };
             /** @description The program's version. */
             version?: string;
+            /** @description Whether it needs a login for the broker: it has none, or one that expires soon. */
+            wantsBrokerLogin?: boolean;
         };
         /** @description The answer to a heartbeat. */
         HeartbeatResponse: {
+            brokerLogin?: components["schemas"]["BrokerLogin"] | null;
             /** @description Directives for the factory. */
             directives: components["schemas"]["Directive"][];
             /** @description The factory that the token names. */
@@ -5930,6 +5937,20 @@ export interface components {
         };
         /** @description What a new token allows. A factory's own token comes from enrolment with a `join` token. */
         NewTokenScope: components["schemas"]["TokenScopeAdmin"] | components["schemas"]["TokenScopeOperator"] | components["schemas"]["TokenScopeViewer"] | components["schemas"]["TokenScopeJoin"];
+        /** @description What a factory needs to connect to the broker: it opens the factory's own queue and nothing else. */
+        BrokerLogin: {
+            /** @description The credentials, as the broker's clients read them. A secret. */
+            credentials: string;
+            /** @description When they expire. */
+            until: components["schemas"]["Timestamp"];
+            /** @description The broker's address. */
+            url: string;
+        };
+        /**
+         * @description How a factory receives its offers [D6].
+         * @enum {string}
+         */
+        Receives: "inbox" | "broker";
     };
     responses: {
         /** @description Bad Request */

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use broker::Embedded;
 use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::backup_service::StoreBackupService;
+use super::brokers;
 use super::space;
 use super::stores;
 use super::trackers;
@@ -99,7 +99,7 @@ impl CoordinatorProcess {
             history: Arc::clone(&store.history),
             fleet: Arc::clone(&store.fleet),
             logs: Arc::new(logs.clone()),
-            broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
+            broker: brokers::open(&config.coordinator, Arc::clone(&clock)).await?,
             clock: Arc::clone(&clock),
             entropy: Arc::new(SystemEntropy),
         };

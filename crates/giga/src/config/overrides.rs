@@ -33,6 +33,8 @@ pub(crate) struct Overrides {
     pub(crate) hosts: Option<Vec<String>>,
     /// `--store`
     pub(crate) store: Option<String>,
+    /// `--broker`
+    pub(crate) broker: Option<String>,
     /// `--name`
     pub(crate) factory_name: Option<FactoryId>,
     /// `--seats`
