@@ -88,7 +88,9 @@ impl Broker for Router {
         if self.is_up() && !self.routes.lock().direct.is_empty() {
             match self.network.depths().await {
                 Ok(others) => {
-                    others.into_iter().for_each(|(factory, depth)| *depths.entry(factory).or_default() += depth)
+                    for (factory, depth) in others {
+                        *depths.entry(factory).or_default() += depth;
+                    }
                 }
                 Err(error) => self.failed(&error),
             }

@@ -1718,6 +1718,15 @@ export interface components {
          * @example main
          */
         BranchName: string;
+        /** @description What a factory needs to connect to the broker: it opens the factory's own queue and nothing else. */
+        BrokerLogin: {
+            /** @description The credentials, as the broker's clients read them. A secret. */
+            credentials: string;
+            /** @description When they expire. */
+            until: components["schemas"]["Timestamp"];
+            /** @description The broker's address. */
+            url: string;
+        };
         /** @description Cost limits of a job. An absent limit is the product's. */
         Budget: {
             /**
@@ -4248,6 +4257,11 @@ export interface components {
             stage: components["schemas"]["StageName"];
             until?: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description How a factory receives its offers [D6].
+         * @enum {string}
+         */
+        Receives: "inbox" | "broker";
         /** @description Releases a job. */
         ReleaseReport: {
             checkpoint?: components["schemas"]["Checkpoint"] | null;
@@ -5937,20 +5951,6 @@ export interface components {
         };
         /** @description What a new token allows. A factory's own token comes from enrolment with a `join` token. */
         NewTokenScope: components["schemas"]["TokenScopeAdmin"] | components["schemas"]["TokenScopeOperator"] | components["schemas"]["TokenScopeViewer"] | components["schemas"]["TokenScopeJoin"];
-        /** @description What a factory needs to connect to the broker: it opens the factory's own queue and nothing else. */
-        BrokerLogin: {
-            /** @description The credentials, as the broker's clients read them. A secret. */
-            credentials: string;
-            /** @description When they expire. */
-            until: components["schemas"]["Timestamp"];
-            /** @description The broker's address. */
-            url: string;
-        };
-        /**
-         * @description How a factory receives its offers [D6].
-         * @enum {string}
-         */
-        Receives: "inbox" | "broker";
     };
     responses: {
         /** @description Bad Request */

@@ -40,8 +40,8 @@ impl LoginSigner {
     pub(super) fn login(&self, url: String, factory: &FactoryId, now: Timestamp) -> Result<BrokerLogin, BrokerError> {
         let user = KeyPair::new_user();
         let until = now.after(VALID_FOR);
-        let token = self.token(factory, &user.public_key(), now, until).map_err(unsigned)?;
-        let seed = user.seed().map_err(unsigned)?;
+        let token = self.token(factory, &user.public_key(), now, until).map_err(|error| unsigned(&error))?;
+        let seed = user.seed().map_err(|error| unsigned(&error))?;
         let credentials = format!(
             "-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n\
              -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
@@ -108,7 +108,7 @@ pub(super) fn inbox_prefix(factory: &FactoryId) -> String {
     format!("_INBOX_{}", consumer_name(factory))
 }
 
-fn unsigned(error: nkeys::error::Error) -> BrokerError {
+fn unsigned(error: &nkeys::error::Error) -> BrokerError {
     BrokerError::Unavailable(format!("a login cannot be signed: {error}"))
 }
 

@@ -78,11 +78,12 @@ impl Worker {
         let mut logins = self.direct.login.subscribe();
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MAX);
         loop {
-            let login = logins.borrow_and_update().clone();
-            let Some(login) = login else {
-                if logins.changed().await.is_err() {
-                    return std::future::pending().await;
-                }
+            if self.direct.wants_login(self.clock.now()) {
+                // The heartbeat asks for one; the coordinator then creates what the broker has lost, too.
+                self.report_how_it_receives().await;
+            }
+            let Some(login) = logins.borrow_and_update().clone() else {
+                self.clock.sleep(backoff.next_pause()).await;
                 continue;
             };
             let since = self.clock.monotonic();
@@ -113,10 +114,14 @@ impl Worker {
             info!("Receiving offers from the broker at {}", login.url);
             self.report_how_it_receives().await;
         }
+        let left = u64::try_from(login.until.as_millis() - self.clock.now().as_millis()).unwrap_or(0);
+        let renewed_in = Duration::from_millis(left).saturating_sub(RENEWED_BEFORE).max(RETRY_MAX);
+        let due = self.clock.monotonic() + renewed_in;
         loop {
             let delivery = tokio::select! {
                 delivery = subscription.receive() => delivery?,
                 Ok(()) = logins.changed() => return Ok(()),
+                () = self.clock.sleep(due.saturating_sub(self.clock.monotonic())) => return Ok(()),
             };
             let id = delivery.message.id();
             debug!(job.id = %id.job, dispatch.seq = %id.seq, "Received offer {id} from the broker");
