@@ -59,6 +59,8 @@ impl FakeWorker {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL_VERSION,
             leaving: false,
+            receives: Default::default(),
+            wants_broker_login: false,
         };
         Ok(self.client.post("/factories/heartbeat", &heartbeat).await?)
     }

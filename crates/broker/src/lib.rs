@@ -6,8 +6,10 @@ pub mod conformance;
 mod embedded;
 #[cfg(feature = "nats")]
 mod nats;
+mod router;
 
 #[cfg(feature = "embedded")]
 pub use embedded::{Embedded, Settings};
 #[cfg(feature = "nats")]
-pub use nats::{Nats, NatsOptions, NatsUrl};
+pub use nats::{LoginSigner, Nats, NatsConnector, NatsOptions, NatsUrl};
+pub use router::Router;

@@ -10,6 +10,7 @@
 
 mod dead_letters;
 mod error;
+mod login;
 mod names;
 mod pull;
 mod subscription;
@@ -22,13 +23,17 @@ use std::time::Duration;
 use async_nats::jetstream::{self, consumer, context, stream};
 use async_nats::{Client, ConnectOptions};
 use async_trait::async_trait;
-use domain::{Broker, BrokerError, FactoryId, Message, PUBLISH_WITHIN, PublishOutcome, Subscription};
+use domain::{
+    Broker, BrokerConnector, BrokerError, BrokerLogin, FactoryId, Message, PUBLISH_WITHIN, PublishOutcome,
+    Subscription, Timestamp,
+};
 use futures_util::StreamExt;
 
 use error::{is_missing, unavailable, within};
 use names::{DISPATCH_STREAM, DISPATCH_SUBJECTS, consumer_name, dispatch_subject, factory_of};
 use subscription::NatsSubscription;
 
+pub use login::LoginSigner;
 pub use url::NatsUrl;
 
 /// How long a message may stay in the queue: long after its offer has expired.
@@ -47,17 +52,19 @@ const UNANSWERED_MAX: i64 = 1_000;
 const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(3_600);
 
 /// How to use a NATS server.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct NatsOptions {
     /// The content of a credentials file (`.creds`), if the server asks for one.
     pub credentials: Option<String>,
+    /// Signs logins of factories, so that they can connect. Without one they receive through their inboxes.
+    pub signer: Option<Arc<LoginSigner>>,
     /// Maximum number of deliveries before a message is dead-lettered.
     pub deliveries_max: u32,
 }
 
 impl Default for NatsOptions {
     fn default() -> Self {
-        Self { credentials: None, deliveries_max: 10 }
+        Self { credentials: None, signer: None, deliveries_max: 10 }
     }
 }
 
@@ -66,6 +73,9 @@ impl Default for NatsOptions {
 pub struct Nats {
     client: Client,
     context: jetstream::Context,
+    /// The address, without credentials.
+    address: String,
+    signer: Option<Arc<LoginSigner>>,
     deliveries_max: u32,
 }
 
@@ -73,7 +83,11 @@ impl Nats {
     /// Connects in the background: a server that is away delays messages, and no start. Fails if the credentials cannot be
     /// read.
     pub async fn connect(url: &NatsUrl, options: NatsOptions) -> Result<Self, BrokerError> {
-        let connect = ConnectOptions::new()
+        Self::connect_with(url, options, ConnectOptions::new()).await
+    }
+
+    async fn connect_with(url: &NatsUrl, options: NatsOptions, connect: ConnectOptions) -> Result<Self, BrokerError> {
+        let connect = connect
             .name("gigafactory")
             .connection_timeout(PUBLISH_WITHIN)
             .request_timeout(Some(PUBLISH_WITHIN))
@@ -85,7 +99,8 @@ impl Nats {
         let client = connect.connect(url.servers()).await.map_err(unavailable)?;
         let context = context::ContextBuilder::new().timeout(PUBLISH_WITHIN).ack_timeout(PUBLISH_WITHIN);
         let context = context.build(client.clone());
-        Ok(Self { client, context, deliveries_max: options.deliveries_max })
+        let NatsOptions { signer, deliveries_max, .. } = options;
+        Ok(Self { client, context, address: url.to_string(), signer, deliveries_max })
     }
 
     /// Creates the streams that are missing.
@@ -208,5 +223,26 @@ impl Broker for Nats {
 
     async fn dead_letters(&self, limit: u16) -> Result<Vec<(Message, String)>, BrokerError> {
         within(2 * PUBLISH_WITHIN, dead_letters::newest(self, limit)).await
+    }
+
+    /// Also creates the streams: a factory's login cannot.
+    async fn login(&self, factory: &FactoryId, now: Timestamp) -> Result<Option<BrokerLogin>, BrokerError> {
+        let Some(signer) = &self.signer else { return Ok(None) };
+        within(PUBLISH_WITHIN, self.create_streams()).await?;
+        signer.login(self.address.clone(), factory, now).map(Some)
+    }
+}
+
+/// Connects factories to a NATS server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NatsConnector;
+
+#[async_trait]
+impl BrokerConnector for NatsConnector {
+    async fn connect(&self, factory: &FactoryId, login: &BrokerLogin) -> Result<Arc<dyn Broker>, BrokerError> {
+        let url: NatsUrl = login.url.parse().map_err(BrokerError::Unavailable)?;
+        let options = NatsOptions { credentials: Some(login.credentials.clone()), ..NatsOptions::default() };
+        let connect = ConnectOptions::new().custom_inbox_prefix(login::inbox_prefix(factory));
+        Ok(Arc::new(Nats::connect_with(&url, options, connect).await?))
     }
 }

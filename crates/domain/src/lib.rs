@@ -90,11 +90,11 @@ pub use names::{
 };
 pub use plan::{Plan, PlannedJob};
 pub use ports::{
-    Backup, BackupSummary, BlobAttributes, BlobReader, BlobStore, BlobWriter, Body, Broker, BrokerError, Collection,
-    Commit, CommitError, Cursor, Delivery, Expected, FleetStore, IndexProgress, ItemStatus, ItemTracker, JobFilter,
-    JobHistory, JobStore, Leader, Leadership, LogStore, Message, MessageId, PUBLISH_WITHIN, Page, PublishOutcome,
-    Receipt, Scope, SoleLeader, StoreError, Subscription, Summary, TrackerError, UnreadableDocument, WebhookDelivery,
-    WebhookError, WebhookReceiver,
+    Backup, BackupSummary, BlobAttributes, BlobReader, BlobStore, BlobWriter, Body, Broker, BrokerConnector,
+    BrokerError, BrokerLogin, Collection, Commit, CommitError, Cursor, Delivery, Expected, FleetStore, IndexProgress,
+    ItemStatus, ItemTracker, JobFilter, JobHistory, JobStore, Leader, Leadership, LogStore, Message, MessageId,
+    PUBLISH_WITHIN, Page, PublishOutcome, Receipt, Receives, Scope, SoleLeader, StoreError, Subscription, Summary,
+    TrackerError, UnreadableDocument, WebhookDelivery, WebhookError, WebhookReceiver,
 };
 pub use previous_run::{FailedCommand, OUTPUT_TAIL_BYTES_MAX, PreviousRun, RunEnd};
 pub use profile::{Profile, ProfileDefaults, ProfileOrigin, ProfileOwner, ProfileRef, ProfileSnapshot, ProfileText};

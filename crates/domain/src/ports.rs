@@ -13,7 +13,8 @@ mod webhook_receiver;
 pub use backup::{Backup, BackupSummary};
 pub use blob_store::{BlobAttributes, BlobReader, BlobStore, BlobWriter};
 pub use broker::{
-    Broker, BrokerError, Delivery, Message, MessageId, PUBLISH_WITHIN, PublishOutcome, Receipt, Subscription,
+    Broker, BrokerConnector, BrokerError, BrokerLogin, Delivery, Message, MessageId, PUBLISH_WITHIN, PublishOutcome,
+    Receipt, Receives, Subscription,
 };
 pub use fleet_store::{Collection, FleetStore};
 pub use item_tracker::{ItemStatus, ItemTracker, TrackerError};

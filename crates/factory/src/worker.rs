@@ -3,6 +3,7 @@
 mod capability_watch;
 mod connection;
 mod credentials;
+mod direct;
 mod errand;
 mod gc;
 mod held_leases;
@@ -56,6 +57,7 @@ use crate::detect::{Capabilities, DetectConfig, ProbeCache, detect_again, is_rep
 use capability_watch::Declared;
 use connection::Connection;
 use credentials::CredentialStates;
+use direct::DirectReceiving;
 use held_leases::HeldLeases;
 use nonce::Nonce;
 use remotes::Remotes;
@@ -111,6 +113,7 @@ pub struct Worker {
     modes: watch::Sender<DispatchModes>,
     nonce: Nonce,
     connection: Connection,
+    direct: DirectReceiving,
     titles: Titles,
     upkeep: DiskUpkeep,
     tasks: TaskTracker,
@@ -211,6 +214,7 @@ impl Worker {
             modes: watch::Sender::default(),
             nonce: Nonce::at(state.claim_note()),
             connection: Connection::default(),
+            direct: DirectReceiving::default(),
             titles: Titles::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
@@ -241,6 +245,7 @@ impl Worker {
         let ended = tokio::select! {
             ended = self.renew_for_ever(answer) => ended,
             ended = self.receive_for_ever() => ended,
+            () = self.receive_directly() => Ok(()),
             ended = self.detect_changes(watch) => ended,
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
@@ -309,8 +314,11 @@ impl Worker {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: protocol::PROTOCOL_VERSION,
             leaving: self.stopping.is_cancelled(),
+            receives: self.direct.receives(),
+            wants_broker_login: self.settings.broker.is_some() && self.direct.wants_login(self.clock.now()),
         };
-        let answer: HeartbeatResponse = self.client.post("/factories/heartbeat", &beat).await?;
+        let mut answer: HeartbeatResponse = self.client.post("/factories/heartbeat", &beat).await?;
+        self.direct.got(answer.broker_login.take());
         *self.advertised.lock() = engines;
         self.told(&answer.modes);
         Ok(answer)

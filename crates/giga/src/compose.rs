@@ -3,6 +3,7 @@
 mod backup_service;
 mod blobs;
 mod board;
+mod brokers;
 mod coordinator;
 mod demo;
 pub(crate) mod demo_agent;

@@ -1,6 +1,7 @@
 //! Every setting, with its source: flags, then `GIGA_*` variables, then `giga.toml`, then the defaults.
 
 mod artifacts;
+mod broker;
 mod client;
 mod coordinator;
 mod data;
@@ -29,6 +30,7 @@ use std::path::PathBuf;
 
 use domain::WebhookName;
 
+pub(crate) use self::broker::{BrokerChoice, ReceiveFrom};
 pub(crate) use self::coordinator::CoordinatorConfig;
 pub(crate) use self::factory::FactoryConfig;
 pub(crate) use artifacts::ArtifactConfig;

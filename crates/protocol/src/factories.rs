@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    Capability, ClaimNonce, DispatchModes, EngineHealth, EngineName, FactoryId, InstanceId, JobId, RepoIdentity,
-    RepoName, Timestamp, UnavailableRepo,
+    BrokerLogin, Capability, ClaimNonce, DispatchModes, EngineHealth, EngineName, FactoryId, InstanceId, JobId,
+    Receives, RepoIdentity, RepoName, Timestamp, UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -94,6 +94,12 @@ pub struct Heartbeat {
     /// The last heartbeat: the process shuts down and accepts nothing more.
     #[serde(default)]
     pub leaving: bool,
+    /// How it receives its offers. Its inbox stays open in any case.
+    #[serde(default)]
+    pub receives: Receives,
+    /// Whether it needs a login for the broker: it has none, or one that expires soon.
+    #[serde(default)]
+    pub wants_broker_login: bool,
 }
 
 /// The answer to a heartbeat.
@@ -114,6 +120,9 @@ pub struct HeartbeatResponse {
     /// The dispatch modes: they decide which products the factory polls for.
     #[serde(default)]
     pub modes: DispatchModes,
+    /// A login for the broker, if it was asked for and factories can connect to the broker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broker_login: Option<BrokerLogin>,
 }
 
 /// A factory and its status.
@@ -157,6 +166,9 @@ pub struct FactoryView {
     pub draining: bool,
     /// Whether its inbox stream is open.
     pub connected: bool,
+    /// Where its offers come from.
+    #[serde(default)]
+    pub receives: Receives,
     /// The program's version.
     pub version: String,
     /// When the factory enrolled.

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nkeys::KeyPair;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::requirement::Requirement;
@@ -123,4 +127,62 @@ impl Drop for NatsServer {
 fn port_of(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("nats://127.0.0.1:")?;
     rest.split_once('"')?.0.parse().ok()
+}
+
+/// An account of a server that asks for credentials, as operators set it up with NATS' own tools.
+pub struct NatsAccount {
+    /// Settings of a server that trusts the account's operator.
+    pub settings: String,
+    /// The account's seed: it signs logins.
+    pub seed: String,
+    /// Credentials of a user who may do everything in the account.
+    pub credentials: String,
+}
+
+impl Default for NatsAccount {
+    fn default() -> Self {
+        let (operator, system, account) = (KeyPair::new_operator(), KeyPair::new_account(), KeyPair::new_account());
+        let trusted = signed(&operator, &operator.public_key(), json!({ "type": "operator", "version": 2 }));
+        let tokens = [(&system, json!({})), (&account, json!({ "mem_storage": -1, "disk_storage": -1 }))];
+        let accounts = tokens.map(|(key, storage)| {
+            let token = signed(&operator, &key.public_key(), account_claims(&storage));
+            format!("  {}: \"{token}\"\n", key.public_key())
+        });
+        let settings = format!(
+            "operator: \"{trusted}\"\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{\n{}}}\n",
+            system.public_key(),
+            accounts.concat()
+        );
+        let user = KeyPair::new_user();
+        let claims =
+            json!({ "type": "user", "version": 2, "pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1 });
+        let token = signed(&account, &user.public_key(), claims);
+        let seed = user.seed().expect("a new key has its seed");
+        let credentials = format!(
+            "-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n\
+             -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+        );
+        Self { settings, seed: account.seed().expect("a new key has its seed"), credentials }
+    }
+}
+
+fn account_claims(storage: &Value) -> Value {
+    let mut limits = json!({
+        "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true, "conn": -1, "leaf": -1,
+        "streams": -1, "consumer": -1,
+    });
+    for (name, limit) in storage.as_object().into_iter().flatten() {
+        limits[name] = limit.clone();
+    }
+    json!({ "type": "account", "version": 2, "limits": limits, "default_permissions": { "pub": {}, "sub": {} } })
+}
+
+fn signed(key: &KeyPair, subject: &str, nats: Value) -> String {
+    let header = json!({ "typ": "JWT", "alg": "ed25519-nkey" });
+    let claims = json!({
+        "jti": subject, "iat": 1_700_000_000, "iss": key.public_key(), "sub": subject, "name": "test", "nats": nats,
+    });
+    let text = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
+    let signature = key.sign(text.as_bytes()).expect("a new key signs");
+    format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
 }

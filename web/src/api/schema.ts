@@ -1815,6 +1815,15 @@ export interface components {
          * @example main
          */
         BranchName: string;
+        /** @description What a factory needs to connect to the broker: it opens the factory's own queue and nothing else. */
+        BrokerLogin: {
+            /** @description The credentials, as the broker's clients read them. A secret. */
+            credentials: string;
+            /** @description When they expire. */
+            until: components["schemas"]["Timestamp"];
+            /** @description The broker's address. */
+            url: string;
+        };
         /** @description Cost limits of a job. An absent limit is the product's. */
         Budget: {
             /**
@@ -2715,6 +2724,8 @@ export interface components {
             load: number;
             /** @description Whether the factory is connected. */
             presence: components["schemas"]["Presence"];
+            /** @description Where its offers come from. */
+            receives?: components["schemas"]["Receives"];
             /** @description Identity of each repository: the normalised URL of its remote. */
             repoIdentities?: {
                 [key: string]: components["schemas"]["RepoIdentity"];
@@ -2890,6 +2901,8 @@ export interface components {
              * @description The wire protocol's version.
              */
             protocol?: number;
+            /** @description How it receives its offers. Its inbox stays open in any case. */
+            receives?: components["schemas"]["Receives"];
             /**
              * @description Identity of each of `repos`: the normalised URL of its remote. Saved work goes only to factories with the same
              *     identity.
@@ -2915,9 +2928,12 @@ export interface components {
             };
             /** @description The program's version. */
             version?: string;
+            /** @description Whether it needs a login for the broker: it has none, or one that expires soon. */
+            wantsBrokerLogin?: boolean;
         };
         /** @description The answer to a heartbeat. */
         HeartbeatResponse: {
+            brokerLogin?: components["schemas"]["BrokerLogin"] | null;
             /** @description Directives for the factory. */
             directives: components["schemas"]["Directive"][];
             /** @description The factory that the token names. */
@@ -4435,6 +4451,11 @@ export interface components {
             stage: components["schemas"]["StageName"];
             until?: components["schemas"]["Timestamp"] | null;
         };
+        /**
+         * @description How a factory receives its offers [D6].
+         * @enum {string}
+         */
+        Receives: "inbox" | "broker";
         /** @description Releases a job. */
         ReleaseReport: {
             checkpoint?: components["schemas"]["Checkpoint"] | null;

@@ -14,10 +14,11 @@ use super::names::DISPATCH_STREAM;
 const EXPIRES: Duration = Duration::from_secs(60);
 
 /// How often the server shows that it still has the request.
-const HEARTBEAT: Duration = Duration::from_secs(10);
+const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// After this long without a sign the request is lost: the connection broke, or the server restarted.
-const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// After this long without a sign the request is lost: the connection broke, or the server restarted. With the check that
+/// follows, a factory notices within ten seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(7);
 
 /// A request that the server holds. It outlives a receiver that gives up.
 pub(super) struct Pull {

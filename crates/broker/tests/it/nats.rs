@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use broker::conformance::Harness;
 use broker::conformance::sample::{DELIVERIES_MAX, PATIENCE, depth, factory, message, publish, receive};
-use broker::{Embedded, Nats, NatsOptions, Settings};
+use broker::{Embedded, LoginSigner, Nats, NatsConnector, NatsOptions, Settings};
 use clock::ManualClock;
-use domain::{Broker, BrokerError, MessageId, PublishOutcome};
-use testkit::nats_server::NatsServer;
+use domain::{Broker, BrokerConnector, BrokerError, BrokerLogin, MessageId, PublishOutcome, Timestamp};
+use testkit::nats_server::{NatsAccount, NatsServer};
 use tokio::task::JoinSet;
 
 /// A server for each broker.
@@ -170,6 +170,79 @@ async fn factories_whose_names_have_points_have_queues_of_their_own() {
     assert_eq!(receive(&*branch).await.message, message(1, 1, "east.2"));
     let depths = broker.depths().await.unwrap();
     assert_eq!(depths, BTreeMap::from([(factory("east"), 1), (factory("east.2"), 1)]));
+}
+
+/// A server that asks for credentials, and the coordinator's connection to it.
+async fn with_account() -> Option<(NatsServer, Nats)> {
+    let account = NatsAccount::default();
+    let server = NatsServer::start(&account.settings)?;
+    let signer = Arc::new(LoginSigner::new(&account.seed, None).unwrap());
+    let options =
+        NatsOptions { credentials: Some(account.credentials), signer: Some(signer), ..NatsOptions::default() };
+    let url = format!("nats://{}", server.address()).parse().unwrap();
+    Some((server, Nats::connect(&url, options).await.unwrap()))
+}
+
+async fn login(broker: &Nats, name: &str) -> BrokerLogin {
+    let now = Timestamp::from_millis(i64::try_from(wall_clock().as_millis()).unwrap());
+    broker.login(&factory(name), now).await.unwrap().expect("the coordinator signs logins")
+}
+
+fn wall_clock() -> std::time::Duration {
+    use domain::Clock as _;
+    let now = clock::SystemClock::new().now();
+    std::time::Duration::from_millis(u64::try_from(now.as_millis()).unwrap())
+}
+
+// [D6]
+#[tokio::test]
+async fn a_factory_receives_with_its_own_login() {
+    let Some((_server, broker)) = with_account().await else { return };
+    let forge = NatsConnector.connect(&factory("forge.1"), &login(&broker, "forge.1").await).await.unwrap();
+    let queue = forge.subscribe(&factory("forge.1")).await.unwrap();
+
+    publish(&broker, &message(1, 1, "forge.1")).await;
+    let first = receive(&*queue).await;
+    queue.abandon(&first.receipt).await.unwrap();
+    let second = receive(&*queue).await;
+    queue.complete(&second.receipt).await.unwrap();
+    publish(&broker, &message(2, 1, "forge.1")).await;
+    let unreadable = receive(&*queue).await;
+    queue.dead_letter(&unreadable.receipt, "cannot be read").await.unwrap();
+
+    assert_eq!((first.message, second.attempt), (message(1, 1, "forge.1"), 2));
+    assert_eq!(depth(&broker, "forge.1").await, 0);
+    let dead = broker.dead_letters(10).await.unwrap();
+    assert_eq!(dead, [(message(2, 1, "forge.1"), "cannot be read".to_owned())]);
+}
+
+// [D6] [T3]
+#[tokio::test]
+async fn a_login_opens_no_other_factorys_queue() {
+    let Some((_server, broker)) = with_account().await else { return };
+    let forge = NatsConnector.connect(&factory("forge"), &login(&broker, "forge").await).await.unwrap();
+    let mill = broker.subscribe(&factory("mill")).await.unwrap();
+    publish(&broker, &message(1, 1, "mill")).await;
+
+    let subscribed = forge.subscribe(&factory("mill")).await.map(drop);
+    let published = forge.publish(message(2, 1, "mill")).await;
+    let published_to_itself = forge.publish(message(2, 1, "forge")).await;
+    let dismissed = forge.dismiss(&factory("mill")).await;
+    let counted = forge.depths().await;
+
+    for refused in [subscribed, published.map(drop), published_to_itself.map(drop), dismissed, counted.map(drop)] {
+        assert!(matches!(refused, Err(BrokerError::Unavailable(_))), "{refused:?}");
+    }
+    assert_eq!(receive(&*mill).await.message, message(1, 1, "mill"));
+    assert_eq!(depth(&broker, "forge").await, 0);
+}
+
+#[tokio::test]
+async fn without_a_signing_key_there_are_no_logins() {
+    let Some(server) = NatsServer::start("") else { return };
+    let broker = connect(&server, DELIVERIES_MAX).await;
+
+    assert_eq!(broker.login(&factory("forge"), Timestamp::from_millis(0)).await.unwrap(), None);
 }
 
 /// Publishes as soon as the server is back.

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use domain::{
-    Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, RepoName, Timestamp,
-    UnavailableRepo, Versioned,
+    BrokerLogin, Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, Receives,
+    RepoName, Timestamp, UnavailableRepo, Versioned,
 };
 use protocol::{Directive, DrainRequest, Heartbeat, HeartbeatResponse, PruneResponse};
 use scheduler::FactoryState;
 use serde::{Deserialize, Serialize};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::commit::cas_documents::{PutOutcome, is_conflict};
 use crate::coordinator::Coordinator;
@@ -70,19 +70,39 @@ impl Coordinator {
             return Ok(self.heartbeat_answer(who, id, false, true));
         }
         let (load, disk) = (beat.load, beat.disk_free_bytes);
+        let (receives, wants_broker_login) = (beat.receives, beat.wants_broker_login);
         let now = self.now();
         let factory = self.described(&id, who, beat, known.as_ref().map(|known| &known.value));
         let is_new_process = known.as_ref().is_none_or(|known| known.value.instance != factory.instance);
         let draining = factory.draining;
         self.register(factory.clone(), known, None).await?;
         self.note_heartbeat(who, &id, load, disk, now);
+        self.note_receives(&id, receives);
         self.resume_changed_logins(&id).await;
         if is_new_process {
             self.note_accepted(&id);
             info!(factory.id = %id, "Factory `{id}` registered with {}", domain::counted(factory.seat_limit, "seat"));
             self.revoke_others(&factory).await;
         }
-        Ok(self.heartbeat_answer(who, id, false, draining))
+        let broker_login = if wants_broker_login { self.broker_login(&id).await } else { None };
+        Ok(HeartbeatResponse { broker_login, ..self.heartbeat_answer(who, id, false, draining) })
+    }
+
+    /// Routes a factory's offers as it reported.
+    fn note_receives(&self, id: &FactoryId, receives: Receives) {
+        self.state.lock().set_receives(id, receives);
+        self.ports.broker.receives(id, receives);
+    }
+
+    /// A login for a factory's queue at the broker. Without one the factory receives through its inbox.
+    async fn broker_login(&self, id: &FactoryId) -> Option<BrokerLogin> {
+        match self.ports.broker.login(id, self.now()).await {
+            Ok(login) => login,
+            Err(error) => {
+                debug!(factory.id = %id, %error, "Factory `{id}` gets no login for the broker");
+                None
+            }
+        }
     }
 
     /// Rejects a credential whose id is that of another factory's unnamed one: its usage windows are not this
@@ -113,6 +133,7 @@ impl Coordinator {
     async fn leave(&self, id: &FactoryId, known: Option<Versioned<Factory>>) {
         let now = self.now();
         info!(factory.id = %id, "Factory `{id}` deregistered");
+        self.ports.broker.receives(id, Receives::Inbox);
         if let Some(known) = known
             && let Err(error) = self.register(known.value.clone(), Some(known), Some(now)).await
         {
@@ -133,6 +154,7 @@ impl Coordinator {
             // Its tokens define which products it works for.
             products: BTreeSet::new(),
             disconnected_since: None,
+            receives: Receives::Inbox,
             stopped_at: Some(at),
         }
     }
@@ -314,6 +336,7 @@ impl Coordinator {
             let disk_low_since = self.is_disk_low(disk).then_some(disk_low_since);
             let products = who.products();
             let disconnected_since = last.and_then(|pulse| pulse.disconnected_since);
+            let receives = last.map(|pulse| pulse.receives).unwrap_or_default();
             let pulse = Liveness {
                 last: now,
                 heard,
@@ -322,6 +345,7 @@ impl Coordinator {
                 disk_low_since,
                 products,
                 disconnected_since,
+                receives,
                 stopped_at: None,
             };
             state.set_liveness(id, pulse);
@@ -417,6 +441,7 @@ impl Coordinator {
             lease_ttl_ms: millis(self.settings.lease_ttl),
             directives: if draining { vec![Directive::Drain] } else { Vec::new() },
             superseded,
+            broker_login: None,
         }
     }
 }

@@ -294,6 +294,7 @@ impl Coordinator {
             disk_free_bytes: pulse.and_then(|pulse| pulse.disk_free_bytes),
             draining: known.value.draining,
             connected: self.inboxes.is_open(id),
+            receives: pulse.map(|pulse| pulse.receives).unwrap_or_default(),
             version: known.value.version,
             joined_at: known.value.joined_at,
         })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use domain::{Epoch, Factory, FactoryId, InstanceId, JobId, ProductId, Timestamp, Versioned};
+use domain::{Epoch, Factory, FactoryId, InstanceId, JobId, ProductId, Receives, Timestamp, Versioned};
 use scheduler::{FactoryState, Presence};
 
 use super::FleetState;
@@ -20,11 +20,20 @@ pub(crate) struct Liveness {
     pub(crate) products: BTreeSet<ProductId>,
     /// Since when its inbox stream is closed; none for a factory without a stream.
     pub(crate) disconnected_since: Option<Timestamp>,
+    /// Where its offers come from.
+    pub(crate) receives: Receives,
     /// When it signed off, until it connects again.
     pub(crate) stopped_at: Option<Timestamp>,
 }
 
 impl FleetState {
+    /// Notes where a factory's offers come from.
+    pub(crate) fn set_receives(&mut self, id: &FactoryId, receives: Receives) {
+        if let Some(liveness) = self.liveness.get_mut(id) {
+            liveness.receives = receives;
+        }
+    }
+
     /// A factory, as last stored.
     pub(crate) fn factory(&self, id: &FactoryId) -> Option<&Versioned<Factory>> {
         self.factories.get(id)

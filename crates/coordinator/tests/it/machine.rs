@@ -115,6 +115,8 @@ impl Machine {
             version: "1".to_owned(),
             protocol,
             leaving: false,
+            receives: Default::default(),
+            wants_broker_login: false,
         }
     }
 

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use crate::ids::{DispatchSeq, JobId};
 use crate::names::{Capability, FactoryId, ProductId, RepoName};
 use crate::spec::Priority;
+use crate::time::Timestamp;
 
 /// How long a broker may take to answer a publish. After it the message may or may not have been published.
 pub const PUBLISH_WITHIN: Duration = Duration::from_secs(2);
@@ -34,6 +35,48 @@ pub trait Broker: Send + Sync {
     async fn mirror_dead_letter(&self, message: Message, reason: &str) -> Result<(), BrokerError>;
     /// Messages in the dead-letter queue, newest last.
     async fn dead_letters(&self, limit: u16) -> Result<Vec<(Message, String)>, BrokerError>;
+    /// Notes how a factory receives its messages. It is said with every heartbeat, and not stored.
+    fn receives(&self, _factory: &FactoryId, _how: Receives) {}
+    /// A login for a factory's own queue; `None` if factories cannot connect to this broker.
+    async fn login(&self, _factory: &FactoryId, _now: Timestamp) -> Result<Option<BrokerLogin>, BrokerError> {
+        Ok(None)
+    }
+}
+
+/// How a factory receives its offers [D6].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Receives {
+    /// Through its inbox at the coordinator.
+    #[default]
+    Inbox,
+    /// From the broker, where it is connected. Its inbox stays open.
+    Broker,
+}
+
+/// What a factory needs to connect to the broker: it opens the factory's own queue and nothing else.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BrokerLogin {
+    /// The broker's address.
+    pub url: String,
+    /// The credentials, as the broker's clients read them. A secret.
+    pub credentials: String,
+    /// When they expire.
+    pub until: Timestamp,
+}
+
+impl fmt::Debug for BrokerLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrokerLogin").field("url", &self.url).field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
+/// Connects a factory to the broker.
+#[async_trait]
+pub trait BrokerConnector: fmt::Debug + Send + Sync {
+    /// Connects with a login.
+    async fn connect(&self, factory: &FactoryId, login: &BrokerLogin) -> Result<Arc<dyn Broker>, BrokerError>;
 }
 
 /// An open queue of one factory.

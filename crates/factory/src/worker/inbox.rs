@@ -10,6 +10,7 @@ use protocol::{AcceptRequest, AcceptResponse, DeclineReason, DeclineRequest, Dir
 use tracing::{debug, info, warn};
 use workspace::{LocalStage, RunRecord};
 
+use super::direct::OfferSource;
 use super::{RECONNECT_FIRST, RECONNECT_MAX, Worker, WorkerError};
 
 /// How often an accept is repeated without an answer; the nonce makes it idempotent.
@@ -53,7 +54,7 @@ impl Worker {
                     self.told(&modes);
                 }
                 Ok(InboxEvent::Modes(modes)) => self.told(&modes),
-                Ok(InboxEvent::Dispatch(message)) => self.take(&message),
+                Ok(InboxEvent::Dispatch(message)) => self.take(&message, OfferSource::inbox()),
                 Ok(InboxEvent::Directive(Directive::Look(order))) => self.look_at_request(order),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),
@@ -64,16 +65,21 @@ impl Worker {
 
     /// Answers an offer in a task of its own: accepts it, or declines it with a reason. A repeated message is answered
     /// once.
-    fn take(self: &Arc<Self>, message: &Message) {
+    pub(super) fn take(self: &Arc<Self>, message: &Message, source: OfferSource) {
         let (job, seq) = (message.job_id, message.dispatch_seq);
         if !self.taking.lock().insert((job, seq)) {
+            // The first one is being answered; if that fails, the coordinator offers the job again.
+            self.tasks.spawn(source.complete());
             return;
         }
         let station = Arc::clone(self);
         self.tasks.spawn(async move {
             match station.reason_to_decline() {
-                Some((reason, message)) => station.decline(job, seq, reason, message).await,
-                None => station.accept_and_work(job, seq).await,
+                Some((reason, message)) => {
+                    station.decline(job, seq, reason, message).await;
+                    source.complete().await;
+                }
+                None => station.accept_and_work(job, seq, source).await,
             }
             station.is_over(job, seq);
         });
@@ -107,7 +113,7 @@ impl Worker {
         self.freed.notify_one();
     }
 
-    async fn accept_and_work(self: &Arc<Self>, job: JobId, seq: DispatchSeq) {
+    async fn accept_and_work(self: &Arc<Self>, job: JobId, seq: DispatchSeq, source: OfferSource) {
         let nonce = ClaimNonce::new(self.clock.now(), self.entropy.bytes());
         let mut record = RunRecord {
             v: 1,
@@ -125,13 +131,16 @@ impl Worker {
         if let Err(error) = self.ledger.save(&record).await {
             warn!(job.id = %job, %error, "Cannot write the run record of job {}", job.short());
             let message = format!("it cannot write its state directory: {error}");
-            return self.decline(job, seq, DeclineReason::Fault, Some(message)).await;
+            self.decline(job, seq, DeclineReason::Fault, Some(message)).await;
+            return source.complete().await;
         }
         fail_point!("factory::nonce_saved", |_| ());
         let sent_at = self.sent_at();
         match self.ask_for(job, seq, nonce).await {
             Ok(accepted) => {
                 fail_point!("factory::accepted", |_| ());
+                // The job does not wait for the broker.
+                self.tasks.spawn(source.complete());
                 let term = self.lease_term(sent_at, accepted.lease_ttl_ms);
                 record.epoch = Some(accepted.lease_epoch);
                 record.repo.clone_from(&accepted.assignment.repo);
@@ -148,6 +157,10 @@ impl Worker {
             Err(error) => {
                 info!(job.id = %job, dispatch.seq = %seq, %error, "Dispatch {seq} of job {} is not ours to take", job.short());
                 self.ledger.forget(&record).await;
+                match error.is_final() {
+                    true => source.complete().await,
+                    false => source.abandon().await,
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::{BranchName, Capability, Clock, CommitAuthor, EngineName, FactoryId, RepoName};
+use domain::{BranchName, BrokerConnector, Capability, Clock, CommitAuthor, EngineName, FactoryId, RepoName};
 use engines::{EngineConfig, Price};
 use forge::ForgeConfig;
 use sandbox::{Account, EnvironmentConfig, Limits, SandboxMode, Secrets, secret_variables};
@@ -83,6 +83,8 @@ pub struct WorkerSettings {
     pub secrets: Secrets,
     /// The command line that runs a program under a guard; without one a killed factory leaves orphans.
     pub guard: Option<Vec<OsString>>,
+    /// Connects to the broker, for a factory that receives from it; without it all offers come through the inbox.
+    pub broker: Option<Arc<dyn BrokerConnector>>,
     /// How agents get the tools of their run [B11]; without it they have none.
     pub run_tools: Option<RunToolsCommand>,
 }

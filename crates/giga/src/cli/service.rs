@@ -16,6 +16,9 @@ pub(crate) struct ServeArgs {
     /// Store: `sqlite` (in the data directory) or postgres://user@host/database; use GIGA_STORE for a URL with a password
     #[arg(long, value_name = "STORE")]
     pub(crate) store: Option<String>,
+    /// Broker: `embedded`, or `nats://host:4222` for factories that receive from it; use GIGA_BROKER for a password
+    #[arg(long, value_name = "BROKER")]
+    pub(crate) broker: Option<String>,
     /// Address to listen on; other than loopback requires TLS or --behind-proxy
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
@@ -52,6 +55,7 @@ impl ServeArgs {
     pub(super) fn overrides(&self) -> Overrides {
         Overrides {
             store: self.store.clone(),
+            broker: self.broker.clone(),
             listen: self.listen,
             tls_cert: self.tls_cert.clone(),
             tls_key: self.tls_key.clone(),

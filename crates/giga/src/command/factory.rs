@@ -1,6 +1,6 @@
 //! `giga factory list`
 
-use domain::{EngineHealth, FactoryId};
+use domain::{EngineHealth, FactoryId, Receives};
 use http::Method;
 use protocol::{CredentialList, DrainRequest, FactoryList, FactoryView, Presence, PruneResponse};
 
@@ -71,7 +71,11 @@ async fn show(context: &Context<'_>, factory: &FactoryId) -> Result<(), Failure>
     if context.out.is_json() {
         return context.out.document(&view);
     }
-    context.out.table(&table(context, std::slice::from_ref(&view)))
+    context.out.table(&table(context, std::slice::from_ref(&view)))?;
+    if view.receives == Receives::Broker {
+        context.out.note(&format!("{} receives offers from the broker", view.id));
+    }
+    Ok(())
 }
 
 async fn list(context: &Context<'_>) -> Result<(), Failure> {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use broker::Embedded;
 use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
@@ -18,6 +17,7 @@ use tracing::{info, warn};
 
 use super::backup_service::StoreBackupService;
 use super::blobs;
+use super::brokers;
 use super::space;
 use super::stores;
 use super::trackers;
@@ -200,7 +200,7 @@ pub(super) async fn load(
         logs: Arc::new(logs.clone()),
         leadership: Arc::clone(&store.leadership),
         blobs: blobs::open(config)?,
-        broker: Arc::new(Embedded::new(broker::Settings::default(), Arc::clone(&clock))),
+        broker: brokers::open(&config.coordinator, Arc::clone(&clock)).await?,
         clock: Arc::clone(&clock),
         entropy: Arc::new(SystemEntropy),
     };

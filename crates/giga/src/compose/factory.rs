@@ -208,6 +208,7 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<WorkerSettings> {
         fixed: Vec::new(),
         secrets: Secrets::default(),
         guard: Some(vec![exe.clone().into_os_string(), OsString::from("__guard")]),
+        broker: super::brokers::connector(config.factory.receive.value)?,
         run_tools: Some(RunToolsCommand {
             argv: vec![exe.into_os_string(), OsString::from("mcp"), OsString::from("--run")],
             has_answers: true,
@@ -225,7 +226,12 @@ fn hidden(config: &Config) -> Vec<PathBuf> {
         TokenSource::File(path) | TokenSource::Beside(path) => Some(path.clone()),
         TokenSource::Given(_) | TokenSource::Nowhere => None,
     };
-    let coordinator = [&config.coordinator.tls_key.value, &config.coordinator.github_webhook_secret_file.value];
+    let coordinator = [
+        &config.coordinator.tls_key.value,
+        &config.coordinator.github_webhook_secret_file.value,
+        &config.coordinator.broker_credentials_file.value,
+        &config.coordinator.broker_signing_key_file.value,
+    ];
     let files = coordinator.into_iter().flatten().cloned().chain(token);
     files.chain([config.data.path().to_owned()]).chain(config.factory.hide.value.clone()).collect()
 }

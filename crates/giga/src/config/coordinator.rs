@@ -8,6 +8,7 @@ use domain::RetryPolicy;
 
 use crate::failure::Failure;
 
+use super::broker::BrokerChoice;
 use super::duration::HumanDuration;
 use super::file;
 use super::overrides::Overrides;
@@ -26,6 +27,15 @@ const DISK_FREE_MIN_MIB: u32 = 1024;
 pub(crate) struct CoordinatorConfig {
     /// Where it keeps what it must not forget.
     pub(crate) store: Setting<StoreChoice>,
+    /// What delivers offers to connected factories.
+    pub(crate) broker: Setting<BrokerChoice>,
+    /// A file with its credentials for the broker.
+    pub(crate) broker_credentials_file: Setting<Option<PathBuf>>,
+    /// A file with the seed of the account that factories belong to.
+    pub(crate) broker_signing_key_file: Setting<Option<PathBuf>>,
+    /// The account's public key, if the seed is that of one of its signing keys.
+    #[cfg_attr(not(feature = "nats"), expect(dead_code, reason = "only a build with NATS signs logins"))]
+    pub(crate) broker_account: Setting<Option<String>>,
     /// Where it listens.
     pub(crate) listen: Setting<SocketAddr>,
     /// Its certificate chain, in PEM.
@@ -116,6 +126,18 @@ impl CoordinatorConfig {
         let store = store.map_err(|why| Failure::usage(format!("--store: {why}")))?;
         let store =
             SettingSource::new("coordinator.store").flag("--store", store).env(&["GIGA_STORE"]).file(file.store);
+        let broker = flags.broker.as_deref().map(str::parse).transpose();
+        let broker = broker.map_err(|why| Failure::usage(format!("--broker: {why}")))?;
+        let broker =
+            SettingSource::new("coordinator.broker").flag("--broker", broker).env(&["GIGA_BROKER"]).file(file.broker);
+        let broker_credentials = SettingSource::new("coordinator.broker_credentials_file")
+            .env(&["GIGA_BROKER_CREDENTIALS_FILE"])
+            .file(resolver.placed(file.broker_credentials_file));
+        let broker_signing_key = SettingSource::new("coordinator.broker_signing_key_file")
+            .env(&["GIGA_BROKER_SIGNING_KEY_FILE"])
+            .file(resolver.placed(file.broker_signing_key_file));
+        let broker_account =
+            SettingSource::new("coordinator.broker_account").env(&["GIGA_BROKER_ACCOUNT"]).file(file.broker_account);
         let listen = listen(flags, file.listen);
         let proxy = SettingSource::new("coordinator.behind_proxy")
             .flag("--behind-proxy", flags.behind_proxy)
@@ -174,6 +196,10 @@ impl CoordinatorConfig {
             .file(file.preemption_grace);
         Ok(Self {
             store: resolver.setting(store, StoreChoice::default)?,
+            broker: resolver.setting(broker, BrokerChoice::default)?,
+            broker_credentials_file: resolver.optional(broker_credentials)?,
+            broker_signing_key_file: resolver.optional(broker_signing_key)?,
+            broker_account: resolver.optional(broker_account)?,
             listen: resolver.setting(listen, || LISTEN)?,
             tls_cert: resolver.optional(cert)?,
             tls_key: resolver.optional(key)?,

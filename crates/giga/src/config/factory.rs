@@ -12,6 +12,7 @@ use workspace::{GitConfig, RepoConfig};
 
 use crate::failure::Failure;
 
+use super::broker::ReceiveFrom;
 use super::data::DataDir;
 use super::duration::HumanDuration;
 use super::file;
@@ -63,6 +64,8 @@ pub(crate) struct FactoryConfig {
     pub(crate) tools: Setting<BTreeMap<String, Vec<String>>>,
     /// How often work in progress is saved.
     pub(crate) checkpoint_every: Setting<HumanDuration>,
+    /// Where its offers come from.
+    pub(crate) receive: Setting<ReceiveFrom>,
     /// How it polls for work.
     pub(crate) polling: PollingConfig,
     /// How it keeps its disk in order.
@@ -133,6 +136,7 @@ impl FactoryConfig {
             gc_retention: file.gc_retention,
             disk_floor_mib: file.disk_floor_mib,
         };
+        let receive = SettingSource::new("factory.receive").env(&["GIGA_RECEIVE"]).file(file.receive);
         let run_as = SettingSource::new("factory.run_as").env(&["GIGA_RUN_AS"]).file(file.run_as);
         let confine = SettingSource::new("factory.confine").env(&["GIGA_CONFINE"]).file(file.confine);
         let placed = |paths: Option<Vec<toml::Spanned<PathBuf>>>| {
@@ -165,6 +169,7 @@ impl FactoryConfig {
             capabilities: resolver.setting(capabilities, Vec::new)?,
             tools: tools(resolver, file.tools)?,
             checkpoint_every: resolver.setting(checkpoint, || CHECKPOINT_EVERY)?,
+            receive: resolver.setting(receive, ReceiveFrom::default)?,
             polling: PollingConfig::resolve(resolver, polling)?,
             housekeeping: HousekeepingConfig::resolve(resolver, housekeeping)?,
             run_as: resolver.optional(run_as)?,

@@ -11,6 +11,7 @@ use toml::Spanned;
 use crate::failure::Failure;
 
 use super::artifacts::Artifacts;
+use super::broker::{BrokerChoice, ReceiveFrom};
 use super::duration::HumanDuration;
 use super::environment::Environment;
 use super::log::LogFormat;
@@ -62,6 +63,10 @@ pub(super) struct Client {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Coordinator {
     pub(super) store: Option<Spanned<StoreChoice>>,
+    pub(super) broker: Option<Spanned<BrokerChoice>>,
+    pub(super) broker_credentials_file: Option<Spanned<PathBuf>>,
+    pub(super) broker_signing_key_file: Option<Spanned<PathBuf>>,
+    pub(super) broker_account: Option<Spanned<String>>,
     pub(super) listen: Option<Spanned<SocketAddr>>,
     pub(super) tls_cert: Option<Spanned<PathBuf>>,
     pub(super) tls_key: Option<Spanned<PathBuf>>,
@@ -119,6 +124,7 @@ pub(super) struct Factory {
     pub(super) capabilities: Option<Spanned<Vec<Capability>>>,
     pub(super) tools: Option<BTreeMap<String, Vec<String>>>,
     pub(super) checkpoint_every: Option<Spanned<HumanDuration>>,
+    pub(super) receive: Option<Spanned<ReceiveFrom>>,
     pub(super) route: Option<Spanned<bool>>,
     pub(super) gate: Option<Spanned<bool>>,
     pub(super) poll_every: Option<Spanned<HumanDuration>>,

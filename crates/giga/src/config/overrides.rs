@@ -35,6 +35,8 @@ pub(crate) struct Overrides {
     pub(crate) advertise: Option<String>,
     /// `--store`
     pub(crate) store: Option<String>,
+    /// `--broker`
+    pub(crate) broker: Option<String>,
     /// `--name`
     pub(crate) factory_name: Option<FactoryId>,
     /// `--seats`

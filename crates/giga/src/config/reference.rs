@@ -35,6 +35,16 @@ const MEANINGS: &[(&str, &str)] = &[
          When absent: the folder queue if the working directory is one.",
     ),
     ("coordinator.store", "`sqlite`, or the URL of a PostgreSQL database. See [PostgreSQL](../how-to/postgresql.md)."),
+    (
+        "coordinator.broker",
+        "`embedded`, or the address of a NATS server that factories may receive from. See [NATS](../how-to/nats.md).",
+    ),
+    ("coordinator.broker_credentials_file", "Credentials file (`.creds`) of the coordinator at the broker."),
+    (
+        "coordinator.broker_signing_key_file",
+        "File with the seed of the broker's account, or of a signing key of it. It signs the logins of factories.",
+    ),
+    ("coordinator.broker_account", "Public key of that account, if the seed is of a signing key."),
     ("coordinator.listen", "Address to listen on: a numeric IP address and a port."),
     ("coordinator.tls_cert", "Certificate chain, in PEM."),
     ("coordinator.tls_key", "Key of the certificate, in PEM."),
@@ -99,6 +109,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.tools", "Tools to probe for, each with its command line. See [capabilities](../how-to/capabilities.md)."),
     ("factory.checkpoint_every", "How often work in progress is saved."),
     ("factory.fleet", "`false` selects the folder queue of older scripts; `giga local DIR` runs it."),
+    (
+        "factory.receive",
+        "`inbox`: offers come through the coordinator; `broker`: from its broker, if that can be reached.",
+    ),
     ("factory.route", "`false`: poll for work whatever the dispatch mode is."),
     ("factory.gate", "Poll the queue version before claiming."),
     ("factory.poll_every", "Interval of claims or polls, from 1 s to 1 h."),

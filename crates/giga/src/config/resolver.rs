@@ -267,6 +267,8 @@ from_variable!(
     super::duration::HumanDuration,
     super::log::LogFormat,
     super::store::StoreChoice,
+    super::broker::BrokerChoice,
+    super::broker::ReceiveFrom,
     sandbox::SandboxMode,
     domain::BranchName,
     domain::ProductId,

@@ -3,6 +3,8 @@
 //! The engine appends `job:epoch` to a file outside its worktree, so that "ran twice under one epoch" and "lost" are
 //! counted and not assumed.
 
+#[cfg(feature = "nats")]
+mod broker;
 mod fleet;
 mod hosts;
 mod kills;

@@ -310,6 +310,8 @@ impl Worker {
             version: "story".to_owned(),
             protocol: PROTOCOL_VERSION,
             leaving: false,
+            receives: Default::default(),
+            wants_broker_login: false,
         };
         self.client.post("/factories/heartbeat", &beat).await
     }

@@ -108,7 +108,8 @@ pub(super) fn ops(unit: &Commit, current: Option<&JobVersion>) -> Result<(Vec<Op
 /// The job with the fields that queries use.
 fn columns(unit: &Commit, document: Document) -> Result<Document, StoreError> {
     let (job, facts) = (&unit.job, &unit.facts);
-    let state: Value = serde_json::from_str(&job.state_json().map_err(unwritable)?).map_err(unwritable)?;
+    let state: Value = serde_json::from_str(&job.state_json().map_err(|error| unwritable(&error))?)
+        .map_err(|error| unwritable(&error))?;
     let deps: BTreeSet<String> = facts.deps.iter().map(ToString::to_string).collect();
     let terms: Vec<String> = search_terms(job).into_iter().map(term).collect();
     let document = document
@@ -131,10 +132,10 @@ fn columns(unit: &Commit, document: Document) -> Result<Document, StoreError> {
 }
 
 pub(super) fn json(value: &impl serde::Serialize) -> Result<Value, StoreError> {
-    serde_json::to_value(value).map_err(unwritable)
+    serde_json::to_value(value).map_err(|error| unwritable(&error))
 }
 
-fn unwritable(error: serde_json::Error) -> StoreError {
+fn unwritable(error: &serde_json::Error) -> StoreError {
     StoreError::Corrupt(format!("the job cannot be written: {error}"))
 }
 

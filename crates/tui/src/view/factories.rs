@@ -1,5 +1,6 @@
 //! The page of factories.
 
+use domain::Receives;
 use protocol::{FactoryView, Presence};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -133,6 +134,8 @@ fn lines(model: &Model, factory: &FactoryView, width: u16) -> Vec<Line<'static>>
     let lag = factory.dispatch_lag_ms.map(|lag| format!("{lag} ms, last job"));
     fact("dispatch lag", lag.unwrap_or_default());
     fact("disk free", factory.disk_free_bytes.map_or_else(String::new, size));
+    let direct = factory.receives == Receives::Broker;
+    fact("offers", if direct { "from the broker".to_owned() } else { String::new() });
     fact("version", factory.version.clone());
     fact("joined", since(model.now, factory.joined_at));
     let list = |items: Vec<String>| items.join(", ");

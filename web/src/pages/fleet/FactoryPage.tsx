@@ -172,6 +172,7 @@ function Loaded({ factory }: { factory: FactoryView }) {
               <Fact name="Load">{factory.load.toFixed(2)}</Fact>
               <Fact name="Health">{`${Math.round(factory.health * 100)} %`}</Fact>
               {factory.diskFreeBytes != null && <Fact name="Disk free">{bytes(factory.diskFreeBytes)}</Fact>}
+              {factory.receives === "broker" && <Fact name="Offers">from the broker</Fact>}
               <Fact name="Version">{factory.version}</Fact>
               <Fact name="Enrolled">{exact(factory.joinedAt).slice(0, 16)}</Fact>
             </dl>

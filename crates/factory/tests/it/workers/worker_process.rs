@@ -131,6 +131,7 @@ pub(crate) fn settings(name: &str, forge: &TestRemote, engine: &str) -> WorkerSe
         fixed: Vec::new(),
         secrets: Secrets::default(),
         guard: None,
+        broker: None,
         run_tools: None,
     }
 }
