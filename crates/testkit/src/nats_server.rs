@@ -1,4 +1,5 @@
 //! A throwaway NATS server with JetStream, on a free loopback port with temporary data.
+#![expect(clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
