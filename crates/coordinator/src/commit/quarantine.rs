@@ -66,5 +66,5 @@ fn unreadable(collection: &str, key: &str, why: &str, since: Timestamp) -> Alert
     let message = format!(
         "{collection} `{key}` is unreadable and was skipped: remove or repair it, see docs/how-to/troubleshooting.md ({why})"
     );
-    about(alert(AlertCode::UnreadableDocument, message, since, None), format!("{collection}/{key}"))
+    about(alert(AlertCode::UnreadableDocument, message, since, None), &format!("{collection}/{key}"))
 }

@@ -471,7 +471,7 @@ fn of_factory(alert: Alert, id: &domain::FactoryId) -> Alert {
 }
 
 /// An alert about something that is neither a job, a factory nor a product.
-pub(crate) fn about(alert: Alert, subject: impl ToString) -> Alert {
+pub(crate) fn about(alert: Alert, subject: &impl ToString) -> Alert {
     Alert { subject: Some(subject.to_string()), ..alert }
 }
 

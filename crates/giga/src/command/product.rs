@@ -109,7 +109,7 @@ async fn show(context: &Context<'_>, name: &ProductId) -> Result<(), Failure> {
     if context.out.is_json() {
         return context.out.document(&product);
     }
-    context.out.table(&table(&[product.clone()]))?;
+    context.out.table(&table(std::slice::from_ref(&product)))?;
     for (repo, seats) in &product.repo_seats {
         context.out.line(&format!("{repo}: at most {} at a time in the fleet", domain::counted(*seats, "job")))?;
     }

@@ -74,8 +74,7 @@ async fn echo(context: &Context<'_>, id: &str) -> Result<(), Failure> {
     match (&item.error, item.shown_at) {
         (None, Some(_)) => context.out.line(&format!("{source}:{key} shows the status of job {}", job_id.short())),
         (error, _) => {
-            let why =
-                error.as_deref().map_or_else(|| "it is sent in a moment".to_owned(), |error| clean(error).to_string());
+            let why = error.as_deref().map_or_else(|| "it is sent in a moment".to_owned(), clean);
             Err(Failure::failed(format!(
                 "{source}:{key} does not show the status of job {} yet: {why}",
                 job_id.short()
