@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
-TEST_FEATURES := --features giga/failpoints
+TEST_FEATURES := --features giga/failpoints,giga/nats
 # Most tests wait more than they compute: two at a time for each core keep the machine busy.
 TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Installs the programs that tests run, and lists the skipped tests at the end.

@@ -2,15 +2,11 @@
 
 use domain::{JobId, StageName};
 use protocol::{
-    JobExplanation, JobView, NewSubtask, ReleaseReport, StageResponse, SubtaskList, SubtaskRequest, SubtaskResponse,
-    SubtaskWaitReport,
+    JobExplanation, JobView, NewSubtask, StageResponse, SubtaskList, SubtaskRequest, SubtaskResponse, SubtaskWaitReport,
 };
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, StoreKind, code, next_offer, soon};
-
-/// The seats of a simulated factory.
-const SEATS: usize = 8;
+use crate::fleet::{Fleet, StoreKind, code, next_offer};
 
 macro_rules! stories_on {
     ($($store:ident: $kind:ident;)*) => {
@@ -48,12 +44,6 @@ macro_rules! stories_on {
                     crate::needs::question_story(Fleet::on_store_of(StoreKind::$kind).await).await;
                 }
 
-                // [S5]
-                #[tokio::test]
-                async fn a_critical_job_gets_a_seat() {
-                    preemption_story(Fleet::on_store_of(StoreKind::$kind).await).await;
-                }
-
                 // [B11]
                 #[tokio::test]
                 async fn a_parent_waits_for_its_subtask() {
@@ -74,40 +64,6 @@ stories_on! {
     sqlite: Sqlite;
     postgres: Postgres;
     simulated: Simulated;
-}
-
-async fn preemption_story(fleet: Fleet) {
-    let _: Value = fleet
-        .admin
-        .call(http::Method::PUT, "/flags", Some(&json!({ "mode": "push", "preemption": true })))
-        .await
-        .unwrap();
-    let factory = fleet.factory("mac-1").await;
-    let mut inbox = factory.inbox().await;
-    let mut held = Vec::new();
-    for number in 0..SEATS {
-        fleet.submit(&format!("---\ntitle: low {number}\npriority: low\npreemptible: true\n---\nWork.\n")).await;
-        let taken = factory.take_next(&mut inbox).await;
-        factory.start(taken.assignment.job_id, taken.lease_epoch).await.unwrap();
-        held.push((taken.assignment.job_id, taken.lease_epoch));
-    }
-
-    let critical = fleet.submit("---\ntitle: fire\npriority: critical\n---\nNow.\n").await;
-    let victim: JobId = loop {
-        let event = soon(inbox.next()).await.unwrap().expect("the inbox ended");
-        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
-        if data.to_string().contains("preempt") {
-            break held.iter().map(|(id, _)| *id).find(|id| data.to_string().contains(&id.to_string())).unwrap();
-        }
-    };
-    let (_, epoch) = held.into_iter().find(|(id, _)| *id == victim).unwrap();
-    let request = ReleaseReport { lease_epoch: epoch, message: None, checkpoint: None, insights: Default::default() };
-    let _: StageResponse = factory.client.post(&format!("/jobs/{victim}/lease/release"), &request).await.unwrap();
-    let taken = factory.take_next(&mut inbox).await;
-
-    assert_eq!(taken.assignment.job_id, critical);
-    let preempted = fleet.job(victim).await.job;
-    assert_eq!((preempted.stage, preempted.attempts), (StageName::Queued, 0));
 }
 
 async fn subtask_story(fleet: Fleet) {
