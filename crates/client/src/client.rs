@@ -181,8 +181,8 @@ impl Client {
 
     /// A client over any transport. Sends nothing yet.
     pub fn over(network: Arc<dyn HttpTransport>, endpoint: Endpoint) -> Result<Self, ClientError> {
-        let target = |base| Target { base, network: Arc::clone(&network) };
-        Self::to(bases(&endpoint.base).into_iter().map(target).collect(), endpoint)
+        let targets = bases(&endpoint.base).into_iter().zip(std::iter::repeat(network));
+        Self::to(targets.map(|(base, network)| Target { base, network }).collect(), endpoint)
     }
 
     fn to(targets: Vec<Target>, endpoint: Endpoint) -> Result<Self, ClientError> {
@@ -410,7 +410,7 @@ impl Client {
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => {
                 if problem.code == NOT_LEADER {
-                    self.move_on(&self.base().to_owned());
+                    self.move_on(self.base());
                 }
                 Err(ClientError::Refused(Box::new(problem)))
             }

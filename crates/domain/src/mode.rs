@@ -159,7 +159,7 @@ mod tests {
         let products = Mode::ALL.into_iter().map(|mode| (product(mode.as_str()), mode)).collect();
         let modes = DispatchModes { mode: Mode::Shadow, products, ..DispatchModes::default() };
 
-        let received = modes.clone().for_factories();
+        let received = modes.for_factories();
 
         assert_eq!(received.modes(), [Mode::Push, Mode::Poll, Mode::Gate].into());
         assert_eq!(received.mode, Mode::Poll);

@@ -71,16 +71,16 @@ impl Publisher {
         queue.waiting.is_empty() && queue.in_flight == 0
     }
 
-    /// Queues a publication; returns it when the queue is full.
-    fn enqueue(&self, publication: Publication) -> Result<(), Publication> {
+    /// Queues a publication; returns what it is about when the queue is full.
+    fn enqueue(&self, publication: Publication) -> Option<Outbound> {
         let mut queue = self.queue.lock();
         if queue.waiting.len() >= WAITING_MAX {
-            return Err(publication);
+            return Some(publication.what);
         }
         queue.waiting.push_back(publication);
         drop(queue);
         self.queued.notify_one();
-        Ok(())
+        None
     }
 
     fn next(&self) -> Option<Publication> {
@@ -128,7 +128,7 @@ impl Coordinator {
         match answered {
             Some(outcome) => self.note_published(what, outcome),
             None => {
-                if let Err(Publication { what, .. }) = self.publisher.enqueue(Publication { what, request }) {
+                if let Some(what) = self.publisher.enqueue(Publication { what, request }) {
                     let why = format!("{WAITING_MAX} messages already wait for it");
                     self.note_published(what, Err(BrokerError::Unavailable(why)));
                 }

@@ -172,7 +172,8 @@ fn jobs_outlive_the_death_and_the_stop_of_their_leaders_and_run_once() {
     pair.giga(&["wait", &late, "--until", "testing"]);
     let mut ran: Vec<String> = pair.machine.read("journal").lines().map(str::to_owned).collect();
     let mut wanted: Vec<String> = jobs.into_iter().chain([late]).collect();
-    (ran.sort(), wanted.sort());
+    ran.sort();
+    wanted.sort();
     assert_eq!(ran, wanted, "each job ran once\n{}", pair.logs());
     assert!(after_death < TAKEOVER_MAX, "{after_death:?} after a death");
     assert!(after_stop < TAKEOVER_MAX, "{after_stop:?} after a stop");

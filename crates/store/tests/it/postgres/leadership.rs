@@ -156,7 +156,8 @@ async fn a_standby_sees_the_leader_and_leads_after_it() {
     let (seen, mut leader) = watch::channel(None::<Leader>);
     let standing_by = {
         let url = url.clone();
-        tokio::spawn(async move { PostgresStore::stand_by(&url, Arc::new(SystemClock::new()), &seen).await })
+        tokio_util::task::TaskTracker::new()
+            .spawn(async move { PostgresStore::stand_by(&url, Arc::new(SystemClock::new()), &seen).await })
     };
     let shown = tokio::time::timeout(PATIENCE, leader.wait_for(Option::is_some)).await.unwrap().unwrap().clone();
     let shown = shown.unwrap();
