@@ -143,10 +143,10 @@ pub struct NatsAccount {
 impl Default for NatsAccount {
     fn default() -> Self {
         let (operator, system, account) = (KeyPair::new_operator(), KeyPair::new_account(), KeyPair::new_account());
-        let trusted = signed(&operator, &operator.public_key(), json!({ "type": "operator", "version": 2 }));
+        let trusted = signed(&operator, &operator.public_key(), &json!({ "type": "operator", "version": 2 }));
         let tokens = [(&system, json!({})), (&account, json!({ "mem_storage": -1, "disk_storage": -1 }))];
         let accounts = tokens.map(|(key, storage)| {
-            let token = signed(&operator, &key.public_key(), account_claims(&storage));
+            let token = signed(&operator, &key.public_key(), &account_claims(&storage));
             format!("  {}: \"{token}\"\n", key.public_key())
         });
         let settings = format!(
@@ -157,7 +157,7 @@ impl Default for NatsAccount {
         let user = KeyPair::new_user();
         let claims =
             json!({ "type": "user", "version": 2, "pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1 });
-        let token = signed(&account, &user.public_key(), claims);
+        let token = signed(&account, &user.public_key(), &claims);
         let seed = user.seed().expect("a new key has its seed");
         let credentials = format!(
             "-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n\
@@ -178,7 +178,7 @@ fn account_claims(storage: &Value) -> Value {
     json!({ "type": "account", "version": 2, "limits": limits, "default_permissions": { "pub": {}, "sub": {} } })
 }
 
-fn signed(key: &KeyPair, subject: &str, nats: Value) -> String {
+fn signed(key: &KeyPair, subject: &str, nats: &Value) -> String {
     let header = json!({ "typ": "JWT", "alg": "ed25519-nkey" });
     let claims = json!({
         "jti": subject, "iat": 1_700_000_000, "iss": key.public_key(), "sub": subject, "name": "test", "nats": nats,
