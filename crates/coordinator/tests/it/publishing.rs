@@ -101,7 +101,7 @@ async fn a_broker_that_never_answers_delays_neither_submits_nor_the_dispatcher()
     fleet.coordinator.stop();
     tasks.join_all().await;
     assert_eq!(drain(&mut inbox).await.0.len(), 0, "the stream ends with the coordinator");
-    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), 100, "each was offered again");
+    assert_eq!(fleet.builder.broker().depths().await.unwrap().get(&mac.id).copied().unwrap_or(0), 100, "each was offered again");
 }
 
 // [§9]
@@ -160,7 +160,7 @@ async fn a_promotion_that_cannot_be_published_is_offered_again() {
     let held = crate::machine::Grip { job, epoch: order.lease_epoch };
     mac.promote(&fleet, held, protocol::ErrandOutcome::Done).await.unwrap();
     fleet.builder.broker().set(|faults| faults.is_down = true);
-    let before = fleet.builder.broker().depth(&mac.id).await.unwrap();
+    let before = fleet.builder.broker().depths().await.unwrap().get(&mac.id).copied().unwrap_or(0);
 
     for _ in 0..30 {
         fleet.dispatch().await;
@@ -170,7 +170,7 @@ async fn a_promotion_that_cannot_be_published_is_offered_again() {
     fleet.dispatch().await;
 
     assert_eq!(fleet.stage(job).await, StageName::Testing);
-    assert_eq!(fleet.builder.broker().depth(&mac.id).await.unwrap(), before + 1);
+    assert_eq!(fleet.builder.broker().depths().await.unwrap().get(&mac.id).copied().unwrap_or(0), before + 1);
     let events = fleet.coordinator.events(&fleet.admin, job, domain::Position(0), 100).await.unwrap().items;
     assert!(events.iter().any(|event| event.data["message"] == "the broker did not accept the offer"));
 }

@@ -18,7 +18,8 @@ use protocol::{
     PROTOCOL_VERSION, ProductSettings, StageResponse, StartReport, SubmitRequest, SubmitResponse,
 };
 use server::{BackupService, Limits, Options, Server};
-use store::document::simulated::{Faults, HastyClock, SimulatedDatabase, SimulatedDocumentStore};
+use store::document::DocumentStore;
+use store::document::simulated::{Faults, HastyClock, SimulatedDatabase};
 use store::{PostgresOptions, PostgresStore, PostgresUrl, SqliteStore};
 use tempfile::TempDir;
 use testkit::fleet::{RunningCoordinator, client, open_coordinator, open_store};
@@ -96,7 +97,7 @@ impl Fleet {
             (StoreKind::Simulated, None) => {
                 let database = SimulatedDatabase::new(Faults::default(), Arc::new(SeededEntropy::new(17)));
                 let (hasty, chance) = (Arc::new(HastyClock::default()), Arc::new(SeededEntropy::new(5)));
-                let store = SimulatedDocumentStore::open(Arc::new(database), hasty, chance).await.unwrap();
+                let store = DocumentStore::open(Arc::new(database), hasty, chance).await.unwrap();
                 open_coordinator(&Arc::new(store), dir.path(), clock, settings).await
             }
             (StoreKind::Sqlite | StoreKind::Postgres, None) => {
