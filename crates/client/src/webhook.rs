@@ -148,6 +148,8 @@ mod tests {
     use clock::SystemClock;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+    use tokio::task::JoinSet;
 
     use super::*;
 
@@ -168,11 +170,12 @@ mod tests {
     }
 
     /// Answers every connection with the same text, and counts the connections.
-    async fn answering(answer: &'static str) -> (u16, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    async fn answering(answer: &'static str) -> (u16, UnboundedReceiver<String>, JoinSet<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (sender, requests) = tokio::sync::mpsc::unbounded_channel();
-        tokio::spawn(async move {
+        let (sender, requests) = unbounded_channel();
+        let mut server = JoinSet::new();
+        server.spawn(async move {
             while let Ok((mut connection, _)) = listener.accept().await {
                 let mut request = vec![0; 4_096];
                 let len = connection.read(&mut request).await.unwrap_or(0);
@@ -180,7 +183,7 @@ mod tests {
                 let _ = connection.write_all(answer.as_bytes()).await;
             }
         });
-        (port, requests)
+        (port, requests, server)
     }
 
     /// Ways to write an address of this machine or of its network.
@@ -252,7 +255,7 @@ mod tests {
     // [T6] [attack: SSRF through artifact, tracker, webhook URLs]
     #[tokio::test]
     async fn no_spelling_of_a_local_address_is_connected_to() {
-        let (port, mut requests) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let (port, mut requests, _server) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
 
         for host in INSIDE {
             for url in [
@@ -272,7 +275,7 @@ mod tests {
     // [T6] [attack: SSRF through artifact, tracker, webhook URLs]
     #[tokio::test]
     async fn a_loopback_address_is_used_where_it_is_allowed_and_no_other() {
-        let (port, mut requests) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let (port, mut requests, _server) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
 
         let allowed = send(target(&format!("http://127.0.0.1:{port}/hook"), true)).await;
         let request = requests.recv().await.unwrap().to_lowercase();
@@ -287,10 +290,10 @@ mod tests {
     // [T6] [attack: SSRF through artifact, tracker, webhook URLs]
     #[tokio::test]
     async fn a_redirect_is_not_followed() {
-        let (inner, mut reached) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
+        let (inner, mut reached, _server) = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
         let redirect =
             format!("HTTP/1.1 307 Moved\r\nlocation: http://127.0.0.1:{inner}/\r\ncontent-length: 0\r\n\r\n");
-        let (port, _requests) = answering(Box::leak(redirect.into_boxed_str())).await;
+        let (port, _requests, _server) = answering(Box::leak(redirect.into_boxed_str())).await;
 
         let error = send(target(&format!("http://127.0.0.1:{port}/hook"), true)).await.unwrap_err();
 
@@ -302,7 +305,7 @@ mod tests {
     #[tokio::test]
     async fn an_error_shows_neither_secret_nor_path() {
         let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 20\r\n\r\nno /T0/B0/canary-path";
-        let (port, _requests) = answering(answer).await;
+        let (port, _requests, _server) = answering(answer).await;
         let to = target(&format!("http://127.0.0.1:{port}/T0/B0/canary-path"), true);
         let sender = WebhookSender::open(to.clone(), Arc::new(SystemClock::new())).unwrap();
 

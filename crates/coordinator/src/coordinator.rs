@@ -28,7 +28,7 @@ use crate::fleet::budgets::writer::BudgetWriters;
 use crate::fleet::sessions::SessionBook;
 use crate::fleet::tokens::TokenBook;
 use crate::maintenance::health::StoreHealth;
-use crate::notify::Notifier;
+use crate::maintenance::notify::Notifier;
 use crate::pull_requests::poller::PullRequestPoller;
 use crate::read::event_stream::EventTail;
 use crate::read::live::LiveBoard;

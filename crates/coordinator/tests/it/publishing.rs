@@ -101,7 +101,11 @@ async fn a_broker_that_never_answers_delays_neither_submits_nor_the_dispatcher()
     fleet.coordinator.stop();
     tasks.join_all().await;
     assert_eq!(drain(&mut inbox).await.0.len(), 0, "the stream ends with the coordinator");
-    assert_eq!(fleet.builder.broker().depths().await.unwrap().get(&mac.id).copied().unwrap_or(0), 100, "each was offered again");
+    assert_eq!(
+        fleet.builder.broker().depths().await.unwrap().get(&mac.id).copied().unwrap_or(0),
+        100,
+        "each was offered again"
+    );
 }
 
 // [§9]

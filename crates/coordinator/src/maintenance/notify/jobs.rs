@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::notify::record::Cursor;
-use crate::notify::{Stop, WebhookTarget, is_outdated};
+use crate::maintenance::notify::record::Cursor;
+use crate::maintenance::notify::{Stop, WebhookTarget, is_outdated};
 use crate::submit::sanitize::short;
 
 /// The stored position follows the reached one within this many events that are not for the webhook.

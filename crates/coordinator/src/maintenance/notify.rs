@@ -27,8 +27,8 @@ use tracing::warn;
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
-use crate::notify::delivery::{FAILURES_BEFORE_ALERT, PAUSE_FIRST, WebhookHealth};
-use crate::notify::record::Cursor;
+use crate::maintenance::notify::delivery::{FAILURES_BEFORE_ALERT, PAUSE_FIRST, WebhookHealth};
+use crate::maintenance::notify::record::Cursor;
 use crate::read::alerts::{about, alert};
 
 /// The shortest time between two reads of the log for one webhook.

@@ -5,7 +5,7 @@ use protocol::WebhookNotice;
 use serde_json::json;
 
 use crate::coordinator::Coordinator;
-use crate::notify::record::RaisedAlert;
+use crate::maintenance::notify::record::RaisedAlert;
 
 /// The version of the messages.
 const VERSION: u16 = 1;

@@ -9,8 +9,8 @@ use protocol::{Alert, AlertCode, WebhookAlert};
 use tracing::warn;
 
 use crate::coordinator::Coordinator;
-use crate::notify::record::{Cursor, RaisedAlert};
-use crate::notify::{Stop, WebhookTarget, everything};
+use crate::maintenance::notify::record::{Cursor, RaisedAlert};
+use crate::maintenance::notify::{Stop, WebhookTarget, everything};
 use crate::submit::sanitize::short;
 
 /// The shortest time between two computations of the alerts.

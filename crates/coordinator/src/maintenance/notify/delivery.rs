@@ -8,8 +8,8 @@ use protocol::WebhookNotice;
 use tracing::{info, warn};
 
 use crate::coordinator::Coordinator;
-use crate::notify::notice::rendered;
-use crate::notify::{Stop, WebhookTarget};
+use crate::maintenance::notify::notice::rendered;
+use crate::maintenance::notify::{Stop, WebhookTarget};
 use crate::submit::sanitize::short;
 
 /// The pause after a failed delivery; it doubles.
