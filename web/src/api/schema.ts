@@ -55,6 +55,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/artifacts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The bytes of an artifact, always as an attachment.
+         * @description Where the object store signs URLs and the coordinator is configured to use them, the answer is a redirect to one.
+         */
+        get: operations["getArtifactsId"];
+        put?: never;
+        post?: never;
+        /** Removes an artifact. Its number is never used again. */
+        delete: operations["deleteArtifactsId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/backup": {
         parameters: {
             query?: never;
@@ -645,6 +666,27 @@ export interface paths {
         put?: never;
         /** Answers the question of a job's agent. The job is requeued with the answer. */
         post: operations["postJobsIdAnswer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/jobs/{id}/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The artifacts of a job, and how many it may have. */
+        get: operations["getJobsIdArtifacts"];
+        put?: never;
+        /**
+         * Attaches a file to the run that the calling factory works on. The same name with the same content is attached once.
+         * @description The body is stored as it arrives. Size, number and the digest are checked before the job points to it.
+         */
+        post: operations["postJobsIdArtifacts"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1710,6 +1752,67 @@ export interface components {
              */
             length: number;
         };
+        /**
+         * @description An artifact: its job, and its number there.
+         * @example 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a-1
+         */
+        ArtifactId: string;
+        /** @description The artifacts of a job, and how many it may have. */
+        ArtifactList: {
+            /**
+             * Format: int64
+             * @description The bytes of all of them.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description The limit of their bytes.
+             */
+            bytesMax: number;
+            /**
+             * Format: int64
+             * @description The limit of the bytes of one.
+             */
+            fileBytesMax: number;
+            /** @description Oldest first. */
+            items: components["schemas"]["ArtifactView"][];
+            /**
+             * Format: int64
+             * @description The limit of their number.
+             */
+            itemsMax: number;
+        };
+        /**
+         * @description The name of an artifact for people, such as `coverage/report.html`. It is shown, and never used as a path of the
+         *     coordinator.
+         * @example coverage/report.html
+         */
+        ArtifactName: string;
+        /** @description An artifact of a job. */
+        ArtifactView: {
+            /** @description When it was attached. */
+            at: components["schemas"]["Timestamp"];
+            /**
+             * Format: int64
+             * @description Size in bytes.
+             */
+            bytes: number;
+            /** @description The content type as the factory names it. The bytes are always served as an attachment of an unknown type. */
+            contentType: components["schemas"]["ContentType"];
+            /** @description Its id. */
+            id: components["schemas"]["ArtifactId"];
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
+            /** @description The name for people. */
+            name: components["schemas"]["ArtifactName"];
+            /**
+             * Format: int32
+             * @description The run that left it.
+             */
+            run: number;
+            /** @description Digest of the bytes. */
+            sha256: components["schemas"]["Sha256"];
+        };
         /** @description The work that a holder gets. */
         Assignment: {
             /** @description The question of an earlier run, with the user's answer. */
@@ -2143,6 +2246,11 @@ export interface components {
             /** @description Its title, if known. */
             title?: string | null;
         };
+        /**
+         * @description A content type without parameters.
+         * @example text/html
+         */
+        ContentType: string;
         /** @description How another machine reaches a coordinator. */
         CoordinatorAddress: {
             /** @description Base addresses, the preferred one first; empty if only local programs can reach the coordinator. */
@@ -2529,7 +2637,7 @@ export interface components {
          * @description What happened.
          * @enum {string}
          */
-        EventKind: "submitted" | "unblocked" | "children_added" | "subtasks_awaited" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "voted" | "review_requested" | "reminded" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "paused" | "resumed" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored" | "usage_reported";
+        EventKind: "submitted" | "unblocked" | "children_added" | "subtasks_awaited" | "dispatched" | "dispatch_expired" | "dispatch_declined" | "granted" | "started" | "checkpointed" | "completed" | "promoted" | "errand_granted" | "errand_failed" | "errand_put_off" | "ship_requested" | "shipped" | "released" | "reaped" | "preemption_requested" | "preempted" | "attempt_failed" | "failed" | "dead_lettered" | "requeued" | "cancelled" | "voted" | "review_requested" | "reminded" | "approved" | "changes_requested" | "escalated" | "rejected" | "asked" | "quota_hit" | "paused" | "resumed" | "priority_changed" | "pinned" | "dependency_failed" | "dependency_recovered" | "dismissed" | "restored" | "usage_reported" | "artifact_attached" | "artifacts_removed";
         /** @description A page of a job's events. */
         EventList: {
             /** @description The events, oldest first. */
@@ -3325,6 +3433,11 @@ export interface components {
         JobDetail: {
             /**
              * Format: int32
+             * @description Number of artifacts.
+             */
+            artifacts?: number;
+            /**
+             * Format: int32
              * @description Failed attempts that count towards the retry limit. A failure that is final is not one, and `requeue` resets it.
              */
             attempts: number;
@@ -3446,6 +3559,7 @@ export interface components {
         };
         /** @description Why a job is in its stage [S4]. */
         JobExplanation: {
+            decision?: components["schemas"]["PlacementDecision"] | null;
             holderPresence?: components["schemas"]["Presence"] | null;
             /** @description The job. */
             job: components["schemas"]["JobView"];
@@ -3525,6 +3639,11 @@ export interface components {
         };
         /** @description A job. */
         JobView: {
+            /**
+             * Format: int32
+             * @description Number of artifacts.
+             */
+            artifacts?: number;
             /**
              * Format: int32
              * @description Failed attempts that count towards the retry limit. A failure that is final is not one, and `requeue` resets it.
@@ -3980,6 +4099,20 @@ export interface components {
             /** @description Why. */
             reason?: string | null;
         };
+        /** @description Why a job was placed on a factory, at the time of the decision. */
+        PlacementDecision: {
+            /** @description When it was taken. */
+            at: components["schemas"]["Timestamp"];
+            engine?: components["schemas"]["EngineName"] | null;
+            /** @description The chosen factory. */
+            factory: components["schemas"]["FactoryId"];
+            /** @description The factories that came next, best first; at most five. */
+            runnersUp: components["schemas"]["RunnerUp"][];
+            /** @description The score of the factory then. */
+            score: components["schemas"]["Score"];
+            /** @description The weights of the score then. */
+            weights: components["schemas"]["Weights"];
+        };
         /** @description A plan to submit, or to check. */
         PlanRequest: {
             /** @description The plan: Markdown with a `##` heading for each job, and `###` for the jobs below it. */
@@ -4122,6 +4255,8 @@ export interface components {
             };
             /** @description The repositories that the product owns. Jobs of other products cannot use them. */
             repos?: components["schemas"]["RepoName"][];
+            /** @description The weights of its placement score, where they differ from the fleet's. */
+            scoreWeights?: components["schemas"]["ScoreWeights"];
             /**
              * Format: int32
              * @description Its share of the seats, relative to other products.
@@ -4150,6 +4285,7 @@ export interface components {
             } | null;
             /** @description The repositories it owns. */
             repos?: components["schemas"]["RepoName"][] | null;
+            scoreWeights?: components["schemas"]["ScoreWeights"] | null;
             /**
              * Format: int32
              * @description Its share of the seats.
@@ -4893,6 +5029,16 @@ export interface components {
             /** @description The run failed. */
             failed: components["schemas"]["FailureReason"];
         } | "lease_lost" | "released" | "preempted" | "cancelled" | "asked" | "awaited_subtasks" | "quota_window" | "restored";
+        /** @description A factory that came after the chosen one. */
+        RunnerUp: {
+            /** @description The factory. */
+            factory: components["schemas"]["FactoryId"];
+            /**
+             * Format: double
+             * @description Its score.
+             */
+            total: number;
+        };
         /**
          * @description What happens to running jobs when their product is paused, by a person or by its budget.
          * @enum {string}
@@ -4937,6 +5083,39 @@ export interface components {
              */
             total: number;
         };
+        /** @description Weights of the terms of the placement score [S3]. An absent one is the fleet's. */
+        ScoreWeights: {
+            /**
+             * Format: double
+             * @description Weight of having the repository.
+             */
+            affinity?: number | null;
+            /**
+             * Format: double
+             * @description Weight of few unused capabilities.
+             */
+            capabilityFit?: number | null;
+            /**
+             * Format: double
+             * @description Weight of low cost.
+             */
+            costFit?: number | null;
+            /**
+             * Format: double
+             * @description Weight of successful runs.
+             */
+            health?: number | null;
+            /**
+             * Format: double
+             * @description Weight of low load.
+             */
+            idleness?: number | null;
+            /**
+             * Format: double
+             * @description Weight of the penalty for jobs that started to wait recently.
+             */
+            starvationPenalty?: number | null;
+        };
         /** @description One seat in use. */
         SeatsInUse: {
             /** @description Whether it is only offered, not yet accepted. */
@@ -4958,6 +5137,11 @@ export interface components {
          * @enum {string}
          */
         Severity: "error" | "warning";
+        /**
+         * @description A SHA-256 digest, in lower-case hexadecimal.
+         * @example e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+         */
+        Sha256: string;
         /** @description The constraints that decide where a job can run. */
         Shape: {
             /** @description Required capabilities, sorted and unique. */
@@ -5002,6 +5186,11 @@ export interface components {
              * @default false
              */
             allowEmpty: boolean;
+            /**
+             * @description Globs of files to attach to the job after a run: paths from the top of the worktree.
+             * @default []
+             */
+            artifacts: string[];
             base?: components["schemas"]["BranchName"] | null;
             /**
              * @description Cost limits.
@@ -6542,6 +6731,81 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getArtifactsId: {
+        parameters: {
+            query?: {
+                /** @description The coordinator passes the bytes on, also where the object store signs URLs. */
+                proxied?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The artifact */
+                id: components["schemas"]["ArtifactId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes */
+            200: {
+                headers: {
+                    /** @description `attachment`, with the name */
+                    "Content-Disposition"?: string;
+                    /** @description The SHA-256 digest of the bytes */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The bytes are at `Location`, for a short time */
+            302: {
+                headers: {
+                    /** @description A signed URL of the object store */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteArtifactsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The artifact */
+                id: components["schemas"]["ArtifactId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was removed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
     getBackup: {
         parameters: {
             query?: never;
@@ -7877,6 +8141,95 @@ export interface operations {
             408: components["responses"]["Problem408"];
             409: components["responses"]["Problem409"];
             412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getJobsIdArtifacts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    postJobsIdArtifacts: {
+        parameters: {
+            query: {
+                /** @description The epoch of the lease. */
+                leaseEpoch: number;
+                /** @description The name for people, such as `coverage/report.html`. It is never used as a path. */
+                name: components["schemas"]["ArtifactName"];
+                /** @description Digest of the body. */
+                sha256: components["schemas"]["Sha256"];
+                /** @description The content type; `application/octet-stream` when absent. */
+                contentType?: components["schemas"]["ContentType"];
+            };
+            header?: never;
+            path: {
+                /** @description The job */
+                id: components["schemas"]["JobId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description The run has attached it before */
+            200: {
+                headers: {
+                    /** @description The artifact's path */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
+                };
+            };
+            /** @description The new artifact */
+            201: {
+                headers: {
+                    /** @description The artifact's path */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
