@@ -197,7 +197,7 @@ mod tests {
         );
     }
 
-    // [S4] [row 45]
+    // [S4]
     #[test]
     fn an_event_of_an_earlier_version_has_no_decision() {
         let data = json!({ "dispatchSeq": 1, "targetFactoryId": "m1", "score": 1.5 });

@@ -201,7 +201,7 @@ impl Coordinator {
         for (job, epoch) in held {
             self.reap(job, epoch).await;
         }
-        // What is left there is a hint about offers that nobody will accept.
+        // What is left there is a hint about offers that no factory will accept.
         if let Err(error) = self.ports.broker.dismiss(id).await {
             warn!(factory.id = %id, %error, "Could not remove the broker's queue of factory `{id}`");
         }

@@ -100,7 +100,7 @@ impl Coordinator {
 mod tests {
     use super::*;
 
-    // [T6] [row 45]
+    // [T6]
     #[test]
     fn a_record_of_version_1_loads() {
         let stored = r#"{"v":1,"position":42,"alerts":{"disk_full//":{"id":"00ff","isTold":true,"alert":{"code":"disk_full","message":"full","since":"2026-01-01T00:00:00.000Z"}}}}"#;

@@ -293,7 +293,7 @@ fn subtree_spending(job: &Job, children: &HashMap<JobId, Vec<&Arc<Job>>>) -> (To
     (spent.into_iter().sum(), is_over)
 }
 
-/// The submitter of a subtask is that of its parent: nobody reviews the work of an agent that works for them.
+/// The submitter of a subtask is that of its parent: people do not review the work of their own agents.
 fn on_behalf_of(parent: &Job) -> Principal {
     let submission = parent.submission();
     Principal {
