@@ -99,8 +99,9 @@ describe("the cost of the page", { timeout: 600_000 }, () => {
       await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
       await page.waitForTimeout(30);
     }
-    let worst = Number.POSITIVE_INFINITY;
-    for (let attempt = 0; attempt < 4 && worst > LONG_TASK_MS; attempt += 1) worst = await scrollThrough(page);
+    await browser.chromium.startTracing(page, { categories: ["toplevel"] });
+    await scrollThrough(page);
+    const worst = longestTask(await browser.chromium.stopTracing());
     const rendered = await page.locator(".jobs-table tbody tr").count();
     console.log(`measured: ${ROWS} jobs scrolled, longest task ${Math.round(worst)} ms, ${rendered} rows in the page`);
     assert.ok(rendered < 200, `${rendered} rows in the page`);
@@ -118,17 +119,12 @@ async function operations(fleet) {
   return Object.values(storeOperations).reduce((sum, value) => sum + value, 0);
 }
 
-/** Scrolls at many places between the top and the end; the longest task, 0 when none was long. */
+/** Scrolls at many places between the top and the end. */
 function scrollThrough(page) {
   return page.evaluate(async () => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
     scrollTo(0, 0);
     await new Promise((done) => setTimeout(done, 500));
-    let longest = 0;
-    const observer = new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) longest = Math.max(longest, entry.duration);
-    });
-    observer.observe({ type: "longtask" });
     const height = document.documentElement.scrollHeight;
     for (let place = 0; place < 20; place += 1) {
       scrollTo(0, (height * place) / 20);
@@ -140,7 +136,20 @@ function scrollThrough(page) {
     }
     scrollTo(0, height);
     await new Promise((done) => setTimeout(done, 300));
-    observer.disconnect();
-    return longest;
   });
+}
+
+/**
+ * The longest task of a page's main thread in milliseconds of its own processor time: on a busy machine the time on the
+ * clock counts other programs too.
+ */
+function longestTask(trace) {
+  const { traceEvents } = JSON.parse(trace.toString());
+  const threads = traceEvents.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain");
+  const pages = new Set(threads.map(({ pid, tid }) => `${pid}/${tid}`));
+  const tasks = traceEvents.filter(
+    ({ ph, tdur, pid, tid }) => ph === "X" && tdur !== undefined && pages.has(`${pid}/${tid}`),
+  );
+  assert.ok(tasks.length > 100, `the trace has ${tasks.length} tasks`);
+  return tasks.reduce((longest, { tdur }) => Math.max(longest, tdur / 1000), 0);
 }

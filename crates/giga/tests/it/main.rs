@@ -38,3 +38,4 @@ mod sign_in;
 mod submit;
 mod terminal_escapes;
 mod web;
+mod webhooks;
