@@ -23,7 +23,7 @@ pub struct NewSubtask {
     pub instructions: String,
     /// US dollars to reserve for it of the parent's budget. Required if that has a limit; what is left, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 0, maximum = 1_000_000_000)]
+    #[schema(maximum = 1_000_000_000)]
     pub usd: Option<f64>,
     /// Tokens to reserve for it of the parent's budget. Required if that has a limit; what is left, at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,7 @@ use domain::{
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
 use store::document::DocumentStore;
-use store::document::simulated::{Faults, HastyClock, SimulatedDatabase};
+use store::document::simulated::{Faults, HastyClock, STALE_READ, SimulatedDatabase};
 use store::{
     DirectoryBlobs, DirectoryLogs, Exclusivity, MemoryStore, Options, PostgresOptions, PostgresStore, PostgresUrl,
     SqliteStore,
@@ -231,6 +231,14 @@ impl TestFleetBuilder {
             database.set_faults(Faults { answers_lost: 0.0, requests_lost: 0.0, ..Faults::BAD_DAY });
         }
         self
+    }
+
+    /// How many reads a simulated database has answered with an older version.
+    pub(crate) fn stale_reads(&self) -> u64 {
+        match &self.backend {
+            Backend::Simulated(database) => database.requests(STALE_READ),
+            Backend::Memory(_) | Backend::Sqlite(_) | Backend::Postgres(_) => 0,
+        }
     }
 
     /// With other broker settings.

@@ -61,7 +61,8 @@ fn receiver() -> (u16, Arc<Mutex<Vec<Received>>>) {
             }
             let headers = lines.iter().skip(1).filter_map(|line| line.split_once(": "));
             let headers: Vec<_> = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
-            let len = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, len)| len.parse().unwrap());
+            let len =
+                headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, len)| len.parse().unwrap());
             let mut body = vec![0; len];
             reader.read_exact(&mut body).unwrap();
             shared.lock().unwrap().push(Received { headers, body: String::from_utf8(body).unwrap() });
@@ -118,7 +119,8 @@ fn jobs_and_alerts_arrive_signed_and_no_secret_is_shown() {
     let chat: Value = serde_json::from_str(&chat.body).unwrap();
     assert!(chat["text"].as_str().unwrap().contains("is failed: cancelled by"), "{chat}");
     assert!(doctor.stdout.contains("`board` sends alerts, jobs as json"), "{}", doctor.stdout);
-    let shown = [doctor.stdout, doctor.stderr, listed.stdout, list.stdout, fleet.machine.read("long-lived.log")].concat();
+    let shown =
+        [doctor.stdout, doctor.stderr, listed.stdout, list.stdout, fleet.machine.read("long-lived.log")].concat();
     assert!(shown.contains("board") && !shown.contains("canary"), "{shown}");
 }
 

@@ -1,6 +1,7 @@
 //! Limits of texts, lists and numbers, beyond those of their types. Requests are validated against them.
 
 use domain::{COST_USD_MAX, ENGINE_MS_MAX, TOKENS_MAX, TURNS_MAX};
+use protocol::{SUBTASK_INSTRUCTIONS_LEN_MAX, SUBTASK_KEY_LEN_MAX, SUBTASK_TITLE_CHARS_MAX};
 use serde_json::{Map, Value, json};
 
 use super::schemas::schemas_of;
@@ -96,6 +97,17 @@ fn limits() -> Vec<(&'static str, Value)> {
         ),
         ("BatchRequest.jobs", names()),
         ("ActionRequest.message", text()),
+        (
+            "NewSubtask.title",
+            json!({ "minLength": 1, "maxLength": SUBTASK_TITLE_CHARS_MAX, "pattern": LINE, "example": "Test the door" }),
+        ),
+        (
+            "NewSubtask.instructions",
+            json!({ "minLength": 1, "maxLength": SUBTASK_INSTRUCTIONS_LEN_MAX, "pattern": r"\S", "example": "Add tests." }),
+        ),
+        ("NewSubtask.key", json!({ "minLength": 1, "maxLength": SUBTASK_KEY_LEN_MAX })),
+        ("NewSubtask.usd", json!({ "exclusiveMinimum": 0 })),
+        ("NewSubtask.tokens", json!({ "minimum": 1 })),
         ("AnswerRequest.text", json!({ "maxLength": TEXT_CHARS_MAX, "example": "Use the red brick." })),
         ("DismissRequest.message", text()),
         ("IngestRequest.key", json!({ "minLength": 1, "maxLength": 110, "pattern": LINE, "example": "acme/notes#12" })),
@@ -107,7 +119,7 @@ fn limits() -> Vec<(&'static str, Value)> {
             "IngestRequest.url",
             json!({ "maxLength": 2_000, "pattern": WEB_ADDRESS, "example": "https://forge.example/issues/12" }),
         ),
-        ("IngestRequest.author", json!({ "maxLength": 200, "pattern": LINE, "example": "ann" })),
+        ("IngestRequest.author", json!({ "maxLength": 200, "example": "ann" })),
         ("VoteRequest.comment", text()),
         ("ReviewRequest.message", text()),
         ("ReviewRequest.reviewers[]", json!({ "minLength": 1, "maxLength": 100, "pattern": LINE, "example": "ada" })),

@@ -7,6 +7,6 @@ mod faults;
 mod feed;
 
 pub use clock::HastyClock;
-pub use database::SimulatedDatabase;
+pub use database::{STALE_READ, SimulatedDatabase};
 pub use faults::Faults;
 pub use feed::PHYSICAL_PARTITIONS;

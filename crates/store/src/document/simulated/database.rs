@@ -18,6 +18,9 @@ use crate::document::{
     FeedPage, Filter, Item, Key, Op, Order, Partition, Query, RequestError,
 };
 
+/// The kind of the reads that were answered with the version before the latest write.
+pub const STALE_READ: &str = "stale read";
+
 /// A simulated document database. It outlives the stores that are opened on it, as a cloud database outlives a
 /// process.
 pub struct SimulatedDatabase {
@@ -63,7 +66,7 @@ impl SimulatedDatabase {
         self.dice.set(faults);
     }
 
-    /// The number of requests by kind, failed ones included.
+    /// The number of requests by kind, failed ones included; of reads that answered with an older version, [`STALE_READ`].
     pub fn requests(&self, kind: &str) -> u64 {
         self.data.lock().requests.get(kind).copied().unwrap_or(0)
     }
@@ -90,12 +93,14 @@ impl DocumentDatabase for SimulatedDatabase {
     async fn read(&self, key: &Key) -> Result<Option<Item>, RequestError> {
         self.begin("read").await?;
         let is_stale = self.dice.happens(self.dice.faults().stale_reads);
-        let data = self.data.lock();
+        let mut data = self.data.lock();
         let Some(kept) = data.items.get(key) else { return Ok(None) };
-        let (etag, document) = match &kept.before {
-            Some((etag, before)) if is_stale => (*etag, before.clone()),
-            Some(_) | None => (kept.etag, kept.document.clone()),
-        };
+        let before = kept.before.clone().filter(|_| is_stale);
+        let is_stale = before.is_some();
+        let (etag, document) = before.unwrap_or_else(|| (kept.etag, kept.document.clone()));
+        if is_stale {
+            data.note(STALE_READ);
+        }
         Ok(Some(Item { key: key.clone(), etag: text(etag), document }))
     }
 
