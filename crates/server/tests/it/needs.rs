@@ -96,7 +96,7 @@ async fn hello_names_the_coordinator_and_its_keep_alive() {
     let hello = soon(stream.next()).await.unwrap().unwrap();
 
     let told: HelloEvent = serde_json::from_str(&hello.data).unwrap();
-    assert_eq!((told.keep_alive_seconds, told.version.as_str()), (15, env!("CARGO_PKG_VERSION")));
+    assert_eq!((told.keep_alive_seconds, told.version.as_str()), (5, env!("CARGO_PKG_VERSION")));
     assert!(told.build.starts_with(&told.version) && !told.name.is_empty(), "{told:?}");
 }
 
