@@ -4,7 +4,7 @@
 //! heading is a job, each `###` heading a job below it, and so on. A fenced block `job` at the start of a section has
 //! keys of its own; `after` names sections that have to ship first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sha2::{Digest, Sha256};
 
@@ -21,11 +21,15 @@ const PLAN_BYTES_MAX: usize = 1024 * 1024;
 /// Size of all manifests of a plan together: each repeats the keys that it inherits.
 const MANIFESTS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Dependencies of all jobs of a plan together, as of a batch.
+const AFTER_MAX: usize = 10_000;
+
 /// Length of a key's part for one section.
 const SLUG_CHARS_MAX: usize = 40;
 
 /// Keys of the root that hold for the jobs below too.
-const INHERITED: [&str; 14] = [
+const INHERITED: [&str; 15] = [
+    "artifacts",
     "product",
     "repo",
     "base",
@@ -43,7 +47,7 @@ const INHERITED: [&str; 14] = [
 ];
 
 /// Keys about runs: a composite has none.
-const OF_RUNS: [&str; 5] = ["budget", "deps", "prepare", "verify", "review"];
+const OF_RUNS: [&str; 6] = ["artifacts", "budget", "deps", "prepare", "verify", "review"];
 
 /// A plan whose manifests are valid.
 #[derive(Debug, PartialEq, Eq)]
@@ -178,10 +182,11 @@ fn jobs(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, PlanError> {
         })
         .collect();
     let mut after: Vec<Vec<usize>> = Vec::with_capacity(sections.len());
+    let (places, mut links) = (places(&sections), 0);
     for (at, section) in sections.iter().enumerate() {
         let mut found = parents[at].map(|parent| after[parent].clone()).unwrap_or_default();
         for wanted in section.entries.after() {
-            let place = find(&sections, &wanted).ok_or_else(|| PlanError {
+            let place = *places.get(&slug(&wanted)).ok_or_else(|| PlanError {
                 line: section.line,
                 why: format!("`after` names `{wanted}`, which is no heading of this plan"),
             })?;
@@ -189,8 +194,15 @@ fn jobs(text: &str, name: Option<&str>) -> Result<Vec<PlannedJob>, PlanError> {
                 found.push(place);
             }
         }
+        links += found.len();
+        if links > AFTER_MAX {
+            let why =
+                format!("the jobs of a plan have {AFTER_MAX} dependencies at most, by all their `after` together");
+            return Err(PlanError { line: section.line, why });
+        }
         after.push(found);
     }
+    check_cycles(&sections, &parents, &after)?;
     let root = &sections[0].entries;
     let mut bytes = 0;
     let jobs = sections.iter().enumerate().map(|(at, section)| {
@@ -365,10 +377,38 @@ fn keys(sections: &[Section], name: &str) -> Vec<String> {
     keys
 }
 
-/// The section with this title.
-fn find(sections: &[Section], wanted: &str) -> Option<usize> {
-    let wanted = slug(wanted);
-    (1..sections.len()).find(|at| slug(&sections[*at].title) == wanted)
+/// The sections by their titles; the first of several equal ones.
+fn places(sections: &[Section]) -> HashMap<String, usize> {
+    (1..sections.len()).rev().map(|at| (slug(&sections[at].title), at)).collect()
+}
+
+/// Fails if a job would wait for itself: a parent waits for its children, a job for those in its `after`.
+fn check_cycles(sections: &[Section], parents: &[Option<usize>], after: &[Vec<usize>]) -> Result<(), PlanError> {
+    let mut awaited: Vec<usize> = after.iter().map(Vec::len).collect();
+    let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); sections.len()];
+    for (at, deps) in after.iter().enumerate() {
+        deps.iter().for_each(|dep| waiting[*dep].push(at));
+        if let Some(parent) = parents[at] {
+            waiting[at].push(parent);
+            awaited[parent] += 1;
+        }
+    }
+    let mut ready: Vec<usize> = (0..sections.len()).filter(|at| awaited[*at] == 0).collect();
+    while let Some(at) = ready.pop() {
+        for next in waiting[at].iter().copied() {
+            awaited[next] -= 1;
+            if awaited[next] == 0 {
+                ready.push(next);
+            }
+        }
+    }
+    match (0..sections.len()).rev().find(|at| awaited[*at] > 0) {
+        None => Ok(()),
+        Some(at) => {
+            let why = format!("`{}` would wait for itself: its `after` leads back to it", sections[at].title);
+            Err(PlanError { line: sections[at].line, why })
+        }
+    }
 }
 
 fn slug(title: &str) -> String {
@@ -426,6 +466,38 @@ after: [Parser]
 ```
 Print.
 ";
+
+    #[test]
+    fn a_job_that_would_wait_for_itself_is_an_error_at_its_heading() {
+        let cycle = |text: &str| {
+            let findings = parse(&format!("# Root\n{text}"), None).unwrap_err();
+            (findings[0].line, findings[0].message.contains("would wait for itself"))
+        };
+
+        assert_eq!(cycle("## A\n```job\nafter: B\n```\n## B\n```job\nafter: A\n```\n"), (6, true));
+        assert_eq!(cycle("## A\n```job\nafter: A\n```\n"), (2, true));
+        assert_eq!(cycle("## A\n### B\n```job\nafter: A\n```\n"), (3, true));
+    }
+
+    #[test]
+    fn the_dependencies_of_a_plan_are_bounded() {
+        let names: Vec<String> = (0..200).map(|n| format!("Job {n}")).collect();
+        let sections = names.iter().enumerate();
+        let text: String = sections
+            .map(|(at, name)| format!("## {name}\n```job\nafter: [{}]\n```\n", names[..at].join(", ")))
+            .collect();
+
+        let findings = parse(&format!("# Root\n{text}"), None).unwrap_err();
+
+        assert!(findings[0].message.contains("10000 dependencies at most"), "{findings:?}");
+    }
+
+    #[test]
+    fn artifacts_of_the_root_are_those_of_every_task() {
+        let jobs = parse("---\nartifacts: [report.html]\n---\n# Root\n## A\n", None).unwrap();
+
+        assert!(!jobs[0].manifest.contains("artifacts") && jobs[1].manifest.contains("artifacts: [report.html]"));
+    }
 
     #[test]
     fn a_plan_is_a_tree_of_valid_manifests() {

@@ -98,9 +98,12 @@ async fn only_the_holder_of_a_run_attaches_files() {
     let stale = attach(&fleet, &mac, old, "stale", b"stale").await;
     let foreign = attach(&fleet, &linux, grip, "foreign", b"foreign").await;
     let person = fleet.coordinator.begin_artifact(&fleet.admin, grip.job, new(grip.epoch, "x", b"x")).await;
+    mac.complete(&fleet, grip, None).await.unwrap();
+    let after_completion = attach(&fleet, &mac, grip, "more", b"more").await;
 
-    for refused in [fenced_midway, stale, foreign] {
-        assert!(matches!(refused, Err(Error::Refused(Refusal::StaleEpoch { .. }))), "{refused:?}");
+    for refused in [fenced_midway, stale, foreign, after_completion] {
+        let is_fenced = matches!(refused, Err(Error::Refused(Refusal::StaleEpoch { .. } | Refusal::NotHolder { .. })));
+        assert!(is_fenced, "{refused:?}");
     }
     assert!(matches!(person, Err(Error::Forbidden(_))));
     assert_eq!(fleet.job(grip.job).await.artifacts, 0);

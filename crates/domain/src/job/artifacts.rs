@@ -9,6 +9,7 @@ use crate::event::{Actor, EventKind};
 use crate::ids::Epoch;
 use crate::names::{FactoryId, Sha256};
 use crate::refusal::Refusal;
+use crate::stage::Holder;
 use crate::time::Timestamp;
 
 /// Names of removed artifacts in an event: a person needs no more to recognise them.
@@ -55,9 +56,10 @@ impl Job {
         self.artifacts().iter().map(|artifact| artifact.bytes).fold(0, u64::saturating_add)
     }
 
-    /// Checks that a factory holds the run of an epoch, and returns the number of the run. A run keeps its epoch until
-    /// it ends, also while its job is completed.
+    /// Checks that a factory holds the lease of an epoch, and returns the number of its run. What is completed, and
+    /// perhaps reviewed, gets no further artifacts.
     pub fn run_of_holder(&self, epoch: Epoch, factory: &FactoryId) -> Result<u32, Refusal> {
+        self.require_holder(&Holder { factory: factory.clone(), epoch })?;
         let run = self.run_at(epoch).filter(|run| run.factory == *factory);
         run.map(|run| run.n).ok_or(Refusal::StaleEpoch { shown: epoch, held: self.epoch() })
     }

@@ -138,7 +138,10 @@ impl FromStr for TermWeight {
         let term = term.ok_or_else(|| format!("`{name}` is no term: use one of {}", ScoreWeights::TERMS.join(", ")))?;
         let weight = match weight {
             "default" => None,
-            weight => Some(weight.parse().map_err(|_| format!("`{weight}` is neither a number nor `default`"))?),
+            weight => {
+                let number = weight.parse().ok().filter(|number: &f64| number.is_finite());
+                Some(number.ok_or_else(|| format!("`{weight}` is neither a number nor `default`"))?)
+            }
         };
         Ok(Self { term, weight })
     }
@@ -185,7 +188,7 @@ pub(crate) struct BudgetSetArgs {
     /// Name of the product
     pub(crate) name: ProductId,
     /// The most that it may spend per period, in US dollars
-    #[arg(long, value_name = "USD", conflicts_with = "no_ceiling")]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true, conflicts_with = "no_ceiling")]
     pub(crate) ceiling: Option<f64>,
     /// Remove the ceiling
     #[arg(long)]
@@ -194,11 +197,17 @@ pub(crate) struct BudgetSetArgs {
     #[arg(long, value_enum)]
     pub(crate) period: Option<PeriodName>,
     /// What a job without `budget.usd` reserves while it runs, in US dollars
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     pub(crate) per_job: Option<f64>,
     /// What happens to running jobs when the product is paused
     #[arg(long, value_enum)]
     pub(crate) on_pause: Option<RunningWorkName>,
+}
+
+/// An amount in US dollars. Text such as `nan` is a number to Rust, and none to the API.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.parse().ok().filter(|amount: &f64| amount.is_finite() && *amount >= 0.0);
+    amount.ok_or_else(|| format!("`{text}` is not an amount: write 50 or 12.50"))
 }
 
 /// The periods of a ceiling.
@@ -455,8 +464,16 @@ mod tests {
         for text in ["notes", "notes=", "notes=-1", "../x=1"] {
             assert!(seats(text).is_err(), "{text}");
         }
-        for text in ["affinity", "speed=1", "affinity=", "affinity=x"] {
+        for text in ["affinity", "speed=1", "affinity=", "affinity=x", "affinity=nan", "affinity=inf"] {
             assert!(weight(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_are_finite_and_not_negative() {
+        assert_eq!(dollars("12.50"), Ok(12.5));
+        for text in ["nan", "inf", "-5", "lots", "2,00"] {
+            assert!(dollars(text).is_err(), "{text}");
         }
     }
 }

@@ -106,7 +106,7 @@ fn limits() -> Vec<(&'static str, Value)> {
             json!({ "minLength": 1, "maxLength": SUBTASK_INSTRUCTIONS_LEN_MAX, "pattern": r"\S", "example": "Add tests." }),
         ),
         ("NewSubtask.key", json!({ "minLength": 1, "maxLength": SUBTASK_KEY_LEN_MAX })),
-        ("NewSubtask.usd", json!({ "exclusiveMinimum": 0 })),
+        ("NewSubtask.usd", json!({ "minimum": 0, "exclusiveMinimum": 0 })),
         ("NewSubtask.tokens", json!({ "minimum": 1 })),
         ("AnswerRequest.text", json!({ "maxLength": TEXT_CHARS_MAX, "example": "Use the red brick." })),
         ("DismissRequest.message", text()),

@@ -118,7 +118,7 @@ impl Coordinator {
     ) -> Result<(IngestOutcome, JobId), Error> {
         let (source, key) = (&request.source, &request.key);
         let settings = self.tracker.source(source).cloned().unwrap_or_default();
-        let repo = request.repo.as_ref().or(settings.repo.as_ref());
+        let repo = settings.repo.as_ref().or(request.repo.as_ref());
         let submit = SubmitRequest {
             body_md: manifest_of(request, repo, settings.profile.as_ref()),
             idempotency_key: Some(format!("tracker:{source}:{key}")),
