@@ -94,7 +94,7 @@ async fn with_evidence(
     to: &Path,
 ) -> Result<BackupSummary, Failure> {
     copied?;
-    let (to, logs) = (to.to_owned(), blobs::logs(context.config)?);
+    let (to, logs) = (to.to_owned(), blobs::logs(&context.config)?);
     let packed = tokio::task::spawn_blocking(move || store::pack_evidence(&to, &logs)).await;
     Ok(packed.context("the copy was interrupted")?.map_err(anyhow::Error::new)?)
 }

@@ -75,7 +75,7 @@ async fn with_evidence(
     file: &Path,
     restoring: impl Future<Output = Result<RestoreOutcome, BackupError>>,
 ) -> Result<RestoreSummary, Failure> {
-    let (backup, logs) = (file.to_owned(), blobs::logs(context.config)?);
+    let (backup, logs) = (file.to_owned(), blobs::logs(&context.config)?);
     let unpacking = tokio::task::spawn_blocking(move || store::unpack_evidence(&backup, &logs)).await;
     let unpacked = unpacking.context("the restore was interrupted")?.map_err(anyhow::Error::new)?;
     let restored = restoring.await;
