@@ -77,7 +77,8 @@ unit:
 	  $(WITH_TOOLS) $(CARGO) test --workspace --locked $(TEST_FEATURES); \
 	fi
 
-# Artifacts in an object store. In a build of its own, because others do without its dependencies.
+# Artifacts, logs and evidence in an object store. In a build of its own, because others do without its dependencies: not
+# part of `unit`, for which it would compile a few minutes more.
 test-cloud:
 	scripts/with-azurite $(CARGO) nextest run -p store --locked --features object-store -E 'test(/^azurite::/)'
 
@@ -110,8 +111,9 @@ test-api: tools
 test-docs: tools
 	$(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- docs::
 
-# Longer runs: every engine version, the API at length, and the crash tests ten times with all their kills.
-soak: test-engines test-api
+# Longer runs: every engine version, the API at length, the object store, and the crash tests ten times with all their
+# kills.
+soak: test-engines test-api test-cloud
 	GIGA_SOAK=1 scripts/with-postgres scripts/with-git-lfs $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --stress-count 10 -E 'test(/crash::/)'
 
 # What cannot be had from Cargo, named clearly.

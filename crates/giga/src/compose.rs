@@ -1,7 +1,7 @@
 //! The long-lived commands: the parts of a coordinator and a factory are composed here.
 
 mod backup_service;
-mod blobs;
+pub(crate) mod blobs;
 mod board;
 mod brokers;
 mod coordinator;

@@ -22,6 +22,8 @@ mod memory;
 mod meter;
 #[cfg(feature = "object-store")]
 mod object_blobs;
+mod object_logs;
+mod objects;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod private;
@@ -31,6 +33,7 @@ mod quarantine;
 mod recent;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod record;
+mod run_logs;
 #[cfg(all(feature = "sqlite", feature = "postgres"))]
 mod sql_value;
 #[cfg(feature = "sqlite")]
@@ -50,6 +53,7 @@ pub use memory::MemoryStore;
 pub use meter::Operations;
 #[cfg(feature = "object-store")]
 pub use object_blobs::{ObjectBlobs, ObjectStoreError};
+pub use object_logs::ObjectLogs;
 #[cfg(feature = "postgres")]
 pub use postgres::{
     Claim as PostgresClaim, Exclusivity, OpenError as PostgresOpenError, Options as PostgresOptions, PostgresStore,
@@ -58,6 +62,7 @@ pub use postgres::{
 pub use private::create_directory as create_private_directory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use record::{DataLoss, FileStamp, RecordFile, StoreRecord, read_record};
+pub use run_logs::RunLogs;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{
     BackupError, EvidenceImport, OpenError, OpenedIdentity, Options, RestoreOutcome, Settings, SqliteStore,

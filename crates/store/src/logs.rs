@@ -66,17 +66,10 @@ impl DirectoryLogs {
         Ok(())
     }
 
-    /// Stores a run's evidence unless a complete document exists. The caller must have exclusive access to the
-    /// directory.
+    /// Stores a run's evidence. The caller must have exclusive access to the directory.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<Insertion> {
-        match fs::read(self.shared.evidence(job, epoch)) {
-            Ok(found) if is_whole(&found) => return Ok(Insertion::WasThere),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        self.shared.write_evidence(job, epoch, document)?;
-        Ok(Insertion::Now)
+    pub(crate) fn add_evidence(&self, job: JobId, epoch: Epoch, document: &[u8]) -> io::Result<()> {
+        self.shared.write_evidence(job, epoch, document)
     }
 
     /// Removes a run's evidence.
@@ -225,14 +218,6 @@ fn list(folder: &Path) -> io::Result<Vec<(Epoch, u64)>> {
     }
     logs.sort_unstable();
     Ok(logs)
-}
-
-/// Whether a document existed before it was added.
-#[cfg(feature = "sqlite")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Insertion {
-    Now,
-    WasThere,
 }
 
 /// Reports whether a document is complete: one JSON value up to its end. A failing disk leaves a part of it, or zeros.

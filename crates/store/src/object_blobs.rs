@@ -2,6 +2,7 @@
 
 mod transport;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,10 +19,12 @@ use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::path::Path;
 use object_store::signer::Signer;
 use object_store::{
-    Attribute, Attributes, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload,
+    Attribute, Attributes, GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions,
+    PutOptions, PutPayload,
 };
 
 use crate::blob_place::{Bucket, ObjectProvider};
+use crate::objects::Objects;
 use transport::Transport;
 
 /// Bytes of an upload in memory. S3 accepts 10,000 parts of at least 5 MiB: this allows 80 GB.
@@ -105,10 +108,13 @@ impl ObjectBlobs {
         Ok(Self { store, signer, prefix: bucket.prefix.clone() })
     }
 
+    fn below(&self, path: &str) -> Path {
+        Path::from(format!("{}/{path}", self.prefix).trim_start_matches('/'))
+    }
+
     fn folder(&self, job: JobId) -> Path {
         let name = job.to_string();
-        let last = &name[name.len() - 2..];
-        Path::from(format!("{}/{last}/{name}", self.prefix).trim_start_matches('/'))
+        self.below(&format!("{}/{name}", &name[name.len() - 2..]))
     }
 
     fn object(&self, key: &BlobKey) -> Path {
@@ -158,6 +164,40 @@ impl BlobStore for ObjectBlobs {
     async fn signed_url(&self, key: &BlobKey, valid: Duration) -> Result<Option<String>, StoreError> {
         let signed = self.signer.signed_url(http::Method::GET, &self.object(key), valid).await;
         signed.map(|url| Some(url.to_string())).map_err(|error| failure(&error))
+    }
+}
+
+#[async_trait]
+impl Objects for ObjectBlobs {
+    async fn put(&self, path: &str, bytes: Vec<u8>) -> Result<(), StoreError> {
+        self.store.put(&self.below(path), PutPayload::from(bytes)).await.map(drop).map_err(|error| failure(&error))
+    }
+
+    async fn get(&self, path: &str, range: Option<Range<u64>>) -> Result<Option<Vec<u8>>, StoreError> {
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..Default::default() };
+        let found = async { self.store.get_opts(&self.below(path), options).await?.bytes().await };
+        match found.await {
+            Ok(bytes) => Ok(Some(bytes.into())),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(failure(&error)),
+        }
+    }
+
+    async fn list(&self, below: &str) -> Result<Vec<String>, StoreError> {
+        let mut objects = self.store.list(Some(&self.below(below)));
+        let mut found = Vec::new();
+        while let Some(object) = objects.try_next().await.map_err(|error| failure(&error))? {
+            let path = object.location.as_ref().strip_prefix(&*self.prefix).unwrap_or_default();
+            found.push(path.trim_start_matches('/').to_owned());
+        }
+        Ok(found)
+    }
+
+    async fn remove(&self, path: &str) -> Result<(), StoreError> {
+        match self.store.delete(&self.below(path)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failure(&error)),
+        }
     }
 }
 

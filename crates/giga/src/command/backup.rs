@@ -12,10 +12,10 @@ use domain::{BackupSummary, Timestamp};
 use protocol::SUMMARY_HEADER;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use store::{DirectoryLogs, OfflineAccess, StoreUrl};
+use store::{OfflineAccess, StoreUrl};
 
 use crate::cli::BackupCreateArgs;
-use crate::compose::stores;
+use crate::compose::{blobs, stores};
 use crate::failure::Failure;
 
 use super::Context;
@@ -87,21 +87,16 @@ async fn copy(context: &Context<'_>, url: &StoreUrl, to: &Path) -> Result<Backup
     }
 }
 
-/// Adds the evidence of runs, from the logs in the data directory.
+/// Adds the evidence of runs, from the coordinator's place of logs.
 async fn with_evidence(
     context: &Context<'_>,
     copied: Result<BackupSummary, Failure>,
     to: &Path,
 ) -> Result<BackupSummary, Failure> {
     copied?;
-    let (to, logs) = (to.to_owned(), logs(context));
+    let (to, logs) = (to.to_owned(), blobs::logs(&context.config)?);
     let packed = tokio::task::spawn_blocking(move || store::pack_evidence(&to, &logs)).await;
     Ok(packed.context("the copy was interrupted")?.map_err(anyhow::Error::new)?)
-}
-
-/// The logs in the data directory; this process writes nothing to them.
-pub(super) fn logs(context: &Context<'_>) -> DirectoryLogs {
-    DirectoryLogs::new(context.config.data.logs(), u64::MAX)
 }
 
 /// Takes a backup over the network and makes sure that it is the one that was sent.

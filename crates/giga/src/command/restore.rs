@@ -13,11 +13,11 @@ use store::{BackupError, OfflineAccess, RestoreOutcome, StoreUrl};
 use tokio::fs::File;
 
 use crate::cli::BackupRestoreArgs;
-use crate::compose::stores;
+use crate::compose::{blobs, stores};
 use crate::failure::{Exit, Failure};
 
 use super::Context;
-use super::backup::{describe, inspect, logs};
+use super::backup::{describe, inspect};
 use super::store_location::{StoreLocation, find};
 
 /// How often a restarting coordinator is polled.
@@ -68,14 +68,14 @@ fn confirm(context: &Context<'_>, location: &StoreLocation, summary: &BackupSumm
     if answer.trim() == "yes" { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
 }
 
-/// Restores the evidence of runs beside the logs in the data directory, then the store: in the other order a failure
+/// Restores the evidence of runs in the coordinator's place of logs, then the store: in the other order a failure
 /// between the two would leave a store without it. On its own it is evidence of unknown runs, and the next restore finds it.
 async fn with_evidence(
     context: &Context<'_>,
     file: &Path,
     restoring: impl Future<Output = Result<RestoreOutcome, BackupError>>,
 ) -> Result<RestoreSummary, Failure> {
-    let (backup, logs) = (file.to_owned(), logs(context));
+    let (backup, logs) = (file.to_owned(), blobs::logs(&context.config)?);
     let unpacking = tokio::task::spawn_blocking(move || store::unpack_evidence(&backup, &logs)).await;
     let unpacked = unpacking.context("the restore was interrupted")?.map_err(anyhow::Error::new)?;
     let restored = restoring.await;

@@ -7,16 +7,14 @@ use async_trait::async_trait;
 use domain::{BackupSummary, Clock, Generation, StoreError};
 use protocol::RestoreSummary;
 use server::{BackupService, BackupServiceError};
-use store::{
-    BackupError, DirectoryLogs, RestoreOutcome, StoreLifecycle, inspect_backup, pack_evidence, unpack_evidence,
-};
+use store::{BackupError, RestoreOutcome, RunLogs, StoreLifecycle, inspect_backup, pack_evidence, unpack_evidence};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Copies of one open store. Putting one back ends with a restart of the coordinator on it.
 pub(super) struct StoreBackupService {
     store: Arc<dyn StoreLifecycle>,
-    logs: DirectoryLogs,
+    logs: RunLogs,
     directory: PathBuf,
     generation: Generation,
     clock: Arc<dyn Clock>,
@@ -29,7 +27,7 @@ impl StoreBackupService {
     /// The backup service of an open store; `restart` is cancelled when there is another store to start with.
     pub(super) fn open(
         store: Arc<dyn StoreLifecycle>,
-        logs: DirectoryLogs,
+        logs: RunLogs,
         database: &Path,
         generation: Generation,
         clock: Arc<dyn Clock>,
@@ -123,7 +121,7 @@ mod tests {
 
     use clock::{SystemClock, SystemEntropy};
     use domain::{Epoch, JobId, LogStore};
-    use store::{StorePlace, StoreUrl};
+    use store::{DirectoryLogs, StorePlace, StoreUrl};
     use tempfile::TempDir;
 
     use super::*;
@@ -136,7 +134,7 @@ mod tests {
     async fn with_backup() -> (TempDir, StoreBackupService, PathBuf) {
         let home = tempfile::tempdir().unwrap();
         let (database, logs) = (home.path().join("data/fleet.db"), home.path().join("data/logs"));
-        let (kept, clock) = (DirectoryLogs::new(&logs, 1_000), Arc::new(SystemClock::new()));
+        let (kept, clock) = (DirectoryLogs::new(&logs, 1_000).into(), Arc::new(SystemClock::new()));
         let place = StorePlace::of(database.clone());
         let store = StoreUrl::sqlite().open(place, clock.clone(), &SystemEntropy).await.unwrap().lifecycle;
         let restart = CancellationToken::new();

@@ -11,7 +11,7 @@ use clock::{SystemClock, SystemEntropy};
 use coordinator::{Coordinator, Ports};
 use domain::Clock;
 use server::{BindError, Options, Server, Tls, WebhookSecret};
-use store::{DirectoryLogs, OpenStore, StorePlace};
+use store::{OpenStore, StorePlace};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -25,9 +25,6 @@ use super::webhooks;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::profile_files;
-
-/// Output of one run that is kept: enough for a day of a talkative agent.
-const LOG_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// How long the first sign-in link works: the longest that the coordinator allows.
 const LINK_SECONDS: u64 = 600;
@@ -192,7 +189,7 @@ pub(super) async fn load(
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<LoadedCoordinator> {
     let data = config.data.path();
-    let logs = DirectoryLogs::new(config.data.logs(), LOG_BYTES_MAX);
+    let logs = blobs::logs(config)?;
     let ports = Ports {
         jobs: Arc::clone(&store.jobs),
         history: Arc::clone(&store.history),

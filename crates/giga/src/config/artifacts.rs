@@ -25,6 +25,8 @@ pub(crate) struct ArtifactConfig {
     pub(crate) store: Setting<Option<PlaceChoice>>,
     /// Another endpoint than the provider's own.
     pub(crate) endpoint: Setting<Option<String>>,
+    /// Whether the logs and the evidence of runs are kept there too.
+    pub(crate) logs: Setting<bool>,
     retention: Setting<HumanDuration>,
     file_max: Setting<Size>,
     job_max: Setting<Size>,
@@ -37,6 +39,7 @@ pub(crate) struct ArtifactConfig {
 pub(super) struct Artifacts {
     store: Option<Spanned<PlaceChoice>>,
     endpoint: Option<Spanned<String>>,
+    logs: Option<Spanned<bool>>,
     retention: Option<Spanned<HumanDuration>>,
     file_max: Option<Spanned<Size>>,
     job_max: Option<Spanned<Size>>,
@@ -76,6 +79,7 @@ impl ArtifactConfig {
         let place = file.store.map(|place| placed(resolver, place));
         let store = SettingSource::new("artifacts.store").env(&["GIGA_ARTIFACTS_STORE"]).file(place);
         let endpoint = SettingSource::new("artifacts.endpoint").env(&["GIGA_ARTIFACTS_ENDPOINT"]).file(file.endpoint);
+        let logs = SettingSource::new("artifacts.logs").env(&["GIGA_ARTIFACTS_LOGS"]).file(file.logs);
         let retention =
             SettingSource::new("artifacts.retention").env(&["GIGA_ARTIFACTS_RETENTION"]).file(file.retention);
         let file_max = SettingSource::new("artifacts.file_max").env(&["GIGA_ARTIFACTS_FILE_MAX"]).file(file.file_max);
@@ -85,6 +89,7 @@ impl ArtifactConfig {
         let config = Self {
             store: resolver.optional(store)?,
             endpoint: resolver.optional(endpoint)?,
+            logs: resolver.setting(logs, || false)?,
             retention: resolver.setting(retention, || HumanDuration(default.artifact_retention))?,
             file_max: resolver.setting(file_max, || Size(default.artifacts.file_bytes_max))?,
             job_max: resolver.setting(job_max, || Size(default.artifacts.job_bytes_max))?,

@@ -151,6 +151,10 @@ const MEANINGS: &[(&str, &str)] = &[
         "Where artifacts are kept: a directory, `s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX` or `gs://BUCKET/PREFIX`. The data directory when absent. See [artifacts](../how-to/artifacts.md).",
     ),
     ("artifacts.endpoint", "Endpoint of an object store, if it is not the provider's own."),
+    (
+        "artifacts.logs",
+        "Whether the logs and the evidence of runs are kept there too, so that every coordinator has them.",
+    ),
     ("artifacts.retention", "How long the artifacts of a finished job are kept."),
     ("artifacts.file_max", "Largest artifact."),
     ("artifacts.job_max", "All artifacts of a job together."),

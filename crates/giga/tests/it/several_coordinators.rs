@@ -38,13 +38,18 @@ impl Pair {
         let repo = repository::make(machine.path(), "work");
         let path = |name: &str| machine.path().join(name).display().to_string();
         machine.write("journal", "");
-        let engine = format!("echo $GIGA_JOB_ID >> '{}'\nsleep 1\necho done > out-$GIGA_JOB_ID\n", path("journal"));
+        let engine = format!(
+            "echo $GIGA_JOB_ID >> '{}'\necho the run begins\nsleep 1\necho done > out-$GIGA_JOB_ID\necho the run ends\n",
+            path("journal")
+        );
         machine.write("engine.sh", &engine);
         let config = format!(
             "[coordinator]\nrenew_every = '1s'\nlease_ttl = '15s'\ndisk_free_min_mib = 0\n\
+             [artifacts]\nstore = '{artifacts}'\nlogs = true\n\
              [factory]\nname = 'here'\nseats = 2\ndisk_floor_mib = 0\nstate = '{state}'\n\
              [factory.repos.work]\nurl = '{repo}'\n\
              [factory.engines.script]\nargv = ['sh', '{engine}']\n",
+            artifacts = path("artifacts"),
             state = path("factory"),
             repo = repo.display(),
             engine = path("engine.sh"),
@@ -145,7 +150,7 @@ impl Drop for Pair {
     }
 }
 
-// [D3] [row 12] [I1] [U3]
+// [D3] [row 12] [I1] [U3] [J8] [J9]
 #[test]
 fn jobs_outlive_the_death_and_the_stop_of_their_leaders_and_run_once() {
     let Some(mut pair) = Pair::start() else { return };
@@ -172,6 +177,13 @@ fn jobs_outlive_the_death_and_the_stop_of_their_leaders_and_run_once() {
     pair.giga(&["wait", &late, "--until", "testing"]);
     let mut ran: Vec<String> = pair.machine.read("journal").lines().map(str::to_owned).collect();
     let mut wanted: Vec<String> = jobs.into_iter().chain([late]).collect();
+    // Three leaders received them.
+    for job in &wanted {
+        let log = pair.giga(&["logs", job]);
+        assert!(log.contains("the run begins") && log.contains("the run ends"), "{job}: {log}\n{}", pair.logs());
+        let diff = pair.giga(&["runs", job, "1", "--diff"]);
+        assert!(diff.contains(&format!("out-{job}")), "{job}: {diff}\n{}", pair.logs());
+    }
     ran.sort();
     wanted.sort();
     assert_eq!(ran, wanted, "each job ran once\n{}", pair.logs());

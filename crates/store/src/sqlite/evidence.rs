@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 
 use super::backup::{inspect_backup, open_alone, open_unchanged};
 use super::backup_error::BackupError;
-use crate::logs::{DirectoryLogs, Insertion};
+use crate::run_logs::RunLogs;
 
 /// The collection of a backup that holds evidence.
 pub(crate) const COLLECTION: &str = "fleet_evidence";
@@ -17,8 +17,8 @@ const ADD: &str = "INSERT OR REPLACE INTO fleet_documents (collection, key, rev,
 const ALL: &str = "SELECT key, doc FROM fleet_documents WHERE collection = ?1";
 const REMOVE: &str = "DELETE FROM fleet_documents WHERE collection = ?1";
 
-/// Adds the evidence in `logs` to a backup; returns the backup's new summary.
-pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummary, BackupError> {
+/// Adds the evidence in `logs` to a backup; returns the backup's new summary. Call it on a blocking thread of a runtime.
+pub fn pack_evidence(backup: &Path, logs: &RunLogs) -> Result<BackupSummary, BackupError> {
     let wrong = |error| BackupError::sqlite(backup)(error);
     let mut connection = open_alone(backup).map_err(wrong)?;
     let transaction = connection.transaction().map_err(wrong)?;
@@ -41,8 +41,8 @@ pub fn pack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<BackupSummar
 }
 
 /// Extracts a backup's evidence into `logs`, where none exists yet. An error leaves `logs` unchanged;
-/// [`EvidenceImport::remove_imported`] undoes the import.
-pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<EvidenceImport, BackupError> {
+/// [`EvidenceImport::remove_imported`] undoes the import. Call it on a blocking thread of a runtime.
+pub fn unpack_evidence(backup: &Path, logs: &RunLogs) -> Result<EvidenceImport, BackupError> {
     let mut unpacked = EvidenceImport { logs: logs.clone(), added: Vec::new() };
     match unpack(backup, &mut unpacked) {
         Ok(()) => Ok(unpacked),
@@ -57,7 +57,7 @@ pub fn unpack_evidence(backup: &Path, logs: &DirectoryLogs) -> Result<EvidenceIm
 #[derive(Debug)]
 #[must_use = "what was unpacked for a restore that fails has to be taken back"]
 pub struct EvidenceImport {
-    logs: DirectoryLogs,
+    logs: RunLogs,
     added: Vec<(JobId, Epoch)>,
 }
 
@@ -74,13 +74,15 @@ fn unpack(backup: &Path, unpacked: &mut EvidenceImport) -> Result<(), BackupErro
     let wrong = |error| BackupError::sqlite(backup)(error);
     let connection = open_unchanged(backup).map_err(wrong)?;
     let mut all = connection.prepare(ALL).map_err(wrong)?;
+    let there = unpacked.logs.runs_with_evidence().map_err(BackupError::files(backup))?;
     let mut rows = all.query([COLLECTION]).map_err(wrong)?;
     while let Some(row) = rows.next().map_err(wrong)? {
         let (key, document): (String, String) = (row.get(0).map_err(wrong)?, row.get(1).map_err(wrong)?);
         let Some((job, epoch)) = run_of(&key) else { continue };
-        let added = unpacked.logs.add_evidence(job, epoch, document.as_bytes());
-        if added.map_err(BackupError::files(backup))? == Insertion::Now {
+        if !there.contains(&(job, epoch)) {
+            // Before it is written: a part of it is removed too.
             unpacked.added.push((job, epoch));
+            unpacked.logs.add_evidence(job, epoch, document.as_bytes()).map_err(BackupError::files(backup))?;
         }
     }
     Ok(())

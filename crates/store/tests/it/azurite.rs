@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use domain::{BlobAttributes, BlobKey, BlobStore, JobId, Sha256, UploadId};
+use domain::{BlobAttributes, BlobKey, BlobStore, Epoch, JobId, LogStore, Sha256, UploadId};
 use hmac::{Hmac, KeyInit, Mac};
-use store::{BlobPlace, ObjectBlobs};
+use store::{BlobPlace, ObjectBlobs, ObjectLogs};
 use testkit::requirement::Requirement;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -173,4 +173,34 @@ async fn a_signed_url_downloads_an_attachment_without_a_credential() {
     assert!(head.contains("content-type: application/octet-stream"), "{served}");
     assert!(!unsigned.starts_with("HTTP/1.1 200"), "{unsigned}");
     assert!(!url.contains(KEY), "the key is not in the URL");
+}
+
+// [J8] [J9]
+#[tokio::test]
+async fn logs_and_evidence_are_stored_beside_the_artifacts() {
+    let Some(azurite) = Azurite::start().await else { return };
+    let (job, epoch) = (key(1).job, Epoch(1));
+    put(&azurite.blobs(), &key(1), "an artifact", b"hello").await;
+    let logs = ObjectLogs::in_bucket(azurite.blobs(), 1 << 20);
+    let mut text = String::new();
+
+    let empty = logs.append(job, Epoch(2), 0, b"").await.unwrap();
+    for n in 0..150 {
+        let line = format!("line {n}\n");
+        logs.append(job, epoch, text.len() as u64, line.as_bytes()).await.unwrap();
+        text.push_str(&line);
+    }
+    logs.keep_evidence(job, epoch, b"{\"n\":1}").await.unwrap();
+    logs.keep_evidence(job, epoch, b"{\"n\":2}").await.unwrap();
+
+    let other = ObjectLogs::in_bucket(azurite.blobs(), 1 << 20);
+    let length = text.len() as u64;
+    assert_eq!(empty, 0);
+    assert_eq!(other.logs(job).await.unwrap(), [(epoch, length), (Epoch(2), 0)]);
+    assert_eq!(other.read(job, epoch, 0, u32::MAX).await.unwrap(), text.as_bytes());
+    assert_eq!(other.read(job, epoch, 3, 10).await.unwrap(), &text.as_bytes()[3..13]);
+    assert_eq!(other.read(job, epoch, length, 10).await.unwrap(), b"");
+    assert_eq!(other.evidence(job, epoch).await.unwrap().as_deref(), Some(&b"{\"n\":2}"[..]));
+    assert_eq!(other.evidence(job, Epoch(2)).await.unwrap(), None);
+    assert_eq!(azurite.blobs().list(job).await.unwrap().len(), 1, "logs are no artifacts");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use domain::{Backup, Epoch, JobStore, LogStore};
 use store::conformance::sample::{create, id, job, seconds};
-use store::{BackupError, DirectoryLogs, inspect_backup, pack_evidence, unpack_evidence};
+use store::{BackupError, DirectoryLogs, ObjectLogs, RunLogs, inspect_backup, pack_evidence, unpack_evidence};
 
 use super::Database;
 
@@ -39,10 +39,10 @@ async fn torn_evidence_is_not_packed_and_is_replaced() {
     }
     logs.keep_evidence(id(2), Epoch(1), b"{\"n\":2}").await.unwrap();
 
-    let packed = pack_evidence(&copy, &logs).unwrap();
+    let packed = pack_evidence(&copy, &logs.clone().into()).unwrap();
     logs.keep_evidence(id(1), Epoch(4), b"").await.unwrap();
     logs.keep_evidence(id(2), Epoch(1), b"{\"n\":3}").await.unwrap();
-    let _stays = unpack_evidence(&copy, &logs).unwrap();
+    let _stays = unpack_evidence(&copy, &logs.clone().into()).unwrap();
 
     assert_eq!((packed.evidence, &packed), (2, &inspect_backup(&copy).unwrap()));
     assert_eq!(logs.evidence(id(1), Epoch(4)).await.unwrap().as_deref(), Some(&b"{\"n\":1}"[..]));
@@ -56,11 +56,11 @@ async fn remove_imported_removes_only_the_imported_evidence() {
     let (copy, logs) = with_logs(&database).await;
     logs.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();
     logs.keep_evidence(id(2), Epoch(1), b"{\"n\":2}").await.unwrap();
-    pack_evidence(&copy, &logs).unwrap();
+    pack_evidence(&copy, &logs.clone().into()).unwrap();
     let elsewhere = logs_in(&database, "elsewhere");
     elsewhere.keep_evidence(id(2), Epoch(1), b"{\"n\":3}").await.unwrap();
 
-    let unpacked = unpack_evidence(&copy, &elsewhere).unwrap();
+    let unpacked = unpack_evidence(&copy, &elsewhere.clone().into()).unwrap();
     let between = kept(&elsewhere, 1).await;
     unpacked.remove_imported();
 
@@ -75,15 +75,44 @@ async fn a_damaged_document_fails_the_whole_import() {
     let (copy, logs) = with_logs(&database).await;
     logs.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();
     logs.keep_evidence(id(2), Epoch(1), b"{\"text\":\"to be spoilt\"}").await.unwrap();
-    pack_evidence(&copy, &logs).unwrap();
+    pack_evidence(&copy, &logs.clone().into()).unwrap();
     let mut bytes = fs::read(&copy).unwrap();
     let at = bytes.windows(12).position(|window| window == b"to be spoilt").unwrap();
     bytes[at..at + 12].fill(0xff);
     fs::write(&copy, bytes).unwrap();
     let elsewhere = logs_in(&database, "elsewhere");
 
-    let refused = unpack_evidence(&copy, &elsewhere);
+    let refused = unpack_evidence(&copy, &elsewhere.clone().into());
 
     assert!(matches!(refused, Err(BackupError::Damaged { .. })), "{refused:?}");
     assert_eq!((kept(&elsewhere, 1).await, kept(&elsewhere, 2).await), (None, None));
+}
+
+// [§12] [J8]
+#[tokio::test]
+async fn evidence_in_objects_is_packed_and_restored_without_replacing_any() {
+    let database = Database::new();
+    let (copy, earlier) = with_logs(&database).await;
+    let objects = |name: &str| ObjectLogs::in_directory(database.path().with_file_name(name), 1_000);
+    earlier.keep_evidence(id(1), Epoch(1), b"{\"n\":1}").await.unwrap();
+    let logs = RunLogs::as_objects(objects("objects"), earlier);
+    logs.append(id(2), Epoch(1), 0, b"it is no evidence").await.unwrap();
+    logs.keep_evidence(id(2), Epoch(1), b"{\"n\":2}").await.unwrap();
+    logs.keep_evidence(id(2), Epoch(2), b"{\"n\":3}").await.unwrap();
+    let elsewhere = RunLogs::as_objects(objects("elsewhere"), logs_in(&database, "none"));
+    elsewhere.keep_evidence(id(2), Epoch(2), b"{\"n\":4}").await.unwrap();
+    let off_thread = async |work: Box<dyn FnOnce() + Send>| tokio::task::spawn_blocking(work).await.unwrap();
+
+    let packed_into = copy.clone();
+    off_thread(Box::new(move || assert_eq!(pack_evidence(&packed_into, &logs).unwrap().evidence, 3))).await;
+    let (from, into) = (copy.clone(), elsewhere.clone());
+    off_thread(Box::new(move || unpack_evidence(&from, &into).unwrap().remove_imported())).await;
+    let taken_back = elsewhere.evidence(id(1), Epoch(1)).await.unwrap();
+    let into = elsewhere.clone();
+    off_thread(Box::new(move || drop(unpack_evidence(&copy, &into).unwrap()))).await;
+
+    assert_eq!(taken_back, None);
+    let found = async |n, epoch| elsewhere.evidence(id(n), Epoch(epoch)).await.unwrap();
+    let text = |n: u32| Some(format!("{{\"n\":{n}}}").into_bytes());
+    assert_eq!([found(1, 1).await, found(2, 1).await, found(2, 2).await], [text(1), text(2), text(4)]);
 }
