@@ -4036,14 +4036,20 @@ export interface components {
         NewSubtask: {
             /** @description Whether it may finish without changing a file. */
             allowEmpty?: boolean;
-            /** @description The instructions for its agent, in Markdown. */
+            /**
+             * @description The instructions for its agent, in Markdown.
+             * @example Add tests.
+             */
             instructions: string;
             /**
              * @description Its name among the subtasks of the parent: the same key gives the same subtask. Made of title and instructions
              *     when absent.
              */
             key?: string | null;
-            /** @description One line for people. */
+            /**
+             * @description One line for people.
+             * @example Test the door
+             */
             title: string;
             /**
              * Format: int64
