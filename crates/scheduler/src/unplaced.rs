@@ -127,6 +127,10 @@ pub enum Unplaced {
     ProductPaused {
         /// The product.
         product: ProductId,
+        /// Who paused it.
+        by: Option<String>,
+        /// Why.
+        reason: Option<String>,
     },
     /// The budget of the product has no money left for the job.
     WaitsForMoney {
@@ -308,8 +312,11 @@ impl fmt::Display for Unplaced {
                 write!(f, "the job is pinned to `{factory}`, which {}: fix that, or unpin the job", ReasonList(why))
             }
             Self::Warming => f.write_str("the coordinator has just started and waits for the factories to reconnect"),
-            Self::ProductPaused { product } => {
-                write!(f, "product `{product}` is paused: `giga product resume {product}` starts it again")
+            Self::ProductPaused { product, by, reason } => {
+                write!(f, "product `{product}` is paused")?;
+                by.iter().try_for_each(|by| write!(f, " by {by}"))?;
+                reason.iter().try_for_each(|reason| write!(f, " ({reason})"))?;
+                write!(f, ": `giga product resume {product}` starts it again")
             }
             Self::WaitsForMoney { product, money } => f.write_str(&money.text(product)),
             Self::AllBusy => f.write_str("every eligible factory is busy: the job starts when a seat is free"),

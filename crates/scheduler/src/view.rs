@@ -61,7 +61,14 @@ impl FleetView<'_> {
     pub(crate) fn why_paused(&self, product: &ProductId) -> Unplaced {
         match self.out_of_money.get(product).filter(|_| !self.is_paused_by_a_person(product)) {
             Some(money) => Unplaced::WaitsForMoney { product: product.clone(), money: money.clone() },
-            None => Unplaced::ProductPaused { product: product.clone() },
+            None => {
+                let pause = self.products.get(product).and_then(|product| product.pause.as_ref());
+                Unplaced::ProductPaused {
+                    product: product.clone(),
+                    by: pause.map(|pause| pause.by.clone()),
+                    reason: pause.and_then(|pause| pause.reason.clone()),
+                }
+            }
         }
     }
 

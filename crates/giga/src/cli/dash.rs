@@ -10,7 +10,7 @@ use crate::cli::service::queue_global;
 /// Arguments of `dash`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Pages: 1 needs me, 2 jobs, 3 factories, 4 dispatch. `?` shows the keys of each view.
+Pages: 1 needs me, 2 jobs, 3 factories, 4 money, 5 dispatch. `?` shows the keys of each view.
 
 Without DIR it shows the coordinator that the other commands use; in a folder queue, the queue.
 AQ_FLEET_DASH=1 always shows the coordinator, AQ_FLEET_DASH=0 the folder queue of the working directory.")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{Product, UnavailableRepo, UsageWindow};
+use domain::{Pause, Product, UnavailableRepo, UsageWindow};
 use scheduler::{EngineUnavailable, FactoryState, OfferPause, Presence, Seat, Unplaced, WaitingJob};
 
 use crate::golden;
@@ -55,7 +55,9 @@ fn rest(one: &mut FactoryState, rest: EngineUnavailable) {
 /// One scenario for each reason, in the order of the enum.
 fn every_reason() -> Vec<Scenario> {
     let pinned = |pin: &str| with_shape(job(1, &["has:xcode"]), |shape| shape.pin = Some(name(pin)));
-    let paused = Product { paused: true, ..Product::new(name("default")) };
+    let reason = Some("checking the provider".to_owned());
+    let pause = Some(Pause { by: "ann".to_owned(), at: NOW, reason });
+    let paused = Product { paused: true, pause, ..Product::new(name("default")) };
     let mut linux = factory("linux-1", &["os:linux", "has:docker"]);
     linux.factory.cost = 1;
     vec![

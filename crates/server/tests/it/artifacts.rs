@@ -33,7 +33,10 @@ fn query(epoch: Epoch, name: &str, bytes: &[u8]) -> String {
 // [J8] [§10] [attack: XSS from Markdown, logs, names] [attack: artifact path traversal, bombs]
 #[tokio::test]
 async fn an_artifact_is_served_as_an_attachment_that_no_browser_shows() {
-    let fleet = Fleet::start().await;
+    artifact_story(Fleet::start().await).await;
+}
+
+pub(crate) async fn artifact_story(fleet: Fleet) {
     let (factory, job, epoch) = building(&fleet).await;
     let page = b"<script>alert(1)</script>";
 

@@ -81,8 +81,12 @@ impl Fleet {
 
     /// A fleet whose coordinator works on another kind of store.
     pub(crate) async fn on_store_of(kind: StoreKind) -> Self {
+        Self::on_store_with(kind, Options::default(), Arc::new(SystemClock::new())).await
+    }
+
+    /// The same, with these options and the test's own clock.
+    pub(crate) async fn on_store_with(kind: StoreKind, options: Options, clock: Arc<dyn Clock>) -> Self {
         let dir = Arc::new(tempfile::tempdir().unwrap());
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (file, settings) = (open_store(dir.path()), Settings::default());
         let database = match kind {
             StoreKind::Postgres => pgserver::for_test(pgserver::Flushes::None).unwrap(),
@@ -104,7 +108,7 @@ impl Fleet {
                 open_coordinator(&file, dir.path(), clock, settings).await
             }
         };
-        let mut fleet = Self::serve(Options::default(), coordinator, dir, file, None).await;
+        let mut fleet = Self::serve(options, coordinator, dir, file, None).await;
         fleet._database = database;
         fleet
     }

@@ -8,9 +8,9 @@ use clock::ManualClock;
 use domain::{Epoch, EventKind, JobId, StageName, Timestamp};
 use protocol::{Directive, EventList, JobExplanation, StageResponse};
 use serde_json::json;
-use server::Limits;
+use server::Options;
 
-use crate::fleet::{Fleet, Worker, code, soon};
+use crate::fleet::{Fleet, StoreKind, Worker, code, soon};
 
 const LOW: &str = "---\ntitle: Tidy the shed\npriority: low\npreemptible: true\n---\nTidy it.\n";
 const CRITICAL: &str = "---\ntitle: Put the fire out\npriority: critical\n---\nUse water.\n";
@@ -51,8 +51,12 @@ async fn sentence(fleet: &Fleet, id: JobId, kind: EventKind) -> String {
 // [S5] [I9] [§10]
 #[tokio::test]
 async fn a_critical_job_gets_a_seat_and_both_jobs_say_why() {
+    preemption_story_on(StoreKind::Sqlite).await;
+}
+
+pub(crate) async fn preemption_story_on(kind: StoreKind) {
     let clock = ManualClock::at(Timestamp::from_millis(1_800_000_000_000));
-    let fleet = Fleet::by(Arc::new(clock.clone()), Limits::default()).await;
+    let fleet = Fleet::on_store_with(kind, Options::default(), Arc::new(clock.clone())).await;
     // A coordinator that has just started knows too little of its factories to take a seat from a job.
     clock.advance(Duration::from_secs(31));
     let (mac, mut inbox, held) = busy(&fleet).await;

@@ -50,6 +50,24 @@ macro_rules! stories_on {
                     subtask_story(Fleet::on_store_of(StoreKind::$kind).await).await;
                 }
 
+                // [J8]
+                #[tokio::test]
+                async fn an_artifact_is_attached_and_downloaded() {
+                    crate::artifacts::artifact_story(Fleet::on_store_of(StoreKind::$kind).await).await;
+                }
+
+                // [T6]
+                #[tokio::test]
+                async fn an_item_is_one_job() {
+                    crate::tracker::item_story_on(StoreKind::$kind).await;
+                }
+
+                // [S5]
+                #[tokio::test]
+                async fn a_critical_job_gets_a_seat() {
+                    crate::preemption::preemption_story_on(StoreKind::$kind).await;
+                }
+
                 // [J4]
                 #[tokio::test]
                 async fn a_paused_job_is_resumed() {

@@ -5,6 +5,7 @@ mod fake_issues;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use clock::SystemClock;
 use coordinator::{IssueRules, TrackerSource};
 use domain::{ErrandKind, JobId, StageName, TokenScope, TrackerName};
 use forge::{IssueTracker, IssueTrackerConfig};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use server::{Options, WebhookSecret};
 use sha2::Sha256;
 
-use crate::fleet::{Fleet, Worker, code, eventually};
+use crate::fleet::{Fleet, StoreKind, Worker, code, eventually};
 use crate::raw::{Answer, Asking, ask};
 use fake_issues::{Comment, FakeIssues, Fault, TOKEN};
 
@@ -27,10 +28,14 @@ fn name(name: &str) -> TrackerName {
     name.parse().unwrap()
 }
 
-async fn fleet() -> Fleet {
+fn options() -> Options {
     let secret = || WebhookSecret::new(SECRET).unwrap();
     let tracker_secrets = BTreeMap::from([(name("github"), secret()), (name("desk"), secret())]);
-    Fleet::with(Options { tracker_secrets, ..Options::default() }).await
+    Options { tracker_secrets, ..Options::default() }
+}
+
+async fn fleet() -> Fleet {
+    Fleet::with(options()).await
 }
 
 fn sources(fleet: &Fleet, github: Option<&FakeIssues>) -> BTreeMap<TrackerName, TrackerSource> {
@@ -135,7 +140,15 @@ async fn a_labelled_issue_becomes_one_job_with_its_text_quoted() {
 // [T6] [attack: forged or repeated webhook]
 #[tokio::test]
 async fn an_item_is_one_job_however_often_it_is_delivered() {
-    let fleet = fleet_with(None).await;
+    item_story(fleet().await).await;
+}
+
+pub(crate) async fn item_story_on(kind: StoreKind) {
+    item_story(Fleet::on_store_with(kind, options(), Arc::new(SystemClock::new())).await).await;
+}
+
+async fn item_story(fleet: Fleet) {
+    fleet.coordinator.set_trackers(sources(&fleet, None));
     let first = issue("labeled", "Please.");
 
     let made = from_github(&fleet, SECRET, "1", &first).await;

@@ -35,7 +35,7 @@ fn a_question_is_answered_after_its_text_is_typed() {
     let mut model = loaded();
 
     assert_eq!(deed(&press(&mut model, "jjaa\n")), None);
-    assert!(screen(&model).contains("type the answer first"));
+    assert!(screen(&model).contains("fill in: answer"));
     let effects = press(&mut model, "red ones\n");
 
     let expected =

@@ -427,7 +427,7 @@ pub(super) fn confirm(model: &mut Model, mut dialog: Dialog) -> Vec<Effect> {
     if let Field::Required(label) = dialog.field
         && text.is_empty()
     {
-        dialog.problem = Some(format!("type the {label} first"));
+        dialog.problem = Some(format!("fill in: {label}"));
         model.overlay = Some(Overlay::Dialog(dialog));
         return Vec::new();
     }
