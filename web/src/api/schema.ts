@@ -5965,6 +5965,8 @@ export interface components {
         };
         /** @description The product is paused. */
         UnplacedProductPaused: {
+            /** @description Who paused it. */
+            by?: string | null;
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
@@ -5972,6 +5974,8 @@ export interface components {
             code: "product_paused";
             /** @description The product. */
             product: components["schemas"]["ProductId"];
+            /** @description Why. */
+            reason?: string | null;
         };
         /** @description No otherwise eligible factory can reach the repository's remote. */
         UnplacedRemoteUnavailable: {
