@@ -2,6 +2,8 @@
 
 mod event_feed;
 mod modes;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,9 +41,13 @@ const SILENCE_MAX: Duration = Duration::from_secs(32);
 /// How often each of several coordinators is tried, and the pause in between: longer than a takeover.
 const ROUNDS_MAX: usize = 20;
 const ROUND_PAUSE: Duration = Duration::from_millis(300);
+const TAKEOVER_MAX: Duration = ROUND_PAUSE.saturating_mul(20);
 
-/// The code of a coordinator that knows no leader.
+/// The code of a coordinator that knows no leader. Nothing was done.
 const NOT_LEADER: &str = "not_leader";
+
+/// The code of a coordinator whose leader did not answer. The outcome of a write is unknown.
+const TIMED_OUT: &str = "timed_out";
 
 /// Address and credentials for a coordinator.
 #[derive(Clone)]
@@ -140,6 +146,15 @@ impl ClientError {
             | Self::Unproven { .. }
             | Self::Garbled { .. }
             | Self::Unusable(_) => None,
+        }
+    }
+
+    /// Whether a change of the leader explains the error, and a repetition is harmless.
+    fn is_of_a_takeover(&self, is_read: bool) -> bool {
+        match self {
+            Self::Refused(problem) => problem.code == NOT_LEADER || is_read && problem.code == TIMED_OUT,
+            Self::NoAnswer { .. } => is_read,
+            Self::Tls { .. } | Self::Unproven { .. } | Self::Garbled { .. } | Self::Unusable(_) => false,
         }
     }
 
@@ -319,15 +334,38 @@ impl Client {
 
     async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
         let request = self.request(method, path, kind, body)?;
-        let exchange = async {
+        let exchange = self.through_a_takeover(request, async |request| {
             let response = self.dial(request).await.map_err(|fault| self.no_answer(&fault))?;
             self.read(response).await
-        };
+        });
         match tokio::time::timeout(REQUEST_TIME_MAX, exchange).await {
             Ok(answer) => answer,
             Err(_) => {
                 let why = format!("nothing for {} seconds", REQUEST_TIME_MAX.as_secs());
                 Err(self.no_answer(&TransportError::new(why)))
+            }
+        }
+    }
+
+    /// Repeats a request that a takeover between several coordinators interrupted: writes only if nothing was done.
+    async fn through_a_takeover<A>(
+        &self,
+        request: Request<Full<Bytes>>,
+        attempt: impl AsyncFn(Request<Full<Bytes>>) -> Result<A, ClientError>,
+    ) -> Result<A, ClientError> {
+        let clock = SystemClock::new();
+        let began = clock.monotonic();
+        let is_read = request.method().is_safe();
+        loop {
+            match attempt(request.clone()).await {
+                Err(error)
+                    if self.targets.len() > 1
+                        && error.is_of_a_takeover(is_read)
+                        && clock.monotonic() - began < TAKEOVER_MAX =>
+                {
+                    clock.sleep(ROUND_PAUSE).await;
+                }
+                outcome => return outcome,
             }
         }
     }
@@ -362,19 +400,19 @@ impl Client {
         request: Request<Full<Bytes>>,
         time_max: Duration,
     ) -> Result<Response<ResponseBody>, ClientError> {
-        let opening = tokio::time::timeout(time_max, self.dial(request));
-        let response = match opening.await {
-            Ok(response) => response.map_err(|fault| self.no_answer(&fault))?,
-            Err(_) => {
-                return Err(self.no_answer(&TransportError::new("it does not open")));
+        let opening = self.through_a_takeover(request, async |request| {
+            let response = self.dial(request).await.map_err(|fault| self.no_answer(&fault))?;
+            if response.status().is_success() {
+                return Ok(response);
             }
-        };
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        match self.read(response).await {
-            Ok(_) => Err(self.garbled(&"expected a stream")),
-            Err(error) => Err(error),
+            match self.read(response).await {
+                Ok(_) => Err(self.garbled(&"expected a stream")),
+                Err(error) => Err(error),
+            }
+        });
+        match tokio::time::timeout(time_max, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err(self.no_answer(&TransportError::new("it does not open"))),
         }
     }
 
@@ -409,7 +447,7 @@ impl Client {
         }
         match serde_json::from_slice::<Problem>(&body) {
             Ok(problem) => {
-                if problem.code == NOT_LEADER {
+                if matches!(problem.code.as_str(), NOT_LEADER | TIMED_OUT) {
                     self.move_on(self.base());
                 }
                 Err(ClientError::Refused(Box::new(problem)))
