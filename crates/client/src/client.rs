@@ -149,15 +149,6 @@ impl ClientError {
         }
     }
 
-    /// Whether a change of the leader explains the error, and a repetition is harmless.
-    fn is_of_a_takeover(&self, is_read: bool) -> bool {
-        match self {
-            Self::Refused(problem) => problem.code == NOT_LEADER || is_read && problem.code == TIMED_OUT,
-            Self::NoAnswer { .. } => is_read,
-            Self::Tls { .. } | Self::Unproven { .. } | Self::Garbled { .. } | Self::Unusable(_) => false,
-        }
-    }
-
     /// Whether a retry gives the same answer. Otherwise the outcome is unknown.
     pub fn is_final(&self) -> bool {
         match self {
@@ -334,10 +325,15 @@ impl Client {
 
     async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Result<Bytes, ClientError> {
         let request = self.request(method, path, kind, body)?;
-        let exchange = self.through_a_takeover(request, async |request| {
-            let response = self.dial(request).await.map_err(|fault| self.no_answer(&fault))?;
-            self.read(response).await
-        });
+        let exchange = async {
+            let takeover = self.takeover(&request);
+            loop {
+                match self.answered(request.clone()).await {
+                    Err(error) if takeover.may_explain(&error) => takeover.pause().await,
+                    outcome => return outcome,
+                }
+            }
+        };
         match tokio::time::timeout(REQUEST_TIME_MAX, exchange).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -347,27 +343,15 @@ impl Client {
         }
     }
 
-    /// Repeats a request that a takeover between several coordinators interrupted: writes only if nothing was done.
-    async fn through_a_takeover<A>(
-        &self,
-        request: Request<Full<Bytes>>,
-        attempt: impl AsyncFn(Request<Full<Bytes>>) -> Result<A, ClientError>,
-    ) -> Result<A, ClientError> {
+    async fn answered(&self, request: Request<Full<Bytes>>) -> Result<Bytes, ClientError> {
+        let response = self.dial(request).await.map_err(|fault| self.no_answer(&fault))?;
+        self.read(response).await
+    }
+
+    fn takeover(&self, request: &Request<Full<Bytes>>) -> Takeover {
         let clock = SystemClock::new();
-        let began = clock.monotonic();
-        let is_read = request.method().is_safe();
-        loop {
-            match attempt(request.clone()).await {
-                Err(error)
-                    if self.targets.len() > 1
-                        && error.is_of_a_takeover(is_read)
-                        && clock.monotonic() - began < TAKEOVER_MAX =>
-                {
-                    clock.sleep(ROUND_PAUSE).await;
-                }
-                outcome => return outcome,
-            }
-        }
+        let until = clock.monotonic() + TAKEOVER_MAX;
+        Takeover { is_possible: self.targets.len() > 1, is_read: request.method().is_safe(), until, clock }
     }
 
     /// Uploads a long body and parses the response.
@@ -400,19 +384,29 @@ impl Client {
         request: Request<Full<Bytes>>,
         time_max: Duration,
     ) -> Result<Response<ResponseBody>, ClientError> {
-        let opening = self.through_a_takeover(request, async |request| {
-            let response = self.dial(request).await.map_err(|fault| self.no_answer(&fault))?;
-            if response.status().is_success() {
-                return Ok(response);
+        let opening = async {
+            let takeover = self.takeover(&request);
+            loop {
+                match self.opened_once(request.clone()).await {
+                    Err(error) if takeover.may_explain(&error) => takeover.pause().await,
+                    outcome => return outcome,
+                }
             }
-            match self.read(response).await {
-                Ok(_) => Err(self.garbled(&"expected a stream")),
-                Err(error) => Err(error),
-            }
-        });
+        };
         match tokio::time::timeout(time_max, opening).await {
             Ok(opened) => opened,
             Err(_) => Err(self.no_answer(&TransportError::new("it does not open"))),
+        }
+    }
+
+    async fn opened_once(&self, request: Request<Full<Bytes>>) -> Result<Response<ResponseBody>, ClientError> {
+        let response = self.dial(request).await.map_err(|fault| self.no_answer(&fault))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        match self.read(response).await {
+            Ok(_) => Err(self.garbled(&"expected a stream")),
+            Err(error) => Err(error),
         }
     }
 
@@ -470,6 +464,34 @@ impl Client {
 
     fn garbled(&self, why: &dyn std::fmt::Display) -> ClientError {
         ClientError::Garbled { base: self.base().to_owned(), why: why.to_string() }
+    }
+}
+
+/// The time in which another coordinator may become the leader: a request that this interrupts is repeated.
+struct Takeover {
+    is_possible: bool,
+    /// Reads can be repeated whatever became of them, writes only if nothing was done.
+    is_read: bool,
+    until: Duration,
+    clock: SystemClock,
+}
+
+impl Takeover {
+    fn may_explain(&self, error: &ClientError) -> bool {
+        let is_harmless = match error {
+            ClientError::Refused(problem) if problem.code == NOT_LEADER => true,
+            ClientError::Refused(problem) => self.is_read && problem.code == TIMED_OUT,
+            ClientError::NoAnswer { .. } => self.is_read,
+            ClientError::Tls { .. }
+            | ClientError::Unproven { .. }
+            | ClientError::Garbled { .. }
+            | ClientError::Unusable(_) => false,
+        };
+        self.is_possible && is_harmless && self.clock.monotonic() < self.until
+    }
+
+    async fn pause(&self) {
+        self.clock.sleep(ROUND_PAUSE).await;
     }
 }
 

@@ -39,8 +39,7 @@ async fn asked(
     interruption: fn() -> Result<Response<ResponseBody>, TransportError>,
 ) -> (Result<Value, ClientError>, usize) {
     let network = Arc::new(Takeover { interruption, interruptions: 2, asked: AtomicUsize::new(0) });
-    let endpoint =
-        Endpoint { base: bases.to_owned(), token: "t".to_owned(), product: None, trust: Trust::default() };
+    let endpoint = Endpoint { base: bases.to_owned(), token: "t".to_owned(), product: None, trust: Trust::default() };
     let client = Client::over(network.clone(), endpoint).unwrap();
     let outcome = client.call(method, "/jobs", None::<&()>).await;
     (outcome, network.asked.load(Ordering::Relaxed))
