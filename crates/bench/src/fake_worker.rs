@@ -1,10 +1,14 @@
 //! A factory as the coordinator knows it: the wire protocol without an engine behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use client::{Client, EventStream};
 use clock::SystemEntropy;
-use domain::{ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message, RunInsights};
+use domain::{
+    BrokerConnector, BrokerError, ClaimNonce, EngineName, Entropy, Epoch, FactoryId, InstanceId, JobId, Message,
+    Receipt, Receives, RunInsights, Subscription,
+};
 use protocol::{
     AcceptRequest, AcceptResponse, ClaimRequest, ClaimResponse, CompletionReport, CompletionResponse, Heartbeat,
     HeartbeatResponse, PROTOCOL_VERSION, StageResponse, StartReport, WorkOperation, WorkRequest, WorkResponse,
@@ -25,11 +29,13 @@ pub(crate) struct FakeWorker {
     seats: u32,
     /// What each of its runs reports as its cost, in US dollars.
     cost_usd: Option<f64>,
+    /// Its queue at the broker, if it receives from there.
+    queue: Option<Arc<dyn Subscription>>,
 }
 
 impl FakeWorker {
     pub(crate) fn new(factory: FactoryId, client: Client, seats: u32) -> Self {
-        Self { factory, client, instance: InstanceId::from_bytes(random()), seats, cost_usd: None }
+        Self { factory, client, instance: InstanceId::from_bytes(random()), seats, cost_usd: None, queue: None }
     }
 
     /// The same, whose runs cost this much.
@@ -37,8 +43,22 @@ impl FakeWorker {
         Self { cost_usd, ..self }
     }
 
+    /// The same, which receives its offers from the broker.
+    pub(crate) async fn connected(mut self, connector: &dyn BrokerConnector) -> Result<Self, Error> {
+        let login = self.beat_with(true).await?.broker_login;
+        let login = login.ok_or_else(|| Error::failed("the coordinator gave no login for the broker"))?;
+        let broker = connector.connect(&self.factory, &login).await.map_err(of_broker)?;
+        self.queue = Some(broker.subscribe(&self.factory).await.map_err(of_broker)?);
+        self.beat().await?;
+        Ok(self)
+    }
+
     /// A sign of life.
     pub(crate) async fn beat(&self) -> Result<HeartbeatResponse, Error> {
+        self.beat_with(false).await
+    }
+
+    async fn beat_with(&self, wants_broker_login: bool) -> Result<HeartbeatResponse, Error> {
         let heartbeat = Heartbeat {
             instance: self.instance,
             capabilities: ["os:linux", "arch:x86_64", "engine:command", &only_here()]
@@ -59,16 +79,18 @@ impl FakeWorker {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL_VERSION,
             leaving: false,
-            receives: Default::default(),
-            wants_broker_login: false,
+            receives: if self.queue.is_some() { Receives::Broker } else { Receives::Inbox },
+            wants_broker_login,
         };
         Ok(self.client.post("/factories/heartbeat", &heartbeat).await?)
     }
 
-    /// The stream of offers.
+    /// The offers. Through the stream alone, or from the broker; then the stream is open for directives, as that of a real
+    /// factory.
     pub(crate) async fn inbox(&self) -> Result<Inbox, Error> {
-        let path = format!("/factories/{}/inbox?instance={}&credit={}", self.factory, self.instance, self.seats);
-        Ok(Inbox(self.client.events(&path, None).await?))
+        let credit = if self.queue.is_some() { 0 } else { self.seats };
+        let path = format!("/factories/{}/inbox?instance={}&credit={credit}", self.factory, self.instance);
+        Ok(Inbox { stream: self.client.events(&path, None).await?, queue: self.queue.clone() })
     }
 
     /// What takes an offer.
@@ -131,18 +153,60 @@ pub(crate) fn started(epoch: Epoch) -> Result<StartReport, Error> {
     Ok(StartReport { lease_epoch: epoch, engine })
 }
 
-/// The stream of a factory's offers.
-pub(crate) struct Inbox(EventStream);
+fn of_broker(error: BrokerError) -> Error {
+    Error::failed(format!("the broker: {error}"))
+}
+
+/// An offer, and its message at the broker.
+pub(crate) struct Offer {
+    pub(crate) message: Message,
+    source: Option<(Arc<dyn Subscription>, Receipt)>,
+}
+
+impl Offer {
+    /// The offer was answered.
+    pub(crate) async fn complete(self) -> Result<(), Error> {
+        match self.source {
+            Some((queue, receipt)) => queue.complete(&receipt).await.map_err(of_broker),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where a factory's offers come from.
+pub(crate) struct Inbox {
+    stream: EventStream,
+    queue: Option<Arc<dyn Subscription>>,
+}
 
 impl Inbox {
     /// The next offer; `None` when the stream is over.
-    pub(crate) async fn next(&mut self) -> Result<Option<Message>, Error> {
-        while let Some(event) = self.0.next().await? {
-            if event.event == "dispatch" {
-                let message = serde_json::from_str(&event.data);
-                return message.map(Some).map_err(|error| Error::failed(format!("an offer makes no sense: {error}")));
+    pub(crate) async fn next(&mut self) -> Result<Option<Offer>, Error> {
+        let Some(queue) = &self.queue else {
+            return Ok(from_stream(&mut self.stream).await?.map(|message| Offer { message, source: None }));
+        };
+        tokio::select! {
+            delivery = queue.receive() => {
+                let delivery = delivery.map_err(of_broker)?;
+                let source = Some((Arc::clone(queue), delivery.receipt));
+                Ok(Some(Offer { message: delivery.message, source }))
             }
+            other = from_stream(&mut self.stream) => match other? {
+                // Every offer has to come from the broker: otherwise something else would be measured.
+                Some(message) => Err(Error::failed(format!("offer {} came through the inbox", message.id()))),
+                None => Ok(None),
+            },
         }
-        Ok(None)
     }
+}
+
+/// The next offer of the stream. Events before it are dropped when the call is cancelled; offers are not.
+async fn from_stream(stream: &mut EventStream) -> Result<Option<Message>, Error> {
+    while let Some(event) = stream.next().await? {
+        if event.event == "dispatch" {
+            let message = serde_json::from_str(&event.data);
+            return message.map(Some).map_err(|error| Error::failed(format!("an offer makes no sense: {error}")));
+        }
+    }
+    Ok(None)
 }

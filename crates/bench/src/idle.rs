@@ -26,7 +26,19 @@ const POLL_EVERY: Duration = Duration::from_secs(3);
 const SETTLE: Duration = Duration::from_secs(4);
 
 /// The headings of the table.
-const HEADINGS: &[&str] = &["MODE", "FACTORIES", "STORE OPS/MIN", "CLAIMS/MIN", "LOOKS/MIN", "CPU %", "RESIDENT MB"];
+const HEADINGS: &[&str] = &[
+    "MODE",
+    "FACTORIES",
+    "STORE OPS/MIN",
+    "STORE OPS/DAY",
+    "LEADERSHIP/DAY",
+    "CLAIMS/MIN",
+    "LOOKS/MIN",
+    "CPU %",
+    "RESIDENT MB",
+];
+
+const MINUTES_PER_DAY: f64 = 24.0 * 60.0;
 
 #[derive(Serialize)]
 struct Report {
@@ -41,6 +53,10 @@ struct Row {
     mode: &'static str,
     factories: u32,
     store_ops_per_min: f64,
+    /// At the measured rate.
+    store_ops_per_day: f64,
+    /// Proofs of the leadership, which several coordinators need, at the measured rate.
+    leadership_ops_per_day: f64,
     /// Unknown where the coordinator is not ours.
     cpu_percent: Option<f64>,
     claims_per_min: f64,
@@ -81,6 +97,8 @@ pub(crate) async fn run(progress: Progress<'_>, site: &BenchSite, args: &IdleOpt
             row.mode.to_owned(),
             row.factories.to_string(),
             format!("{:.1}", row.store_ops_per_min),
+            format!("{:.0}", row.store_ops_per_day),
+            format!("{:.0}", row.leadership_ops_per_day),
             format!("{:.1}", row.claims_per_min),
             format!("{:.1}", row.looks_per_min),
             row.cpu_percent.map_or_else(String::new, |percent| format!("{percent:.2}")),
@@ -106,7 +124,7 @@ async fn measure(
     ground.clock.sleep(SETTLE).await;
     // Reading the counter costs operations of its own: they are measured first.
     let (before, again) = (ground.store_operations().await?, ground.store_operations().await?);
-    let cost_of_asking = again - before;
+    let cost_of_asking = again.work - before.work;
     let (cpu, started) = (ground.cpu_time(), ground.clock.monotonic());
     let (claims, looks) = (asked.claims.load(Ordering::Relaxed), asked.looks.load(Ordering::Relaxed));
     ground.clock.sleep(Duration::from_secs(u64::from(seconds))).await;
@@ -115,7 +133,9 @@ async fn measure(
     let per_minute = |count: u64| rounded(count as f64 * 60.0 / took, 1);
     let claims = asked.claims.load(Ordering::Relaxed) - claims;
     let looks = asked.looks.load(Ordering::Relaxed) - looks;
-    let operations = (ground.store_operations().await? - again).saturating_sub(cost_of_asking);
+    let after = ground.store_operations().await?;
+    let operations = (after.work - again.work).saturating_sub(cost_of_asking);
+    let leadership = after.leadership - again.leadership;
     if let Some(ended) = idling.try_join_next() {
         ended.map_err(|error| Error::failed(error.to_string()))??;
         return Err(Error::failed("a factory's stream ended in the middle of the benchmark"));
@@ -124,6 +144,8 @@ async fn measure(
         mode: mode.as_str(),
         factories: u32::try_from(hands.len()).unwrap_or(u32::MAX),
         store_ops_per_min: per_minute(operations),
+        store_ops_per_day: per_minute(operations) * MINUTES_PER_DAY,
+        leadership_ops_per_day: per_minute(leadership) * MINUTES_PER_DAY,
         cpu_percent: used.map(|used| rounded(used.as_secs_f64() * 100.0 / took, 2)),
         claims_per_min: per_minute(claims),
         looks_per_min: per_minute(looks),

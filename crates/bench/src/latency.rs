@@ -215,12 +215,13 @@ async fn submit_steadily(
 
 /// Lives every offer of a factory to its end, and notes when its lease was held.
 async fn live(hand: FakeWorker, clock: Arc<dyn Clock>, moments: Arc<Mutex<JobTimestamps>>) -> Result<(), Error> {
-    workload::live_each(hand, move |hand, message| {
+    workload::live_each(hand, move |hand, offer| {
         let (clock, moments) = (Arc::clone(&clock), Arc::clone(&moments));
         async move {
-            let accepted = hand.accept(&message).await?;
-            let (job, epoch) = (message.job_id, accepted.lease_epoch);
+            let accepted = hand.accept(&offer.message).await?;
+            let (job, epoch) = (offer.message.job_id, accepted.lease_epoch);
             moments.lock().held.insert(job, clock.monotonic());
+            offer.complete().await?;
             hand.start(job, epoch).await?;
             hand.complete(job, epoch).await?;
             Ok(())

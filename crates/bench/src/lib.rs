@@ -17,6 +17,7 @@ mod seed;
 mod statistics;
 mod target;
 mod throughput;
+mod throwaway_nats;
 mod throwaway_postgres;
 mod watcher;
 mod worker_pool;
@@ -24,8 +25,8 @@ mod workload;
 
 pub use error::{Error, ErrorKind};
 pub use options::{
-    Benchmark, Coordinator, DepthOptions, FanoutOptions, IdleOptions, LatencyOptions, MemoryOptions, StoreOption,
-    ThroughputOptions,
+    Benchmark, BrokerOption, Coordinator, DepthOptions, FanoutOptions, IdleOptions, LatencyOptions, MemoryOptions,
+    StoreOption, ThroughputOptions,
 };
 pub use report::{Progress, Report};
 pub use run::run;

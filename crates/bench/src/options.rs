@@ -1,8 +1,10 @@
 //! What to measure, and on which coordinator.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use client::Client;
+use domain::BrokerConnector;
 use store::StoreUrl;
 
 /// The coordinator to measure.
@@ -17,7 +19,18 @@ pub enum Coordinator {
         data: PathBuf,
         /// Where they keep their jobs.
         store: StoreOption,
+        /// What delivers their offers.
+        broker: BrokerOption,
     },
+}
+
+/// What delivers the offers of a benchmark's coordinator.
+#[derive(Debug, Clone)]
+pub enum BrokerOption {
+    /// The coordinator itself, through the factories' inboxes.
+    Embedded,
+    /// A NATS server that is started for the benchmark: factories connect to it by this, and receive from it.
+    ThrowawayNats(Arc<dyn BrokerConnector>),
 }
 
 /// Where a benchmark's coordinator keeps its jobs.

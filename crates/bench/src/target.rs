@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use client::{Client, Endpoint, Trust};
 use clock::{SystemClock, SystemEntropy};
-use domain::{BudgetSettings, Clock, DispatchModes, ProductId, TokenScope};
+use domain::{BrokerConnector, BudgetSettings, Clock, DispatchModes, ProductId, TokenScope};
 use http::Method;
 use protocol::{BudgetView, CreateTokenRequest, CreateTokenResponse, EnrolRequest, EnrolResponse, Metrics};
 use rustix::io::Errno;
@@ -18,8 +18,9 @@ use tokio::process::{Child, Command};
 use crate::Error;
 use crate::cleanup::Cleanup;
 use crate::fake_worker::FakeWorker;
-use crate::options::{Coordinator, StoreOption};
+use crate::options::{BrokerOption, Coordinator, StoreOption};
 use crate::process;
+use crate::throwaway_nats::ThrowawayNats;
 use crate::throwaway_postgres::ThrowawayPostgres;
 
 /// A coordinator that does not start in this time never will.
@@ -31,6 +32,9 @@ const STOP_MAX: Duration = Duration::from_secs(60);
 /// The ceiling of a benchmark with budgets, and what each of its runs costs.
 const CEILING_USD: f64 = 1e6;
 const RUN_USD: f64 = 0.01;
+
+/// The kind of store operations by which a coordinator proves that it leads.
+const LEADERSHIP: &str = "leadership_checks";
 
 /// The directory of the coordinator that most benchmarks use.
 const FLEET: &str = "fleet";
@@ -50,6 +54,8 @@ pub(crate) enum BenchSite {
         folder: PathBuf,
         /// What they keep their jobs in.
         store: StoreOption,
+        /// What delivers their offers.
+        broker: BrokerOption,
     },
 }
 
@@ -57,10 +63,10 @@ impl BenchSite {
     pub(crate) fn of(coordinator: Coordinator) -> Self {
         match coordinator {
             Coordinator::Running(admin) => Self::There(Arc::new(Cleanup::new(admin))),
-            Coordinator::Own { program, data, store } => {
+            Coordinator::Own { program, data, store, broker } => {
                 clear_leftovers(&data);
                 let folder = data.join(format!("{FOLDER}{}", std::process::id()));
-                Self::Here { program, folder, store }
+                Self::Here { program, folder, store, broker }
             }
         }
     }
@@ -74,7 +80,9 @@ impl BenchSite {
             {
                 Err(Error::usage("this benchmark fills stores of its own: say `--store postgres`, which starts one"))
             }
-            Self::Here { program, folder, store } => ScratchStore::make(program, &folder.join(name), store).await,
+            Self::Here { program, folder, store, broker } => {
+                ScratchStore::make(program, &folder.join(name), store, broker).await
+            }
         }
     }
 
@@ -133,12 +141,14 @@ pub(crate) struct ScratchStore {
     store: StoreUrl,
     /// Runs for as long as the plot is there.
     _server: Option<ThrowawayPostgres>,
+    broker: Option<ThrowawayNats>,
     room: Option<Box<dyn ReservedStore>>,
 }
 
 impl ScratchStore {
-    async fn make(program: &Path, folder: &Path, store: &StoreOption) -> Result<Self, Error> {
+    async fn make(program: &Path, folder: &Path, store: &StoreOption, broker: &BrokerOption) -> Result<Self, Error> {
         store::create_private_directory(folder)?;
+        let broker = ThrowawayNats::of(broker)?;
         let (text, server, room) = match store {
             StoreOption::Named(store) => match reserve(store).await? {
                 Some(room) => (room.address(store.reveal()), None, Some(room)),
@@ -150,7 +160,7 @@ impl ScratchStore {
             }
         };
         let store = text.parse().map_err(|error: String| Error::failed(error))?;
-        Ok(Self { program: program.to_owned(), folder: folder.to_owned(), store, _server: server, room })
+        Ok(Self { program: program.to_owned(), folder: folder.to_owned(), store, _server: server, broker, room })
     }
 
     /// The store, while no coordinator runs on it.
@@ -191,6 +201,15 @@ pub(crate) struct BenchTarget {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+/// Numbers of store operations.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreOperations {
+    /// All but those for leadership.
+    pub(crate) work: u64,
+    /// Proofs that the coordinator still leads: their number depends on nothing but time.
+    pub(crate) leadership: u64,
+}
+
 struct ServerProcess {
     child: Child,
     plot: ScratchStore,
@@ -215,7 +234,8 @@ impl BenchTarget {
         command.arg("serve").arg("--listen").arg("127.0.0.1:0").arg("--data").arg(folder);
         // Settings of this machine, such as a certificate, must not affect the measurement.
         let config = folder.join("giga.toml");
-        std::fs::write(&config, "")?;
+        let settings = plot.broker.as_ref().map(|broker| broker.settings(folder)).transpose()?;
+        std::fs::write(&config, settings.unwrap_or_default())?;
         command.arg("--until-stdin-closes").arg("--config").arg(config).current_dir(folder);
         // An address may hold a password, which a command line would show to every user of the machine.
         command.env("GIGA_STORE", plot.store.reveal());
@@ -325,14 +345,23 @@ impl BenchTarget {
             trust: Trust::Public,
         };
         let hand = FakeWorker::new(factory, Client::new(endpoint)?, seats).with_cost(self.cost_usd);
-        hand.beat().await?;
-        Ok(hand)
+        match self.connector() {
+            Some(connector) => hand.connected(&*connector).await,
+            None => hand.beat().await.map(|_| hand),
+        }
     }
 
-    /// Store operations so far, all kinds together.
-    pub(crate) async fn store_operations(&self) -> Result<u64, Error> {
+    /// How factories connect to the broker, if they receive from it.
+    fn connector(&self) -> Option<Arc<dyn BrokerConnector>> {
+        Some(self.server.as_ref()?.plot.broker.as_ref()?.connector())
+    }
+
+    /// Store operations so far.
+    pub(crate) async fn store_operations(&self) -> Result<StoreOperations, Error> {
         let metrics: Metrics = self.admin().get("/metrics").await?;
-        Ok(metrics.store_operations.values().sum())
+        let leadership = metrics.store_operations.get(LEADERSHIP).copied().unwrap_or_default();
+        let all: u64 = metrics.store_operations.values().sum();
+        Ok(StoreOperations { work: all - leadership, leadership })
     }
 }
 

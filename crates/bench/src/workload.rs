@@ -1,12 +1,14 @@
 //! Whole lives of jobs: who submits them, and who lives them.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use client::Client;
 use clock::SystemEntropy;
-use domain::{Capability, Entropy, JobId, Message, ProductId};
+use domain::{Capability, Entropy, JobId, ProductId};
+use parking_lot::Mutex;
 use protocol::{
     AcceptResponse, BatchRequest, BatchResponse, SubmitRequest, SubmitResponse, WorkOperation, WorkOutcome,
 };
@@ -14,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::Error;
-use crate::fake_worker::{FakeWorker, started};
+use crate::fake_worker::{FakeWorker, Offer, started};
 
 /// A manifest of this many bytes is what a short job looks like.
 const BODY_LEN: usize = 1_024;
@@ -127,8 +129,9 @@ async fn all(mut tasks: JoinSet<Result<(), Error>>) -> Result<(), Error> {
 
 /// Takes every offer of a factory and lives it to the end, one operation per request; ends with the stream.
 pub(crate) async fn live_singly(hand: FakeWorker) -> Result<(), Error> {
-    live_each(hand, |hand, message| async move {
-        let AcceptResponse { lease_epoch, assignment, .. } = hand.accept(&message).await?;
+    live_each(hand, |hand, offer| async move {
+        let AcceptResponse { lease_epoch, assignment, .. } = hand.accept(&offer.message).await?;
+        offer.complete().await?;
         hand.start(assignment.job_id, lease_epoch).await?;
         hand.complete(assignment.job_id, lease_epoch).await?;
         Ok(())
@@ -139,15 +142,15 @@ pub(crate) async fn live_singly(hand: FakeWorker) -> Result<(), Error> {
 /// Does `live` with every offer of a factory, side by side, until the stream ends or one of them fails.
 pub(crate) async fn live_each<L, F>(hand: FakeWorker, live: L) -> Result<(), Error>
 where
-    L: Fn(FakeWorker, Message) -> F,
+    L: Fn(FakeWorker, Offer) -> F,
     F: Future<Output = Result<(), Error>> + Send + 'static,
 {
     let mut inbox = hand.inbox().await?;
     let mut lives: JoinSet<Result<(), Error>> = JoinSet::new();
     loop {
         tokio::select! {
-            message = inbox.next() => match message? {
-                Some(message) => drop(lives.spawn(live(hand.clone(), message))),
+            offer = inbox.next() => match offer? {
+                Some(offer) => drop(lives.spawn(live(hand.clone(), offer))),
                 None => return all(lives).await,
             },
             Some(done) = lives.join_next() => done.map_err(|error| Error::failed(error.to_string()))??,
@@ -160,6 +163,8 @@ pub(crate) async fn live_in_batches(hand: FakeWorker) -> Result<(), Error> {
     let mut inbox = hand.inbox().await?;
     let (said, mut to_say) = mpsc::unbounded_channel::<WorkOperation>();
     let (offers, speaker) = (said.clone(), hand.clone());
+    let unanswered: Arc<Mutex<HashMap<JobId, Offer>>> = Arc::default();
+    let answered = Arc::clone(&unanswered);
     let mut tasks: JoinSet<Result<(), Error>> = JoinSet::new();
     tasks.spawn(async move {
         let mut operations = Vec::with_capacity(OPERATIONS_MAX);
@@ -167,6 +172,10 @@ pub(crate) async fn live_in_batches(hand: FakeWorker) -> Result<(), Error> {
             let jobs: Vec<JobId> = operations.iter().map(job_of).collect();
             let answer = speaker.work(std::mem::take(&mut operations)).await?;
             for (job, result) in jobs.into_iter().zip(answer.results) {
+                let offer = answered.lock().remove(&job);
+                if let Some(offer) = offer {
+                    offer.complete().await?;
+                }
                 if let Some(next) = next_step(&speaker, job, result.outcome)? {
                     // The receiver is this very task.
                     let _ = said.send(next);
@@ -177,8 +186,12 @@ pub(crate) async fn live_in_batches(hand: FakeWorker) -> Result<(), Error> {
     });
     loop {
         tokio::select! {
-            message = inbox.next() => match message? {
-                Some(message) => drop(offers.send(WorkOperation::Accept { request: hand.accept_of(&message) })),
+            offer = inbox.next() => match offer? {
+                Some(offer) => {
+                    let request = hand.accept_of(&offer.message);
+                    unanswered.lock().insert(request.job_id, offer);
+                    drop(offers.send(WorkOperation::Accept { request }));
+                }
                 None => return Ok(()),
             },
             Some(ended) = tasks.join_next() => return ended.map_err(|error| Error::failed(error.to_string()))?,

@@ -24,7 +24,7 @@ pub(crate) use actions::{
     DismissArgs, NeedsMeArgs, PinArgs, PriorityArgs, ReviewCommand, ReviewRequestArgs, Tail, VerdictArgs, VoteArgs,
 };
 pub(crate) use aliases::did_you_mean;
-pub(crate) use bench::{BenchArgs, BenchCommand, BenchStore};
+pub(crate) use bench::{BenchArgs, BenchBroker, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
     ArtifactCommand, ArtifactGetArgs, BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs,

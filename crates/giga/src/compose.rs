@@ -28,6 +28,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Output;
 
+pub(crate) use brokers::connector as broker_connector;
 use coordinator::CoordinatorProcess;
 pub(crate) use factory::{
     clean_ups, client_variables, coordinator_of, factory_address, is_enrolled, settings as station_settings, states,

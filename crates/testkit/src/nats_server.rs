@@ -43,10 +43,27 @@ impl NatsServer {
             Requirement::Nats.skip("nats-server is not installed: run scripts/with-nats");
             return None;
         };
+        Some(Self::start_program(program.into(), settings))
+    }
+
+    /// The program of the tests, or that in PATH.
+    #[must_use]
+    pub fn program() -> Option<PathBuf> {
+        let of_tests = std::env::var_os("GIGA_TEST_NATS_SERVER").filter(|program| program != "skip");
+        let in_path = || {
+            let path = std::env::var_os("PATH")?;
+            std::env::split_paths(&path).map(|dir| dir.join("nats-server")).find(|program| program.is_file())
+        };
+        of_tests.map(PathBuf::from).or_else(in_path)
+    }
+
+    /// Starts a server from this program.
+    #[must_use]
+    pub fn start_program(program: PathBuf, settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut server = Self { dir, program: program.into(), settings: settings.to_owned(), port: 0, running: None };
+        let mut server = Self { dir, program, settings: settings.to_owned(), port: 0, running: None };
         server.resume();
-        Some(server)
+        server
     }
 
     /// The address, without credentials.

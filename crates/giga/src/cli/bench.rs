@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use store::StoreUrl;
 
 /// Arguments of `bench`.
@@ -11,6 +11,9 @@ pub(crate) struct BenchArgs {
     /// Store: `sqlite`, `postgres` (starts a temporary server), or postgres://…
     #[arg(long, global = true, value_name = "STORE", default_value = "sqlite")]
     pub(crate) store: BenchStore,
+    /// Broker: `embedded`, or `nats` (starts a temporary server, from which the factories receive)
+    #[arg(long, global = true, value_name = "BROKER", default_value = "embedded")]
+    pub(crate) broker: BenchBroker,
     #[command(subcommand)]
     pub(crate) command: BenchCommand,
 }
@@ -22,6 +25,15 @@ pub(crate) enum BenchStore {
     Named(StoreUrl),
     /// A PostgreSQL server that is there for the benchmark alone.
     ThrowawayPostgres,
+}
+
+/// What delivers the offers of a benchmark's coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchBroker {
+    /// The coordinator itself.
+    Embedded,
+    /// A NATS server that is there for the benchmark alone.
+    Nats,
 }
 
 impl FromStr for BenchStore {

@@ -1,11 +1,11 @@
 //! `giga bench`
 
-use bench::{Benchmark, Coordinator, Progress, StoreOption};
+use bench::{Benchmark, BrokerOption, Coordinator, Progress, StoreOption};
 
 use crate::api::connect;
-use crate::cli::{BenchArgs, BenchCommand, BenchStore};
-use crate::compose::{allow_many_connections, stop_on_signal};
-use crate::config::{Origin, is_loopback};
+use crate::cli::{BenchArgs, BenchBroker, BenchCommand, BenchStore};
+use crate::compose::{allow_many_connections, broker_connector, stop_on_signal};
+use crate::config::{Origin, ReceiveFrom, is_loopback};
 use crate::failure::Failure;
 use crate::output::Table;
 
@@ -15,7 +15,7 @@ use super::Context;
 pub(super) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), Failure> {
     allow_many_connections();
     let stop = stop_on_signal();
-    let coordinator = coordinator(context, args.store)?;
+    let coordinator = coordinator(context, args.store, args.broker)?;
     let progress = |text: &str| context.out.note(text);
     let report = bench::run(coordinator, benchmark(args.command), Progress(&progress), stop).await?;
     if context.out.is_json() {
@@ -29,12 +29,15 @@ pub(super) async fn bench(context: &Context<'_>, args: BenchArgs) -> Result<(), 
 }
 
 /// The coordinator at --api, or one of our own.
-fn coordinator(context: &Context<'_>, store: BenchStore) -> Result<Coordinator, Failure> {
+fn coordinator(context: &Context<'_>, store: BenchStore, broker: BenchBroker) -> Result<Coordinator, Failure> {
     let api = &context.config.client.api;
     if matches!(api.origin, Origin::Flag(_)) {
         if !is_loopback(&api.value) {
             return Err(Failure::usage(format!("{} is not on this machine", api.value))
                 .hint("a benchmark loads whatever it measures: run it where the coordinator runs"));
+        }
+        if broker == BenchBroker::Nats {
+            return Err(Failure::usage("--broker is for a coordinator that the benchmark starts: leave --api away"));
         }
         return Ok(Coordinator::Running(connect(&context.config)?));
     }
@@ -43,7 +46,15 @@ fn coordinator(context: &Context<'_>, store: BenchStore) -> Result<Coordinator, 
         BenchStore::ThrowawayPostgres => StoreOption::ThrowawayPostgres,
     };
     let (program, data) = (std::env::current_exe()?, context.config.data.path().to_owned());
-    Ok(Coordinator::Own { program, data, store })
+    let broker = match (broker, broker_connector(ReceiveFrom::Broker)) {
+        (BenchBroker::Embedded, _) => BrokerOption::Embedded,
+        (BenchBroker::Nats, Ok(Some(connector))) => BrokerOption::ThrowawayNats(connector),
+        (BenchBroker::Nats, _) => {
+            return Err(Failure::usage("this build of giga cannot use a NATS server")
+                .hint("build giga with `--features nats,throwaway-nats`"));
+        }
+    };
+    Ok(Coordinator::Own { program, data, store, broker })
 }
 
 fn benchmark(command: BenchCommand) -> Benchmark {

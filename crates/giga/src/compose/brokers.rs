@@ -59,7 +59,7 @@ async fn nats(
 }
 
 /// How a factory connects to the broker, if it receives from it.
-pub(super) fn connector(receive: ReceiveFrom) -> Result<Option<Arc<dyn BrokerConnector>>, Failure> {
+pub(crate) fn connector(receive: ReceiveFrom) -> Result<Option<Arc<dyn BrokerConnector>>, Failure> {
     match receive {
         ReceiveFrom::Inbox => Ok(None),
         #[cfg(feature = "nats")]

@@ -4,6 +4,8 @@ use std::process::Child;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::nats_server::NatsServer;
+use testkit::requirement::Requirement;
 
 use crate::fleet::Fleet;
 use crate::giga::Machine;
@@ -53,6 +55,25 @@ fn latency_and_throughput_are_measured_with_budgets_too() {
     assert!(figure(&latency, "budgets_p50_ratio") > 0.0, "{latency}");
     let with = &throughput["with_budgets"];
     assert!(figure(with, "single_ratio") > 0.0 && figure(with, "batched_ratio") > 0.0, "{throughput}");
+}
+
+// [P1] [P2] [P4] [D2]
+#[test]
+fn factories_of_a_benchmark_receive_from_a_nats_server() {
+    if NatsServer::program().is_none() {
+        return Requirement::Nats.skip("nats-server is not installed: run scripts/with-nats");
+    }
+
+    let latency = measured(&["latency", "--broker", "nats", "--rate", "50", "--seconds", "1"]);
+    let throughput = measured(&["throughput", "--broker", "nats", "--jobs", "200"]);
+    let idle = measured(&["idle", "--broker", "nats", "--factories", "4", "--seconds", "3"]);
+
+    // An offer that came through an inbox would be an error of the benchmark.
+    assert_eq!(latency["jobs"], 50, "{latency}");
+    assert!(figure(&throughput, "batched_lives_per_s") > 0.0, "{throughput}");
+    for row in idle["rows"].as_array().unwrap() {
+        assert_eq!((figure(row, "store_ops_per_day"), figure(row, "leadership_ops_per_day")), (0.0, 0.0), "{row}");
+    }
 }
 
 // [P3]
@@ -137,6 +158,10 @@ fn a_benchmark_refuses_what_it_must_not_touch() {
         (&["--api", "http://127.0.0.1:9", "--token", "x", "bench", "decide"][..], "leave --api away"),
         (&["--api", "https://fleet.example", "--token", "x", "bench", "latency"][..], "is not on this machine"),
         (&["bench", "depth", "--store", "postgres://giga@db.example/fleet"][..], "say `--store postgres`"),
+        (
+            &["--api", "http://127.0.0.1:9", "--token", "x", "bench", "latency", "--broker", "nats"][..],
+            "leave --api away",
+        ),
     ];
 
     for (args, why) in refused {
