@@ -180,7 +180,8 @@ impl MeasuredCoordinator {
     }
 
     async fn offer(&mut self) -> Result<Message, Error> {
-        self.inbox.next().await?.ok_or_else(|| Error::failed("the stream of offers ended"))
+        let offer = self.inbox.next().await?.ok_or_else(|| Error::failed("the stream of offers ended"))?;
+        offer.complete().await
     }
 
     async fn switch(&self, mode: Mode) -> Result<(), Error> {

@@ -164,12 +164,12 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// The offer was answered.
-    pub(crate) async fn complete(self) -> Result<(), Error> {
-        match self.source {
-            Some((queue, receipt)) => queue.complete(&receipt).await.map_err(of_broker),
-            None => Ok(()),
+    /// The offer was answered, or will be at once: the broker need not deliver it again.
+    pub(crate) async fn complete(self) -> Result<Message, Error> {
+        if let Some((queue, receipt)) = self.source {
+            queue.complete(&receipt).await.map_err(of_broker)?;
         }
+        Ok(self.message)
     }
 }
 
