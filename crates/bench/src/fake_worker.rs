@@ -88,8 +88,7 @@ impl FakeWorker {
     /// The offers. Through the stream alone, or from the broker; then the stream is open for directives, as that of a real
     /// factory.
     pub(crate) async fn inbox(&self) -> Result<Inbox, Error> {
-        let credit = if self.queue.is_some() { 0 } else { self.seats };
-        let path = format!("/factories/{}/inbox?instance={}&credit={credit}", self.factory, self.instance);
+        let path = format!("/factories/{}/inbox?instance={}&credit={}", self.factory, self.instance, self.seats);
         Ok(Inbox { stream: self.client.events(&path, None).await?, queue: self.queue.clone() })
     }
 

@@ -13,10 +13,14 @@ use crate::processes::send;
 
 /// The one line that a benchmark prints with `--json`.
 fn measured(args: &[&str]) -> Value {
+    measured_with(args, &[])
+}
+
+fn measured_with(args: &[&str], variables: &[(&str, &str)]) -> Value {
     let machine = Machine::new();
     let data = machine.path().join("data");
     let args = [&["--json", "--quiet", "--data", data.to_str().unwrap(), "bench"], args].concat();
-    let ran = machine.giga(&args);
+    let ran = machine.giga_with(&args, variables, "");
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     assert_eq!(ran.stdout.lines().count(), 1, "{}", ran.stdout);
     let left: Vec<_> = std::fs::read_dir(&data).map(|found| found.flatten().collect()).unwrap_or_default();
@@ -60,13 +64,15 @@ fn latency_and_throughput_are_measured_with_budgets_too() {
 // [P1] [P2] [P4] [D2]
 #[test]
 fn factories_of_a_benchmark_receive_from_a_nats_server() {
-    if NatsServer::program().is_none() {
+    let Some(program) = NatsServer::program() else {
         return Requirement::Nats.skip("nats-server is not installed: run scripts/with-nats");
-    }
+    };
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let with_server = |args: &[&str]| measured_with(&[args, &["--broker", "nats"]].concat(), &[("PATH", &path)]);
 
-    let latency = measured(&["latency", "--broker", "nats", "--rate", "50", "--seconds", "1"]);
-    let throughput = measured(&["throughput", "--broker", "nats", "--jobs", "200"]);
-    let idle = measured(&["idle", "--broker", "nats", "--factories", "4", "--seconds", "3"]);
+    let latency = with_server(&["latency", "--rate", "50", "--seconds", "1"]);
+    let throughput = with_server(&["throughput", "--jobs", "200"]);
+    let idle = with_server(&["idle", "--factories", "4", "--seconds", "3"]);
 
     // An offer that came through an inbox would be an error of the benchmark.
     assert_eq!(latency["jobs"], 50, "{latency}");
