@@ -224,8 +224,8 @@ async fn take_over(session: &Session, address: Option<String>, now: Timestamp) -
     Ok(BegunLeadership { record, was_taken_over: former.is_some_and(|former| !former.resigned) })
 }
 
-/// What a standby finds.
-enum Sighting {
+/// The state of the leadership lock, as a standby finds it.
+enum LockState {
     /// The database has no fleet yet.
     Empty,
     /// The lock is ours.
@@ -243,18 +243,18 @@ pub(super) async fn stand_by(
 ) -> Option<Session> {
     let (mut held, mut is_away) = (None, false);
     loop {
-        let looked = match held.take() {
+        let attempt = match held.take() {
             Some(session) => Ok(session),
             None => connect(connector).await,
         };
-        let looked = match looked {
-            Ok(session) => look(&session, schema_known).await.map(|sighting| (session, sighting)),
+        let attempt = match attempt {
+            Ok(session) => try_to_lead(&session, schema_known).await.map(|lock| (session, lock)),
             Err(trouble) => Err(trouble),
         };
-        match looked {
-            Ok((_, Sighting::Empty)) => return None,
-            Ok((session, Sighting::Free)) => return Some(session),
-            Ok((session, Sighting::Held(leader))) => {
+        match attempt {
+            Ok((_, LockState::Empty)) => return None,
+            Ok((session, LockState::Free)) => return Some(session),
+            Ok((session, LockState::Held(leader))) => {
                 (held, is_away) = (Some(session), false);
                 seen.send_if_modified(|seen| {
                     let is_news = *seen != leader;
@@ -272,23 +272,23 @@ pub(super) async fn stand_by(
     }
 }
 
-async fn look(session: &Session, schema_known: usize) -> Result<Sighting, ServerError> {
+async fn try_to_lead(session: &Session, schema_known: usize) -> Result<LockState, ServerError> {
     let tables = session.texts(TABLES).await?;
     let has = |n: usize| tables.get(n).is_some_and(|text| text == "t");
     if !has(0) {
-        return Ok(Sighting::Empty);
+        return Ok(LockState::Empty);
     }
     let version = session.texts("SELECT version FROM fleet_schema").await?.concat();
     let is_newer = version.parse::<usize>().is_ok_and(|version| version > schema_known);
     if !is_newer && try_lock(session, LOCK).await? {
-        return Ok(Sighting::Free);
+        return Ok(LockState::Free);
     }
     if !has(1) {
-        return Ok(Sighting::Held(None));
+        return Ok(LockState::Held(None));
     }
     let record = session.texts(LEADER).await?;
     let record: Option<LeaderRecord> = record.first().and_then(|doc| serde_json::from_str(doc).ok());
-    Ok(Sighting::Held(record.and_then(LeaderRecord::shown)))
+    Ok(LockState::Held(record.and_then(LeaderRecord::shown)))
 }
 
 /// The error of a write after the leadership was lost.
