@@ -1,6 +1,7 @@
 // [U1] [J4] [T5] [T2] [S5] A new user's first tree, reviews, money and preemption, all in the browser.
 
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, afterEach, before, describe, it } from "node:test";
 import { Browser, noSidewaysScroll, open, PHONE, signedIn, write } from "./browser.mjs";
 import { Fleet } from "./fleet.mjs";
@@ -11,6 +12,10 @@ repo: house
 # Build a shed
 
 ## Lay the floor
+
+\`\`\`job
+artifacts: [floor.txt]
+\`\`\`
 
 $ echo floor > floor.txt
 $ echo 'cost: $0.50'
@@ -89,13 +94,15 @@ describe("a tree of jobs, its reviews and its money", { timeout: 600_000 }, () =
   async function look(who, path, name) {
     const phone = await browser.context({ ...PHONE, deviceScaleFactor: 2 });
     const small = await signedIn(fleet, phone, path, who.secret);
-    await small.waitForTimeout(600);
+    await small.waitForTimeout(1_000);
     await noSidewaysScroll(small);
     if (SHOTS !== undefined) {
       for (const colorScheme of ["light", "dark"]) {
         await small.emulateMedia({ colorScheme });
+        await small.waitForTimeout(300);
         await small.screenshot({ path: `${SHOTS}/${name}-phone-${colorScheme}.png`, fullPage: true });
         await who.page.emulateMedia({ colorScheme });
+        await who.page.waitForTimeout(300);
         await who.page.screenshot({ path: `${SHOTS}/${name}-${colorScheme}.png`, fullPage: true });
       }
       await who.page.emulateMedia({ colorScheme: "light" });
@@ -181,6 +188,24 @@ describe("a tree of jobs, its reviews and its money", { timeout: 600_000 }, () =
     await page.getByText("4 of 4 jobs shipped, $2.50 in total").waitFor();
   });
 
+  it("downloads what a run attached, from the object store where that signs a URL", async () => {
+    const { page } = ada;
+    await page.getByRole("region", { name: "Children" }).getByRole("link", { name: "Lay the floor" }).click();
+    await page.getByRole("heading", { name: "Lay the floor" }).waitFor();
+    await page.keyboard.press("f");
+    const file = page.getByRole("button", { name: "Download floor.txt" });
+    const [download] = await Promise.all([page.waitForEvent("download"), file.click()]);
+    assert.equal(download.suggestedFilename(), "floor.txt");
+    assert.equal(await readFile(await download.path(), "utf8"), "floor\n");
+    // The object store of this test is a page of the coordinator that needs no session.
+    const signed = `${fleet.origin}/healthz?signature=x`;
+    await page.route(/\/artifacts\/.*\/link$/, (route) => route.fulfill({ json: { url: signed } }));
+    const [tab] = await Promise.all([page.context().waitForEvent("page"), file.click()]);
+    await tab.waitForURL(signed);
+    await tab.close();
+    await page.unrouteAll();
+  });
+
   it("sets a budget, sees it burn, waits for money, raises it and works on", async () => {
     const { page } = ada;
     await open(fleet, page, "/budgets/default");
@@ -203,6 +228,9 @@ describe("a tree of jobs, its reviews and its money", { timeout: 600_000 }, () =
     });
     await page.getByText("waits for money").first().waitFor();
     await page.getByText("The jobs of this product wait for money").waitFor();
+    await open(fleet, page, "/needs-me");
+    await page.getByText("waiting for money: product default").first().waitFor();
+    await open(fleet, page, "/budgets/default");
     await look(ada, "/budgets/default", "budget");
     await open(fleet, page, `/jobs/${next}`);
     await page

@@ -4,7 +4,7 @@ use crate::AlertCode;
 
 impl AlertCode {
     /// Every code, in the order of a list of alerts.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::QueueStarvation,
         Self::NoLiveFactory,
         Self::Unplaceable,
@@ -24,6 +24,7 @@ impl AlertCode {
         Self::EnginePaused,
         Self::CredentialExhausted,
         Self::TrackerUnreachable,
+        Self::ItemRejected,
         Self::WebhookFailing,
         Self::BudgetWarning,
         Self::BudgetPaused,
@@ -105,6 +106,10 @@ impl AlertCode {
             Self::TrackerUnreachable => (
                 "A tracker does not take the status of jobs.",
                 "Check its token and address (`giga tracker list` shows the error). The coordinator retries.",
+            ),
+            Self::ItemRejected => (
+                "An item of a tracker became no job: its delivery was rejected. For a week, or until a delivery of the item succeeds.",
+                "`giga tracker list` shows why. Correct the settings or the item, then deliver it again (GitHub: *Redeliver* in the webhook's settings).",
             ),
             Self::WebhookFailing => (
                 "The receiver of an outgoing webhook did not take three deliveries in a row.",

@@ -49,3 +49,13 @@ pub struct ArtifactList {
     /// The limit of the bytes of one.
     pub file_bytes_max: u64,
 }
+
+/// Where a browser gets the bytes of an artifact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ArtifactLink {
+    /// A signed URL of the object store. It needs no credential and works for a short time. Absent where the
+    /// coordinator passes the bytes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}

@@ -58,7 +58,7 @@ pub struct BudgetView {
     /// Runs that ended in the period.
     #[schema(minimum = 0)]
     pub runs: u64,
-    /// Those that did not complete.
+    /// Those that failed, or lost their lease.
     #[schema(minimum = 0)]
     pub failed_runs: u64,
     /// Those whose engine did not report its cost.
@@ -93,7 +93,7 @@ pub struct SpendShare {
     /// Runs that ended.
     #[schema(minimum = 0)]
     pub runs: u64,
-    /// Those that did not complete.
+    /// Those that failed, or lost their lease.
     #[schema(minimum = 0)]
     pub failed_runs: u64,
 }

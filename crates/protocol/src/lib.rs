@@ -30,7 +30,7 @@ mod tracker;
 mod webhooks;
 mod work;
 
-pub use artifacts::{ArtifactList, ArtifactView};
+pub use artifacts::{ArtifactLink, ArtifactList, ArtifactView};
 pub use backup::{REPLACE_EVERYTHING, RestoreSummary, SUMMARY_HEADER};
 pub use budgets::{
     BudgetList, BudgetView, BurnDown, BurnDownPoint, PauseRequest, SpendShare, UsageRequest, UsageResponse,
@@ -80,8 +80,8 @@ pub use subtasks::{
     SubtaskRequest, SubtaskResponse, SubtaskView, SubtaskWaitReport,
 };
 pub use tracker::{
-    EchoRequest, IngestOutcome, IngestRequest, IngestResponse, TrackerItemView, TrackerList, TrackerSourceView,
-    TrackerWebhookResponse,
+    EchoRequest, IngestOutcome, IngestRequest, IngestResponse, RejectedItem, TrackerItemView, TrackerList,
+    TrackerSourceView, TrackerWebhookResponse,
 };
 pub use webhooks::{WebhookAlert, WebhookJob, WebhookList, WebhookNotice, WebhookTestResponse, WebhookView};
 pub use work::{

@@ -87,6 +87,8 @@ pub enum AlertCode {
     CredentialExhausted,
     /// A tracker does not take the status of jobs.
     TrackerUnreachable,
+    /// An item of a tracker became no job.
+    ItemRejected,
     /// The receiver of a webhook does not take its deliveries.
     WebhookFailing,
     /// A budget is nearly exhausted.

@@ -93,6 +93,23 @@ pub struct TrackerList {
     pub sources: Vec<TrackerSourceView>,
     /// The newest items first.
     pub items: Vec<TrackerItemView>,
+    /// Items that became no job, newest first: a week long, or until a delivery of the item succeeds.
+    #[serde(default)]
+    pub rejected: Vec<RejectedItem>,
+}
+
+/// An item of a tracker whose last delivery was rejected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RejectedItem {
+    /// The tracker.
+    pub source: TrackerName,
+    /// The item's key.
+    pub key: String,
+    /// When it was delivered.
+    pub at: Timestamp,
+    /// Why it became no job.
+    pub error: String,
 }
 
 /// A configured tracker.

@@ -66,6 +66,7 @@ struct Description;
         artifacts::list,
         artifacts::attach,
         artifacts::download,
+        artifacts::link,
         artifacts::remove,
         logs::read,
         logs::append,

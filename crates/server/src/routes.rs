@@ -74,6 +74,7 @@ fn under_the_prefix() -> Routes {
         .get("/jobs/{id}/artifacts", artifacts::list)
         .post("/jobs/{id}/artifacts", artifacts::attach)
         .get("/artifacts/{id}", artifacts::download)
+        .get("/artifacts/{id}/link", artifacts::link)
         .delete("/artifacts/{id}", artifacts::remove)
         .get("/jobs/{id}/logs", logs::read)
         .post("/jobs/{id}/logs", logs::append)

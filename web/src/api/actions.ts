@@ -121,6 +121,11 @@ export function revokeToken(id: string) {
   return unwrap(client.DELETE("/api/fleet/tokens/{id}", { params: { path: { id } } }));
 }
 
+/** A signed URL of an artifact's bytes, where the object store signs some. */
+export function artifactLink(id: string) {
+  return unwrap(client.GET("/api/fleet/artifacts/{id}/link", { params: { path: { id } } }));
+}
+
 /** The bytes of an artifact. The coordinator passes them on: the page may not read from an object store. */
 export function downloadArtifact(id: string): Promise<Blob> {
   const params = { path: { id }, query: { proxied: true } };

@@ -76,6 +76,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/artifacts/{id}/link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where a browser gets the bytes of an artifact without a token.
+         * @description A link cannot carry a token. Where the object store signs no URLs, read the bytes with `?proxied=true`.
+         */
+        get: operations["getArtifactsIdLink"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/backup": {
         parameters: {
             query?: never;
@@ -1720,7 +1740,7 @@ export interface components {
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
-        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "webhook_failing" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "item_rejected" | "webhook_failing" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
         /** @description The event `alert`: an alert was raised, or ended. */
         AlertEvent: {
             /** @description Whether it was raised or ended. */
@@ -1757,6 +1777,14 @@ export interface components {
          * @example 0190f3a4-7c1e-7b52-9d0a-1f2e3d4c5b6a-1
          */
         ArtifactId: string;
+        /** @description Where a browser gets the bytes of an artifact. */
+        ArtifactLink: {
+            /**
+             * @description A signed URL of the object store. It needs no credential and works for a short time. Absent where the
+             *     coordinator passes the bytes on.
+             */
+            url?: string | null;
+        };
         /** @description The artifacts of a job, and how many it may have. */
         ArtifactList: {
             /**
@@ -2000,7 +2028,7 @@ export interface components {
             enforced: boolean;
             /**
              * Format: int64
-             * @description Those that did not complete.
+             * @description Those that failed, or lost their lease.
              */
             failedRuns: number;
             from?: components["schemas"]["Timestamp"] | null;
@@ -4598,6 +4626,17 @@ export interface components {
          * @enum {string}
          */
         Receives: "inbox" | "broker";
+        /** @description An item of a tracker whose last delivery was rejected. */
+        RejectedItem: {
+            /** @description When it was delivered. */
+            at: components["schemas"]["Timestamp"];
+            /** @description Why it became no job. */
+            error: string;
+            /** @description The item's key. */
+            key: string;
+            /** @description The tracker. */
+            source: components["schemas"]["TrackerName"];
+        };
         /** @description Releases a job. */
         ReleaseReport: {
             checkpoint?: components["schemas"]["Checkpoint"] | null;
@@ -5312,7 +5351,7 @@ export interface components {
         SpendShare: {
             /**
              * Format: int64
-             * @description Those that did not complete.
+             * @description Those that failed, or lost their lease.
              */
             failedRuns: number;
             /** @description Its name. */
@@ -5739,6 +5778,8 @@ export interface components {
         TrackerList: {
             /** @description The newest items first. */
             items: components["schemas"]["TrackerItemView"][];
+            /** @description Items that became no job, newest first: a week long, or until a delivery of the item succeeds. */
+            rejected?: components["schemas"]["RejectedItem"][];
             /** @description The configured trackers, in order of name. */
             sources: components["schemas"]["TrackerSourceView"][];
         };
@@ -6811,6 +6852,35 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getArtifactsIdLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The artifact */
+                id: components["schemas"]["ArtifactId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The signed URL, if there is one */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArtifactLink"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];

@@ -7,6 +7,7 @@ export type AlertCode = Schemas["AlertCode"];
 export type BudgetPeriod = Schemas["BudgetPeriod"];
 export type BudgetSettings = Schemas["BudgetSettings"];
 export type BudgetView = Schemas["BudgetView"];
+export type MoneyWait = Schemas["MoneyWait"];
 export type BurnDown = Schemas["BurnDown"];
 export type ArtifactView = Schemas["ArtifactView"];
 export type CreateProfileRequest = Schemas["CreateProfileRequest"];

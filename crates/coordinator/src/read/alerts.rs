@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use domain::{
-    BlockedOn, DispatchModes, Job, JobFilter, JobSearch, Mode, ProductId, Stage, StageName, Timestamp, WARNING_LEVELS,
-    dollars,
+    BlockedOn, DispatchModes, Job, JobFilter, JobSearch, Mode, ProductId, Stage, StageName, Timestamp, dollars,
 };
 use protocol::{Alert, AlertCode, AlertList};
 use scheduler::{FleetView, Placement, Plan, Presence, Unplaced};
@@ -15,6 +14,7 @@ use crate::error::Error;
 use crate::fleet::principal::Principal;
 use crate::read::needs::approvals;
 use crate::state::FleetState;
+use crate::state::money::BudgetLevel;
 use crate::submit::sanitize::short;
 
 /// The limit of listed alerts of one kind.
@@ -52,6 +52,7 @@ impl Coordinator {
         }
         if who.products().is_empty() {
             items.extend(self.tracker_alerts());
+            items.extend(self.rejection_alerts());
             items.extend(self.webhook_alerts());
         }
         items.extend(self.credit_alerts(who));
@@ -316,27 +317,24 @@ impl Coordinator {
         let state = self.state.lock();
         let mut alerts = Vec::new();
         for product in state.products_with_ceiling().into_iter().filter(|product| who.sees(product)) {
-            let Some(money) = state.money_of(&product, now, &|job| self.live_spend(job)) else { continue };
-            let Some(period) = state.budget(&product).map(|budget| budget.value.settings.period) else { continue };
-            let since = period.start(now).unwrap_or(self.started_at);
-            let waiting = state.out_of_money().get(&product).filter(|wait| !wait.may_be_returned);
-            let level = WARNING_LEVELS.into_iter().rev().find(|level| money.percent() >= f64::from(*level));
-            let mut alert = match (waiting, level) {
-                (Some(wait), _) => {
+            let live = |job| self.live_spend(job);
+            let Some((level, since)) = state.level_since(&product, now, &live) else { continue };
+            let mut alert = match (level, state.out_of_money().get(&product), state.money_of(&product, now, &live)) {
+                (BudgetLevel::Paused, Some(wait), _) => {
                     let mut alert = alert(AlertCode::BudgetPaused, wait.text(&product), since, None);
                     alert.jobs = Some(state.queue_version(&product).1).filter(|jobs| *jobs > 0);
                     alert.retry_at = wait.resets_at;
                     alert
                 }
-                (None, Some(level)) => {
-                    let spent = dollars(money.spent.dollars());
-                    let (ceiling, per) = (dollars(money.ceiling.dollars()), period.per());
+                (BudgetLevel::Spent(level), _, Some(money)) => {
+                    let per = state.budget(&product).map_or("", |budget| budget.value.settings.period.per());
+                    let (spent, ceiling) = (dollars(money.spent.dollars()), dollars(money.ceiling.dollars()));
                     let message = format!(
                         "product `{product}` has spent more than {level} % of its budget: {spent} of {ceiling} {per}"
                     );
                     alert(AlertCode::BudgetWarning, message, since, None)
                 }
-                (None, None) => continue,
+                (BudgetLevel::Paused | BudgetLevel::Spent(_), ..) => continue,
             };
             alert.product_id = Some(product);
             alerts.push(alert);

@@ -14,10 +14,14 @@ use crate::read::alerts::review_text;
 use crate::read::queries::shown;
 use crate::state::FleetState;
 use crate::submit::deps::DepsVerdict;
+use crate::submit::sanitize::short;
 use crate::work::quota_windows::QuotaWindow;
 
 /// Jobs that a reason names.
 const AWAITED_MAX: usize = 5;
+
+/// The characters of another job's failure: that job shows all of it.
+const FAILURE_CHARS_MAX: usize = 60;
 
 impl Coordinator {
     /// Every factory and the reasons, as text and numbers.
@@ -198,7 +202,7 @@ impl Coordinator {
             let Some(known) = known else { return dep.short().to_string() };
             let (label, stage) = (known.value.label(), known.value.stage());
             match (known.value.merge_failure(), stage) {
-                (Some(failure), _) => format!("{label} ({failure})"),
+                (Some(failure), _) => format!("{label} ({})", begin_of(&failure.to_string())),
                 (None, Stage::Testing { errand: None, .. }) => {
                     format!("{label} (in testing: verified, ready to ship with `giga ship {}`)", dep.short())
                 }
@@ -385,4 +389,10 @@ fn asked_for_seat(job: &Job) -> String {
 
 fn done(job: &Job) -> &'static str {
     if job.is_verified() { "done and verified" } else { "done, not verified" }
+}
+
+/// The begin of a failure, for a sentence about another job.
+fn begin_of(failure: &str) -> String {
+    let begin = short(failure, FAILURE_CHARS_MAX);
+    if begin.len() < failure.len() { format!("{}…", begin.trim_end()) } else { begin }
 }

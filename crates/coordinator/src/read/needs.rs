@@ -266,7 +266,10 @@ fn need_of_alert(who: &Principal, alert: Alert, product: Option<&ProductId>) -> 
         }
         (_, Some(factory), _) => (NeedKind::Alert, format!("{name}:{factory}"), vec![NeedAction::Drain]),
         (_, None, Some(job)) => (NeedKind::Alert, format!("{name}:{job}"), vec![NeedAction::Cancel]),
-        (_, None, None) => (NeedKind::Alert, name.clone(), Vec::new()),
+        (_, None, None) => {
+            let subject = alert.subject.as_ref().map_or_else(|| name.clone(), |subject| format!("{name}:{subject}"));
+            (NeedKind::Alert, subject, Vec::new())
+        }
     };
     let may = |action: &NeedAction| match (action, product) {
         (NeedAction::Cancel, Some(product)) => who.require_operator(product).is_ok(),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::{Billing, Job, JobId, MoneyWait, ProductBudget, ProductId, ReservationKey, Timestamp, Usd, Versioned};
+use domain::{
+    Billing, Job, JobId, MoneyWait, ProductBudget, ProductId, ReservationKey, Timestamp, Usd, Versioned, WARNING_LEVELS,
+};
 
 use super::FleetState;
 
@@ -17,6 +19,17 @@ pub(crate) struct Money {
     short: BTreeMap<ProductId, Usd>,
     /// The products that wait for money.
     waits: BTreeMap<ProductId, MoneyWait>,
+    /// How much of a ceiling is used, in levels that are worth an alert, and since when.
+    levels: BTreeMap<ProductId, (BudgetLevel, Timestamp)>,
+}
+
+/// What an alert about a budget says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BudgetLevel {
+    /// More than this percentage is spent.
+    Spent(u8),
+    /// Nothing starts, whatever running jobs return.
+    Paused,
 }
 
 /// What is left of the ceilings in force, for a plan that spends it.
@@ -134,7 +147,7 @@ impl FleetState {
         let ceiling = budget.settings.ceiling()?;
         let (mut spent, mut reserved) = (budget.spent(now), Usd::ZERO);
         for (key, reservation) in budget.reservations() {
-            let used = if self.is_billed(key) { live(key.job) } else { Usd::ZERO };
+            let used = self.used_of(key, live);
             spent = spent.plus(used);
             reserved = reserved.plus(reservation.amount.minus(used));
         }
@@ -146,10 +159,12 @@ impl FleetState {
         self.jobs.get(&key.job).and_then(|open| open.job.value.seat()).is_some_and(|lease| lease.seq == key.seq)
     }
 
-    /// Whether the run of a reservation is under way, and costs dollars.
-    fn is_billed(&self, key: ReservationKey) -> bool {
+    /// The dollars that the run of a reservation has cost so far: none before it holds its lease, and none if a
+    /// subscription covers it.
+    pub(crate) fn used_of(&self, key: ReservationKey, live: &impl Fn(JobId) -> Usd) -> Usd {
         let holder = self.jobs.get(&key.job).filter(|_| self.holds_reserved_run(key)).map(|open| &open.job.value);
-        holder.is_some_and(|job| self.billing_of(job) != Some(Billing::Subscription))
+        let billed = holder.filter(|job| self.billing_of(job) != Some(Billing::Subscription));
+        billed.map_or(Usd::ZERO, |job| cost_so_far(job, live))
     }
 
     /// What a plan may spend: what is left of each ceiling in force, without what open offers will reserve.
@@ -210,7 +225,25 @@ impl FleetState {
             self.touch(product);
         }
         self.money.waits = waits;
+        let since = |product: &ProductId| Some((product.clone(), self.level_since(product, now, live)?));
+        let levels = purses.keys().filter_map(since).collect();
+        self.money.levels = levels;
         !changed.is_empty()
+    }
+
+    /// How much of a ceiling in force is used, if that is worth an alert, and since when, as far as this process knows.
+    pub(crate) fn level_since(
+        &self,
+        product: &ProductId,
+        now: Timestamp,
+        live: &impl Fn(JobId) -> Usd,
+    ) -> Option<(BudgetLevel, Timestamp)> {
+        let money = self.money_of(product, now, live)?;
+        let is_paused = self.money.waits.get(product).is_some_and(|wait| !wait.may_be_returned);
+        let spent = WARNING_LEVELS.into_iter().rev().find(|level| money.percent() >= f64::from(*level));
+        let level = if is_paused { BudgetLevel::Paused } else { BudgetLevel::Spent(spent?) };
+        let known = self.money.levels.get(product).filter(|(known, _)| *known == level);
+        Some((level, known.map_or(now, |(_, since)| *since)))
     }
 
     fn wait_of(&self, product: &ProductId, now: Timestamp, live: &impl Fn(JobId) -> Usd) -> Option<MoneyWait> {
@@ -241,4 +274,10 @@ impl FleetState {
     pub(crate) fn next_budget_period(&self) -> Option<Timestamp> {
         self.money.waits.values().filter_map(|wait| wait.resets_at).min()
     }
+}
+
+/// What a running job has cost so far: what its agent shows, or what was reported for its run if that is more.
+pub(crate) fn cost_so_far(job: &Job, live: &impl Fn(JobId) -> Usd) -> Usd {
+    let reported = job.run().and_then(|run| run.insights.cost_usd).map_or(Usd::ZERO, Usd::of);
+    live(job.id()).max(reported)
 }

@@ -9,6 +9,7 @@ mod echo;
 mod ingest;
 mod issues;
 mod manifest;
+mod rejected;
 mod status;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::coordinator::Coordinator;
 
 use book::ItemBook;
 use deliveries::DeliveryLog;
+use rejected::RejectedItems;
 
 pub use ingest::{TrackerDelivery, TrackerEvent};
 pub use issues::{IssueEvent, IssueRules};
@@ -49,6 +51,7 @@ pub(crate) struct TrackerBridge {
     sources: OnceLock<BTreeMap<TrackerName, TrackerSource>>,
     book: Mutex<ItemBook>,
     deliveries: Mutex<DeliveryLog>,
+    rejected: Mutex<RejectedItems>,
     /// Jobs whose status may have to be shown, and when, on the monotonic clock.
     pending: Mutex<HashMap<JobId, Duration>>,
     /// The state of each tracker since the start.

@@ -7,10 +7,10 @@ mod upload;
 
 use std::sync::Arc;
 
-use domain::{ARTIFACTS_MAX, ArtifactId, BlobReader, JobId};
+use domain::{ARTIFACTS_MAX, ArtifactId, BlobKey, BlobReader, JobId};
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use protocol::{ArtifactList, ArtifactView};
+use protocol::{ArtifactLink, ArtifactList, ArtifactView};
 use tokio::sync::{Notify, Semaphore};
 use tracing::warn;
 
@@ -68,16 +68,30 @@ impl Coordinator {
         id: ArtifactId,
         may_redirect: bool,
     ) -> Result<(ArtifactView, ArtifactContent), Error> {
-        let job = self.job_of_artifact(who, id).await?.value;
-        let artifact = job.artifact(id.n()).ok_or(Error::NoSuchArtifact(id))?;
-        let (view, key) = (ArtifactView::of(id.job(), artifact), artifact.blob(id.job()));
-        if let Some(valid) = self.settings.artifact_url_ttl.filter(|_| may_redirect)
-            && let Some(url) = self.ports.blobs.signed_url(&key, valid).await?
-        {
+        let (view, key) = self.find_artifact(who, id).await?;
+        if may_redirect && let Some(url) = self.signed_url(&key).await? {
             return Ok((view, ArtifactContent::Url(url)));
         }
         let reader = self.ports.blobs.open(&key).await?.ok_or(Error::ArtifactGone(id))?;
         Ok((view, ArtifactContent::Bytes(reader)))
+    }
+
+    /// Where a browser gets the bytes: a link cannot carry a token.
+    pub async fn artifact_link(&self, who: &Principal, id: ArtifactId) -> Result<ArtifactLink, Error> {
+        let (_, key) = self.find_artifact(who, id).await?;
+        Ok(ArtifactLink { url: self.signed_url(&key).await? })
+    }
+
+    async fn find_artifact(&self, who: &Principal, id: ArtifactId) -> Result<(ArtifactView, BlobKey), Error> {
+        let job = self.job_of_artifact(who, id).await?.value;
+        let artifact = job.artifact(id.n()).ok_or(Error::NoSuchArtifact(id))?;
+        Ok((ArtifactView::of(id.job(), artifact), artifact.blob(id.job())))
+    }
+
+    /// A URL of the object store, if the configuration allows it.
+    async fn signed_url(&self, key: &BlobKey) -> Result<Option<String>, Error> {
+        let Some(valid) = self.settings.artifact_url_ttl else { return Ok(None) };
+        Ok(self.ports.blobs.signed_url(key, valid).await?)
     }
 
     /// Removes an artifact: the pointer with its event first, then the bytes.

@@ -36,8 +36,9 @@ async fn attach(fleet: &Fleet, mac: &Machine, grip: Grip, name: &str, bytes: &[u
 }
 
 async fn content(fleet: &Fleet, view: &ArtifactView) -> Result<Vec<u8>, Error> {
-    let (_, ArtifactContent::Bytes(mut reader)) = fleet.coordinator.artifact(&fleet.admin, view.id, true).await? else {
-        panic!("a directory signs no URL");
+    let (_, ArtifactContent::Bytes(mut reader)) = fleet.coordinator.artifact(&fleet.admin, view.id, false).await?
+    else {
+        panic!("the bytes were asked for");
     };
     let mut bytes = Vec::new();
     while let Some(piece) = reader.next().await.unwrap() {
@@ -77,6 +78,31 @@ async fn a_run_leaves_files_that_people_download() {
     assert_eq!(blobs(&fleet, grip.job).await, 2, "a repetition leaves no second blob");
     let fleet = fleet.restarted().await;
     assert_eq!(fleet.coordinator.artifacts(&fleet.admin, grip.job).await.unwrap().items.len(), 2);
+}
+
+// [J8] [I12]
+#[tokio::test]
+async fn a_browser_gets_a_signed_url_only_where_that_is_configured() {
+    let without = Fleet::warm(quick()).await;
+    let with = Fleet::warm(quick().with(|settings| settings.artifact_url_ttl = Some(Duration::from_mins(5)))).await;
+    let mut links = Vec::new();
+    for fleet in [&without, &with] {
+        let (mac, grip) = building(fleet).await;
+        let report = attach(fleet, &mac, grip, "report.html", b"12 passed").await.unwrap();
+        let link = fleet.coordinator.artifact_link(&fleet.admin, report.id).await.unwrap().url;
+        let (_, download) = fleet.coordinator.artifact(&fleet.admin, report.id, true).await.unwrap();
+        let redirect = match download {
+            ArtifactContent::Url(url) => Some(url),
+            ArtifactContent::Bytes(_) => None,
+        };
+        assert_eq!(redirect, link);
+        links.push(link);
+        assert_eq!(content(fleet, &report).await.unwrap(), b"12 passed", "the bytes are passed on all the same");
+        fleet.coordinator.remove_artifact(&fleet.admin, report.id).await.unwrap();
+        let gone = fleet.coordinator.artifact_link(&fleet.admin, report.id).await;
+        assert!(matches!(gone, Err(Error::NoSuchArtifact(_))), "{gone:?}");
+    }
+    assert_eq!(links, [None, Some("https://objects.example/blob?seconds=300".to_owned())]);
 }
 
 // [J8] [I1] [row 31]

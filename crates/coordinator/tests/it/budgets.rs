@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use coordinator::Error;
 use domain::{
-    Billing, BudgetPeriod, BudgetSettings, DispatchModes, EngineHealth, EngineName, EventKind, JobId, Mode, ProductId,
-    RunInsights, RunningWork, StageName,
+    Billing, BudgetPeriod, BudgetSettings, Clock as _, DispatchModes, EngineHealth, EngineName, EventKind, JobId, Mode,
+    ProductId, RunInsights, RunningWork, StageName,
 };
 use futures_util::future::join_all;
 use protocol::{AlertCode, BudgetView, CompletionReport, Directive, HeldJobProgress, NeedKind, Progress, UsageRequest};
@@ -261,17 +261,21 @@ async fn spend_during_a_run_warns_and_then_pauses() {
     let grip = mac.build(&fleet, job).await;
     assert_eq!(fleet.codes().await, []);
 
-    let mut raised = Vec::new();
-    for usd in [4.9, 5.0, 8.0, 9.5, 10.0] {
+    let (mut raised, mut since) = (Vec::new(), Vec::new());
+    for usd in [4.9, 5.0, 5.5, 8.0, 9.5, 10.0] {
+        fleet.builder.clock.advance(Duration::from_secs(1));
         spend_so_far(&fleet, &mac, grip, usd).await;
         raised.push(fleet.codes().await);
+        let alerts = fleet.coordinator.alerts(&fleet.admin).await.unwrap().items;
+        since.extend(alerts.iter().map(|alert| fleet.builder.clock.now().since(alert.since).as_secs()));
     }
     let refused = mac.try_take(&fleet, next).await;
     let needs = fleet.coordinator.needs_me(&fleet.admin, Default::default(), None, 10).await.unwrap().items;
     fleet.set_ceiling(100.0, BudgetPeriod::Day).await;
 
     use AlertCode::{BudgetPaused as Paused, BudgetWarning as Warning};
-    assert_eq!(raised, [vec![], vec![Warning], vec![Warning], vec![Warning], vec![Paused]]);
+    assert_eq!(raised, [vec![], vec![Warning], vec![Warning], vec![Warning], vec![Warning], vec![Paused]]);
+    assert_eq!(since, [0, 1, 0, 0, 0], "each level since it was reached");
     assert!(refused.is_err());
     assert_eq!(needs.iter().filter(|need| need.kind == NeedKind::Budget).count(), 1);
     assert_eq!((fleet.codes().await, fleet.stage(job).await), (vec![], StageName::Building));
@@ -419,10 +423,34 @@ async fn usage_during_a_run_counts_once_with_its_result() {
     for usd in [0.5, 2.0, 1.0] {
         fleet.coordinator.report_usage(&mac.who, job, &usage(grip, None, usd)).await.unwrap();
     }
+    spend_so_far(&fleet, &mac, grip, 1.5).await;
+    let running = fleet.budget().await;
     complete(&fleet, &mac, grip, 1.5).await;
+
+    assert_eq!((running.spent_usd, running.running_usd), (2.0, 2.0));
 
     assert_eq!(fleet.budget().await.spent_usd, 2.0, "the highest sum that was reported");
     assert_eq!(fleet.job(job).await.spent.cost_usd, Some(2.0));
+}
+
+// [T2] [alert: budget_paused]
+#[tokio::test]
+async fn usage_that_is_reported_during_a_run_pauses_at_once_and_survives_a_restart() {
+    let (fleet, mac) = with_money(2.0).await;
+    let grip = mac.build(&fleet, fleet.submit(DOLLAR).await).await;
+    let next = fleet.submit(DOLLAR).await;
+
+    fleet.coordinator.report_usage(&mac.who, grip.job, &usage(grip, None, 2.0)).await.unwrap();
+    let (codes, budget) = (fleet.codes().await, fleet.budget().await);
+    let fleet = fleet.restarted().await;
+    fleet.warm_up();
+    mac.beat(&fleet).await;
+    fleet.coordinator.tick().await;
+
+    assert_eq!((codes, budget.left_usd, budget.reserved_usd), (vec![AlertCode::BudgetPaused], Some(0.0), 0.0));
+    assert_eq!((fleet.dispatch().await, fleet.codes().await), (0, vec![AlertCode::BudgetPaused]));
+    assert_eq!(fleet.job(next).await.waiting.unwrap().code, "waits_for_money");
+    assert_eq!(fleet.budget().await.spent_usd, 2.0);
 }
 
 // [I10] [row 17]

@@ -10,9 +10,9 @@ use broker::Embedded;
 use clock::{ManualClock, SeededEntropy, SystemClock};
 use coordinator::{Coordinator, Error, Ports, Principal, Settings};
 use domain::{
-    Backup as _, Broker, Clock, Collection, DispatchModes, Entropy, EventKind, Expected, FleetStore, Generation,
-    JobEvent, JobHistory, JobId, JobStore, Leadership, Mode, Position, Scope, SoleLeader, StageName, StoreGeneration,
-    Timestamp,
+    Backup as _, BlobAttributes, BlobKey, BlobReader, BlobStore, BlobWriter, Broker, Clock, Collection, DispatchModes,
+    Entropy, EventKind, Expected, FleetStore, Generation, JobEvent, JobHistory, JobId, JobStore, Leadership, Mode,
+    Position, Scope, SoleLeader, StageName, StoreError, StoreGeneration, Timestamp,
 };
 use parking_lot::Mutex;
 use protocol::{Action, ActionRequest, JobView, ProductSettings, SubmitRequest};
@@ -271,13 +271,39 @@ impl TestFleetBuilder {
             history: Arc::clone(&history),
             fleet: store,
             logs: Arc::new(self.logs.clone()),
-            blobs: Arc::new(self.blobs.clone()),
+            blobs: Arc::new(SigningBlobs(self.blobs.clone())),
             leadership: self.leadership.lock().clone(),
             broker: self.broker() as Arc<dyn Broker>,
             clock: Arc::new(WallClock { clock: self.clock.clone(), ahead: Arc::clone(&self.ahead) }),
             entropy: Arc::clone(&self.entropy) as Arc<dyn Entropy>,
         };
         (Coordinator::open(ports, self.settings.clone()).await.unwrap(), history)
+    }
+}
+
+/// A directory that signs URLs as an object store would, where the settings ask for them.
+struct SigningBlobs(DirectoryBlobs);
+
+#[async_trait]
+impl BlobStore for SigningBlobs {
+    async fn create(&self, key: &BlobKey, about: &BlobAttributes) -> Result<Box<dyn BlobWriter>, StoreError> {
+        self.0.create(key, about).await
+    }
+
+    async fn open(&self, key: &BlobKey) -> Result<Option<Box<dyn BlobReader>>, StoreError> {
+        self.0.open(key).await
+    }
+
+    async fn remove(&self, key: &BlobKey) -> Result<(), StoreError> {
+        self.0.remove(key).await
+    }
+
+    async fn list(&self, job: JobId) -> Result<Vec<(BlobKey, Timestamp)>, StoreError> {
+        self.0.list(job).await
+    }
+
+    async fn signed_url(&self, _: &BlobKey, valid: Duration) -> Result<Option<String>, StoreError> {
+        Ok(Some(format!("https://objects.example/blob?seconds={}", valid.as_secs())))
     }
 }
 

@@ -46,7 +46,7 @@ pub struct SpendTotals {
     /// Ended runs whose engine started.
     #[serde(skip_serializing_if = "is_zero")]
     pub runs: u64,
-    /// Those that did not complete.
+    /// Those that failed, or lost their lease.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed_runs: u64,
     /// Those whose cost is not known.
@@ -255,6 +255,11 @@ impl Spending {
     }
 }
 
+/// Whether the event that ended a run says that it failed: a question, a release or a preemption is no failure.
+fn is_failure(kind: EventKind) -> bool {
+    matches!(kind, EventKind::AttemptFailed | EventKind::Failed | EventKind::DeadLettered | EventKind::Reaped)
+}
+
 /// What an event says about money; `None` if nothing.
 fn charge_of(event: &JobEvent) -> Option<Charge<'_>> {
     static NOTHING: Value = Value::Null;
@@ -275,7 +280,7 @@ fn charge_of(event: &JobEvent) -> Option<Charge<'_>> {
     let is_run = usage.get("started").and_then(Value::as_bool) == Some(true);
     let mut totals = SpendTotals {
         runs: u64::from(is_run),
-        failed_runs: u64::from(is_run && event.kind != EventKind::Completed),
+        failed_runs: u64::from(is_run && is_failure(event.kind)),
         runs_without_cost: u64::from(is_run && cost.is_none()),
         ..SpendTotals::default()
     };

@@ -114,6 +114,27 @@ fn old_days_are_added_up_and_still_count() {
     assert!(serde_json::to_string(&budget).unwrap().len() < 20_000);
 }
 
+// [T2] [B8]
+#[test]
+fn a_run_that_parks_or_gives_way_is_no_failed_run() {
+    let ends = [
+        (EventKind::Asked, 0),
+        (EventKind::Released, 0),
+        (EventKind::Preempted, 0),
+        (EventKind::QuotaHit, 0),
+        (EventKind::Completed, 0),
+        (EventKind::AttemptFailed, 1),
+        (EventKind::Reaped, 1),
+    ];
+    for (kind, failed) in ends {
+        let usage = json!({ "run": 1, "dispatchSeq": 1, "started": true, "costUsd": 1.0 });
+        let mut budget = budget(5.0, BudgetPeriod::Day);
+        budget.absorb([event(1, kind, noon(), json!({ "usage": usage }))].iter(), Position(1));
+        let totals = budget.spending.since(None);
+        assert_eq!((totals.runs, totals.failed_runs), (1, failed), "{kind:?}");
+    }
+}
+
 // [T2]
 #[test]
 fn subscriptions_are_counted_apart() {

@@ -1,6 +1,6 @@
 //! `giga tracker`
 
-use protocol::{EchoRequest, TrackerItemView, TrackerList, TrackerSourceView};
+use protocol::{EchoRequest, RejectedItem, TrackerItemView, TrackerList, TrackerSourceView};
 
 use crate::cli::TrackerCommand;
 use crate::failure::Failure;
@@ -37,6 +37,10 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
         context.out.note("the coordinator has no trackers: configure them in its giga.toml, as [tracker.github]");
     }
     context.out.table(&sources)?;
+    if !trackers.rejected.is_empty() {
+        context.out.line("")?;
+        context.out.table(&rejected(context, &trackers.rejected))?;
+    }
     if trackers.items.is_empty() {
         return Ok(());
     }
@@ -53,6 +57,19 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
         ]);
     }
     context.out.table(&items)
+}
+
+/// The items that became no job.
+fn rejected(context: &Context<'_>, items: &[RejectedItem]) -> Table {
+    let mut table = Table::new(&["BECAME NO JOB", "AGE", "WHY"], "WHY");
+    for item in items {
+        table.row(vec![
+            Cell::tinted(format!("{}:{}", item.source, clean(&item.key)), Tint::Bad),
+            age(context.now(), item.at).into(),
+            clean(&item.error).into(),
+        ]);
+    }
+    table
 }
 
 fn status(source: &TrackerSourceView) -> Cell {

@@ -63,7 +63,11 @@ impl ProgressDisplay {
         }
         let tint = match event.kind {
             EventKind::Shipped | EventKind::Completed => Tint::Good,
-            EventKind::AttemptFailed | EventKind::Reaped | EventKind::Released => Tint::Warn,
+            EventKind::AttemptFailed
+            | EventKind::Reaped
+            | EventKind::Released
+            | EventKind::PreemptionRequested
+            | EventKind::Preempted => Tint::Warn,
             EventKind::Failed | EventKind::DeadLettered | EventKind::Cancelled => Tint::Bad,
             _ => Tint::Faint,
         };

@@ -1,6 +1,6 @@
 //! `giga up --demo`: a fleet with work of its own, on a scratch repository, so that a stranger sees all of it at once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -43,6 +43,15 @@ const SAMPLES: [Sample; 6] = [
     Sample { key: "lawn", manifest: include_str!("demo/lawn.md") },
 ];
 
+/// The job that gives its seat to the critical one, submitted once the killed factory is back.
+const PATIENT: Sample = Sample { key: "shed", manifest: include_str!("demo/shed.md") };
+
+/// The critical job, submitted once the other one has saved something.
+const CRITICAL: Sample = Sample { key: "leak", manifest: include_str!("demo/leak.md") };
+
+/// The repository of both. The fleet runs one job in it at a time.
+const SHED: &str = "shed";
+
 /// The plan, submitted after them: it becomes a tree of jobs.
 const PLAN: &str = include_str!("demo/house.md");
 
@@ -66,13 +75,14 @@ const RAISED_USD: f64 = 5.0;
 /// The introduction that the demo prints.
 const ANNOUNCEMENT: &str = "\
 This demo takes about 20 seconds, leaves nothing behind, and shows:
-  - jobs on two factories, each verified and merged into one repository
+  - jobs on two factories, each verified and merged into its repository
   - a plan that becomes a tree of jobs: each waits until the one before it is merged
   - a job whose first attempt fails: it is retried
   - a factory that is killed with kill -9 in the middle of its work: when its lease expires, the other one takes its jobs
     over and resumes from the last checkpoint
   - a job that waits for a review: `grace` sends it back once with a comment, then approves it
   - a product that spends its budget: its next job waits for money until the ceiling is raised
+  - a critical job that finds no seat: a less important one saves its work, makes room, and continues afterwards
 ";
 
 /// The names of the demo's factories.
@@ -136,7 +146,9 @@ impl DemoFiles {
         sandbox::make_private_folder(&root)
             .with_context(|| format!("cannot create the demo's directory {}", root.display()))?;
         let repo = root.join("house.git");
-        make_repository(&root, &repo)?;
+        for bare in [&repo, &root.join("shed.git")] {
+            make_repository(&root, bare)?;
+        }
         let file = root.join("giga.toml");
         std::fs::write(&file, configuration(&root, &repo)?)?;
         std::fs::write(root.join("own.md"), include_str!("demo/own.md"))?;
@@ -182,14 +194,16 @@ fn configuration(root: &Path, repo: &Path) -> anyhow::Result<String> {
     Ok(format!(
         "data = {data}\n\
          [coordinator]\nlisten = \"127.0.0.1:0\"\nlease_ttl = \"5s\"\nrenew_every = \"1s\"\nstale_after = \"4s\"\naccept_within = \"3s\"\n\
-         budgets = true\n\
+         budgets = true\npreemption = true\npreemption_grace = \"3s\"\n\
          [factory]\nseats = 3\ncheckpoint_every = \"1s\"\n\
          [factory.repos.house]\nurl = {repo}\n\
+         [factory.repos.{SHED}]\nurl = {shed}\n\
          [factory.engines.demo]\nargv = [{exe}, \"__demo-agent\"]\n\
          reads = {{ cost_usd = {{ regex = 'cost so far: \\$([0-9.]+)' }} }}\n\
          [log]\nlevel = \"error\"\n",
         data = quoted(&root.join("data")),
         repo = quoted(repo),
+        shed = quoted(&root.join("shed.git")),
         exe = quoted(&exe),
     ))
 }
@@ -211,6 +225,10 @@ impl DemoDisplay<'_> {
         for product in [ProductId::default_product().as_str(), GARDEN] {
             let _: domain::Product = client.call(Method::PUT, &format!("/products/{product}"), Some(&ships)).await?;
         }
+        let one_by_one =
+            ProductSettings { repo_seats: Some(BTreeMap::from([(SHED.parse()?, 1)])), ..ProductSettings::default() };
+        let path = format!("/products/{}", ProductId::default_product());
+        let _: domain::Product = client.call(Method::PUT, &path, Some(&one_by_one)).await?;
         set_ceiling(&client, CEILING_USD).await?;
         let reviewer = self.reviewer(api, &client).await?;
         let mut stream = client.events("/events/stream", None).await?;
@@ -230,6 +248,7 @@ impl DemoDisplay<'_> {
         }
         board.show_first_checkpoint_of(jobs[SURVIVOR]);
         let mut kill = Kill { job: jobs[SURVIVOR], victim: None };
+        let mut seat = SeatStory::default();
         let mut events = Vec::new();
         let watched = tokio::time::timeout(PATIENCE, async {
             while !board.is_at_rest() {
@@ -249,6 +268,10 @@ impl DemoDisplay<'_> {
                     && let Some(word) = raise_ceiling(&client, &clock, event.job_id).await?
                 {
                     board.say(clock.now(), &word);
+                }
+                if let Some(job) = seat.next(&kill, &event, &client).await? {
+                    board.add(job.id, &job.title, job.stage);
+                    jobs.push(job.id);
                 }
                 events.push(event);
             }
@@ -409,6 +432,31 @@ async fn raise_ceiling(client: &Client, clock: &SystemClock, job: JobId) -> anyh
             return Ok(Some(format!("{what}; its ceiling is raised to {raised}")));
         }
         clock.sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The two jobs that need the same seat.
+#[derive(Default)]
+struct SeatStory {
+    patient: Option<JobId>,
+    is_complete: bool,
+}
+
+impl SeatStory {
+    /// Submits the less important job after the takeover, and the critical one when the first has saved something.
+    async fn next(&mut self, kill: &Kill, event: &JobEvent, client: &Client) -> anyhow::Result<Option<JobView>> {
+        let is_taken_over = event.job_id == kill.job && event.kind == EventKind::Granted && kill.victim.is_some();
+        if self.patient.is_none() && is_taken_over {
+            let job = submit(client, &PATIENT).await?.job;
+            self.patient = Some(job.id);
+            return Ok(Some(job));
+        }
+        let has_saved = self.patient == Some(event.job_id) && event.kind == EventKind::Checkpointed;
+        if self.is_complete || !has_saved {
+            return Ok(None);
+        }
+        self.is_complete = true;
+        Ok(Some(submit(client, &CRITICAL).await?.job))
     }
 }
 

@@ -23,6 +23,18 @@ enum AgentBehaviour {
     FailsOnce,
     /// Takes its time, so that there is something to interrupt.
     Slow,
+    /// Takes half as long.
+    Unhurried,
+}
+
+impl AgentBehaviour {
+    fn steps(self) -> u32 {
+        match self {
+            Self::Steady | Self::FailsOnce => 3,
+            Self::Unhurried => 8,
+            Self::Slow => 16,
+        }
+    }
 }
 
 /// Reads the prompt from standard input and works in the current directory.
@@ -43,7 +55,7 @@ fn work() -> std::io::Result<ExitCode> {
     let task = task_of(&prompt);
     let (temper, file) = (temper_of(task), file_of(task));
     let is_asked_again = prompt.contains(COMMENT);
-    let steps = if temper == AgentBehaviour::Slow { 16 } else { 3 } + u32::from(is_asked_again);
+    let steps = temper.steps() + u32::from(is_asked_again);
     let done_before = lines_in(&file);
     if is_asked_again {
         say(&format!("the reviewer asks: {COMMENT}"))?;
@@ -78,6 +90,8 @@ fn temper_of(prompt: &str) -> AgentBehaviour {
         AgentBehaviour::FailsOnce
     } else if prompt.contains("take your time") {
         AgentBehaviour::Slow
+    } else if prompt.contains("There is no hurry") {
+        AgentBehaviour::Unhurried
     } else {
         AgentBehaviour::Steady
     }

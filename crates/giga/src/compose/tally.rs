@@ -13,6 +13,8 @@ pub(super) struct DemoSummary {
     pub(super) kills: usize,
     /// Leases that expired and went to another factory.
     pub(super) takeovers: usize,
+    /// Jobs that gave their seat to a critical one.
+    pub(super) preemptions: usize,
     /// Attempts that failed and were followed by another.
     pub(super) retries: usize,
     /// Steps that a later run found done.
@@ -40,6 +42,7 @@ impl DemoSummary {
             jobs: jobs.len(),
             shipped,
             takeovers: takeovers(events),
+            preemptions: events.iter().filter(|event| event.kind == EventKind::Preempted).count(),
             retries: events.iter().filter(|event| event.kind == EventKind::AttemptFailed).count(),
             lost: jobs.len() - shipped,
             votes: events.iter().filter(|event| event.kind == EventKind::Voted).count(),
@@ -48,9 +51,10 @@ impl DemoSummary {
         }
     }
 
-    /// The jobs whose work was interrupted: a failed attempt, or a lost lease.
+    /// The jobs whose work was interrupted: a failed attempt, a lost lease, or a preemption.
     pub(super) fn interrupted_jobs(events: &[JobEvent]) -> BTreeSet<JobId> {
-        let is_interruption = |kind| matches!(kind, EventKind::AttemptFailed | EventKind::Reaped);
+        let is_interruption =
+            |kind| matches!(kind, EventKind::AttemptFailed | EventKind::Reaped | EventKind::Preempted);
         events.iter().filter(|event| is_interruption(event.kind)).map(|event| event.job_id).collect()
     }
 
@@ -65,7 +69,7 @@ impl DemoSummary {
         format!(
             "Summary, counted from the events of the fleet:\n  \
              {} of {} shipped, {} lost, {} executed twice\n  \
-             {} killed with kill -9, {}, {} resumed from a checkpoint\n  \
+             {} killed with kill -9, {}, {}, {} resumed from a checkpoint\n  \
              {} failed and retried, {} of a reviewer, {} spent",
             self.shipped,
             counted(self.jobs, "job"),
@@ -73,6 +77,7 @@ impl DemoSummary {
             self.twice,
             if self.kills == 1 { "1 factory".to_owned() } else { format!("{} factories", self.kills) },
             counted(self.takeovers, "takeover"),
+            counted(self.preemptions, "preemption"),
             counted(self.resumed_steps, "step"),
             counted(self.retries, "attempt"),
             counted(self.votes, "vote"),

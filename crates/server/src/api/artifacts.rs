@@ -11,7 +11,7 @@ use domain::{ArtifactId, ArtifactName, BlobReader, ContentType, Epoch, JobId, Sh
 use futures_util::stream;
 use http::{HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
-use protocol::{API_PREFIX, ArtifactList, ArtifactView};
+use protocol::{API_PREFIX, ArtifactLink, ArtifactList, ArtifactView};
 use serde::Deserialize;
 use tracing::warn;
 use utoipa::IntoParams;
@@ -163,6 +163,21 @@ pub(crate) async fn download(
         ArtifactContent::Url(url) => Ok((StatusCode::FOUND, [(header::LOCATION, url)]).into_response()),
         ArtifactContent::Bytes(reader) => Ok(attachment(&view, reader)),
     }
+}
+
+/// Where a browser gets the bytes of an artifact without a token.
+///
+/// A link cannot carry a token. Where the object store signs no URLs, read the bytes with `?proxied=true`.
+#[utoipa::path(
+    get, path = "/artifacts/{id}/link", tag = "jobs", params(("id" = ArtifactId, Path, description = "The artifact")),
+    responses((status = 200, description = "The signed URL, if there is one", body = ArtifactLink)),
+)]
+pub(crate) async fn link(
+    State(app): State<App>,
+    Caller(who): Caller,
+    Id(id): Id<ArtifactId>,
+) -> Result<Json<ArtifactLink>, Problem> {
+    Ok(Json(app.coordinator.artifact_link(&who, id).await?))
 }
 
 /// Removes an artifact. Its number is never used again.

@@ -94,6 +94,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
             HOLDER,
         ),
         row("GET", "/api/fleet/artifacts/{id}", NO_ARTIFACT),
+        row("GET", "/api/fleet/artifacts/{id}/link", NO_ARTIFACT),
         row(
             "DELETE",
             "/api/fleet/artifacts/{id}",

@@ -389,3 +389,32 @@ async fn a_tracker_that_fails_is_an_alert_until_it_takes_a_status() {
 
     assert_eq!(github.ours().len(), 1);
 }
+
+// [T6] [D4] [alert: item_rejected]
+#[tokio::test]
+async fn an_item_that_becomes_no_job_is_shown_until_a_delivery_of_it_succeeds() {
+    let fleet = fleet().await;
+    let mut sources = sources(&fleet, None);
+    sources.get_mut(&name("desk")).unwrap().profile = Some("fixer".parse().unwrap());
+    fleet.coordinator.set_trackers(sources);
+    let item = json!({ "key": "DESK-7", "title": "Fix the typo", "body": "On page one." });
+    let shown = async || {
+        let list: TrackerList = fleet.admin.get("/tracker").await.unwrap();
+        let alerts: protocol::AlertList = fleet.admin.get("/alerts").await.unwrap();
+        (list.rejected, alerts.items)
+    };
+
+    let refused = from_desk(&fleet, "1", 0, &item).await;
+    let (rejected, alerts) = shown().await;
+    let profile = json!({ "name": "fixer", "bodyMd": "You fix typos.", "productId": "_fleet" });
+    let _: Value = fleet.admin.post("/profiles", &profile).await.unwrap();
+    let again = from_desk(&fleet, "1", 0, &item).await;
+    let (ended, cleared) = shown().await;
+
+    assert_eq!((refused.code().as_str(), again.status), ("bad_manifest", StatusCode::OK), "{again:?}");
+    assert_eq!((rejected.len(), rejected[0].key.as_str()), (1, "DESK-7"));
+    assert!(rejected[0].error.contains("unknown profile `fixer`"), "{rejected:?}");
+    assert_eq!(alerts.iter().map(|alert| alert.code).collect::<Vec<_>>(), [protocol::AlertCode::ItemRejected]);
+    assert!(alerts[0].message.starts_with("1 item of tracker `desk` became no job; the last one is DESK-7: "));
+    assert_eq!((ended, cleared), (vec![], vec![]));
+}

@@ -7,7 +7,7 @@ import { Age } from "../../ui/Age";
 import { WriteButton } from "../../ui/Button";
 import { Panel, QueryPanel } from "../../ui/Panel";
 import { Chart } from "./Chart";
-import { BudgetState, PERIOD_WORDS, projectionWords, RUNNING_WORDS } from "./words";
+import { BudgetState, PERIOD_WORDS, projectionWords, RUNNING_WORDS, waitWords } from "./words";
 
 /** One product: figures, the chart, what it is spent on, and the latest costs. */
 export function BudgetDetail({ budget, edit, pause }: { budget: BudgetView; edit: () => void; pause: () => void }) {
@@ -91,7 +91,9 @@ function Stopped({ budget }: { budget: BudgetView }) {
   const reason = pause?.reason == null ? "" : `: ${pause.reason}`;
   const words = budget.paused
     ? `Paused${pause == null ? "" : ` by ${pause.by} since ${exact(pause.at)}`}${reason}`
-    : "The jobs of this product wait for money";
+    : budget.waiting == null
+      ? ""
+      : waitWords(budget.waiting);
   return (
     <p className="panel-b tr is-warn">
       {words}. {RUNNING_WORDS[budget.running]}

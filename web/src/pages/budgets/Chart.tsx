@@ -22,12 +22,14 @@ export function Chart({ chart }: { chart: BurnDown }) {
           </svg>
           spent
         </span>
-        <span>
-          <svg className="sw" aria-hidden="true">
-            <line className="k-proj" x2="12" y1="5" y2="5" />
-          </svg>
-          projection
-        </span>
+        {frame(chart).projected !== null && (
+          <span>
+            <svg className="sw" aria-hidden="true">
+              <line className="k-proj" x2="12" y1="5" y2="5" />
+            </svg>
+            projection
+          </span>
+        )}
         {chart.ceilingUsd != null && (
           <span>
             <svg className="sw" aria-hidden="true">

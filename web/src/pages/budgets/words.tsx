@@ -1,4 +1,4 @@
-import type { BudgetView } from "../../api/types";
+import type { BudgetView, MoneyWait } from "../../api/types";
 import { clockShort, money } from "../../lib/format";
 
 export const PERIOD_WORDS = { day: "per day", month: "per month", total: "in total" } as const;
@@ -26,10 +26,27 @@ export function dayAndTime(at: string): string {
 export function projectionWords(budget: BudgetView): string {
   const { usdPerHour, atEndUsd, reachedAt } = budget.projection;
   if (budget.spentUsd === 0 && usdPerHour === 0) return "nothing spent in this period";
+  if (!budget.paused && budget.waiting != null) {
+    return budget.until == null
+      ? "waits for more money"
+      : `waits until ${dayAndTime(budget.until)} UTC or for more money`;
+  }
   if (reachedAt != null && (budget.leftUsd ?? 0) > 0) return `reaches the ceiling ${dayAndTime(reachedAt)} UTC`;
   if (budget.usedPercent != null && budget.usedPercent >= 100) return "the ceiling is reached";
   if (atEndUsd != null && budget.until != null) return `${money(atEndUsd)} by ${dayAndTime(budget.until)} UTC`;
   return `${money(usdPerHour)} per hour`;
+}
+
+/** Why the jobs of a product wait for money. */
+export function waitWords({ ceilingUsd, spentUsd, reservedUsd, needsUsd, period, mayBeReturned }: MoneyWait): string {
+  const ceiling = `${money(ceilingUsd)} ${PERIOD_WORDS[period]}`;
+  const left = money(Math.max(0, ceilingUsd - spentUsd - reservedUsd));
+  const why =
+    needsUsd == null
+      ? `${money(spentUsd)} of ${ceiling} is spent`
+      : `the next one needs ${money(needsUsd)}, and ${left} of ${ceiling} is left`;
+  const returned = mayBeReturned ? ". Running jobs may return what they do not spend" : "";
+  return `The jobs of this product wait for money: ${why}${returned}`;
 }
 
 /** A word and a colour for a product's money. */

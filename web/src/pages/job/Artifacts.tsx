@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { downloadArtifact, removeArtifact } from "../../api/actions";
+import { artifactLink, downloadArtifact, removeArtifact } from "../../api/actions";
 import { artifactsQuery } from "../../api/queries";
 import type { ArtifactView } from "../../api/types";
 import { bytes, plural } from "../../lib/format";
@@ -22,7 +22,9 @@ export function Artifacts({ id }: { id: string }) {
     setBusy(artifact.id);
     setError(null);
     try {
-      save(await downloadArtifact(artifact.id), artifact.name);
+      const { url } = await artifactLink(artifact.id);
+      if (url == null) save(await downloadArtifact(artifact.id), artifact.name);
+      else follow(url);
     } catch (failure) {
       setError(failure);
     }
@@ -124,4 +126,13 @@ function save(content: Blob, name: string) {
   link.download = name.split("/").pop() ?? name;
   link.click();
   URL.revokeObjectURL(url);
+}
+
+/** Lets the browser download from the object store, which says that it is an attachment. */
+function follow(url: string) {
+  const link = document.createElement("a");
+  link.href = url;
+  link.target = "_blank";
+  link.rel = "noopener noreferrer";
+  link.click();
 }

@@ -59,7 +59,7 @@ function List({ nodes, here }: { nodes: DagNode[]; here: string }) {
         <tr>
           <th>Stage</th>
           <th>Title</th>
-          <th>Waits for</th>
+          <th>After</th>
           <th className="num">Id</th>
         </tr>
       </thead>

@@ -8,6 +8,7 @@ use protocol::{BudgetList, BudgetView, BurnDown, BurnDownPoint, SpendShare};
 use crate::coordinator::Coordinator;
 use crate::error::Error;
 use crate::fleet::principal::Principal;
+use crate::state::money::cost_so_far;
 
 /// The rate of a projection is that of the last week, or of the period if it is younger.
 const RATE_SPAN: std::time::Duration = std::time::Duration::from_hours(7 * 24);
@@ -109,17 +110,14 @@ impl Coordinator {
         let state = self.state.lock();
         let running = state.running_of(product);
         let billed = running.iter().filter(|job| state.billing_of(&job.value) != Some(domain::Billing::Subscription));
-        billed.map(|job| self.live_spend(job.value.id())).sum()
+        billed.map(|job| cost_so_far(&job.value, &|job| self.live_spend(job))).sum()
     }
 
     /// What is reserved beyond what the running jobs have spent.
     fn unspent_reservations(&self, budget: &ProductBudget) -> Usd {
         let state = self.state.lock();
-        let unspent = budget.reservations().map(|(key, reservation)| {
-            let used = if state.holds_reserved_run(key) { self.live_spend(key.job) } else { Usd::ZERO };
-            reservation.amount.minus(used)
-        });
-        unspent.sum()
+        let used = |key| state.used_of(key, &|job| self.live_spend(job));
+        budget.reservations().map(|(key, reservation)| reservation.amount.minus(used(key))).sum()
     }
 }
 

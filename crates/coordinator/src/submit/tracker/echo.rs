@@ -304,7 +304,9 @@ impl Coordinator {
         seen.truncate(LISTED_MAX);
         let seen: Vec<ItemEntry> = seen.into_iter().cloned().collect();
         drop(book);
-        Ok(TrackerList { sources, items: seen.iter().map(|entry| self.item_view(entry)).collect() })
+        let items = seen.iter().map(|entry| self.item_view(entry)).collect();
+        let rejected = if who.products().is_empty() { self.rejected_items() } else { Vec::new() };
+        Ok(TrackerList { sources, items, rejected })
     }
 
     fn item_view(&self, entry: &ItemEntry) -> TrackerItemView {

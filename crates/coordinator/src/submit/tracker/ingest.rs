@@ -103,11 +103,23 @@ impl Coordinator {
                 },
             },
         };
+        let key = request.key.clone();
+        let ingested = self.ingest_delivery(source, &settings, request).await;
+        self.note_ingested(source, &key, ingested.as_ref().err());
+        let ingested = ingested?;
+        Ok(TrackerDelivery { outcome: ingested.outcome, job: ingested.job.map(|job| job.id), why: None })
+    }
+
+    async fn ingest_delivery(
+        &self,
+        source: &TrackerName,
+        settings: &TrackerSource,
+        request: IngestRequest,
+    ) -> Result<IngestResponse, Error> {
         // The product of the tracker may have changed since: its own items stay its own.
         let known = self.known_item(source, &request.key).await?;
-        let who = webhook_principal(&settings, &request, known.map(|entry| entry.record.product_id));
-        let ingested = self.ingest(&who, request).await?;
-        Ok(TrackerDelivery { outcome: ingested.outcome, job: ingested.job.map(|job| job.id), why: None })
+        let who = webhook_principal(settings, &request, known.map(|entry| entry.record.product_id));
+        self.ingest(&who, request).await
     }
 
     async fn ingest_new(
