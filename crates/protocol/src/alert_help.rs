@@ -4,12 +4,13 @@ use crate::AlertCode;
 
 impl AlertCode {
     /// Every code, in the order of a list of alerts.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::QueueStarvation,
         Self::NoLiveFactory,
         Self::Unplaceable,
         Self::StaleFactory,
         Self::UnresponsiveFactory,
+        Self::PoolNotStarting,
         Self::DeadLetter,
         Self::JobsFailed,
         Self::DispatchLag,
@@ -53,6 +54,10 @@ impl AlertCode {
             Self::UnresponsiveFactory => (
                 "A connected factory leaves offers unanswered, or declines them repeatedly.",
                 "Read its log, check its disk, or restart it.",
+            ),
+            Self::PoolNotStarting => (
+                "A pool should have a factory more and none has joined in time (`startWithin`), or one joined that does not offer what the pool declares.",
+                "Check that `giga scaler` runs and can start machines. Correct the pool with `giga pool set NAME`: that also makes it try again.",
             ),
             Self::DeadLetter => (
                 "Jobs are dead-lettered: retries exhausted, too many lost leases, or undeliverable.",

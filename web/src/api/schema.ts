@@ -1201,6 +1201,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/pools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The pools that the caller may see, with what they need at the moment. */
+        get: operations["getPools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/pools/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One pool. */
+        get: operations["getPoolsId"];
+        /** Declares a pool, or replaces its declaration. */
+        put: operations["putPoolsId"];
+        post?: never;
+        /** Removes a pool. Its factories finish their jobs and leave. */
+        delete: operations["deletePoolsId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/products": {
         parameters: {
             query?: never;
@@ -1302,6 +1338,23 @@ export interface paths {
         put?: never;
         /** Restores a backup, replacing all data. The coordinator then restarts, and leases newer than the backup are fenced. */
         post: operations["postRestore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/scale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many factories each pool should have: for programs that start machines. */
+        get: operations["getScale"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1720,7 +1773,7 @@ export interface components {
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
-        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "webhook_failing" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "pool_not_starting" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "webhook_failing" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
         /** @description The event `alert`: an alert was raised, or ended. */
         AlertEvent: {
             /** @description Whether it was raised or ended. */
@@ -2434,7 +2487,7 @@ export interface components {
          */
         DepsMode: "all" | "any";
         /** @description A directive to a factory; also pushed through the inbox. */
-        Directive: components["schemas"]["DirectiveCancel"] | components["schemas"]["DirectivePreempt"] | components["schemas"]["DirectiveLook"] | components["schemas"]["DirectiveDrain"] | components["schemas"]["DirectiveResume"];
+        Directive: components["schemas"]["DirectiveCancel"] | components["schemas"]["DirectivePreempt"] | components["schemas"]["DirectiveLook"] | components["schemas"]["DirectiveDrain"] | components["schemas"]["DirectiveResume"] | components["schemas"]["DirectiveLeave"];
         /** @description Stop a run: an operator cancelled the job, or another factory holds it. */
         DirectiveCancel: {
             /** @description The job. */
@@ -2454,6 +2507,14 @@ export interface components {
              * @enum {string}
              */
             op: "drain";
+        };
+        /** @description Stop: a factory of a pool is not needed any more, and holds nothing. */
+        DirectiveLeave: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "leave";
         };
         /** @description Poll a job's pull request and report its state. */
         DirectiveLook: {
@@ -2830,6 +2891,7 @@ export interface components {
              * @description Load of the machine: 1 is full capacity.
              */
             load: number;
+            pool?: components["schemas"]["PoolName"] | null;
             /** @description Whether the factory is connected. */
             presence: components["schemas"]["Presence"];
             /** @description Where its offers come from. */
@@ -4186,6 +4248,207 @@ export interface components {
             /** @description The promoted commit. */
             sha: components["schemas"]["CommitSha"];
         };
+        /** @description A declared pool. Nothing is known of its factories before they join, so it states what they will offer. */
+        Pool: {
+            /** @description Capabilities of its factories, without those of engines and repositories. */
+            capabilities?: components["schemas"]["Capability"][];
+            /** @description Whether its factories can clone any repository. */
+            clones?: boolean;
+            /**
+             * Format: int32
+             * @description Relative cost of a seat: 0 is free, 100 is the most expensive. The cheapest pool that fits starts a factory.
+             */
+            cost?: number;
+            /** @description Engines of its factories. */
+            engines?: components["schemas"]["EngineName"][];
+            /**
+             * Format: int64
+             * @description How long a factory beyond `warm` may be idle before it is retired, in milliseconds.
+             */
+            idleAfterMs?: number;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             */
+            max: number;
+            /** @description Its name. The names of its factories begin with it. */
+            name: components["schemas"]["PoolName"];
+            /** @description Products that its factories work for; all when empty. */
+            products?: components["schemas"]["ProductId"][];
+            /** @description Repositories of its factories. */
+            repos?: components["schemas"]["RepoName"][];
+            /**
+             * Format: int32
+             * @description Seats of one factory.
+             */
+            seats?: number;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds. After that, jobs are shown as unplaceable again.
+             */
+            startWithinMs?: number;
+            /**
+             * Format: int32
+             * @description Factories that run even when there is no work.
+             */
+            warm?: number;
+        };
+        /** @description All pools. */
+        PoolList: {
+            /** @description Ordered by name. */
+            items: components["schemas"]["PoolView"][];
+        };
+        /**
+         * @description A pool: factories that are started on demand. Short, because it is the first part of their names.
+         * @example linux-claude
+         */
+        PoolName: string;
+        /** @description How many factories a pool should have, and has. */
+        PoolScale: {
+            /**
+             * Format: int32
+             * @description Its factories that run, as far as the coordinator knows.
+             */
+            live: number;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             */
+            max: number;
+            /** @description Its factories, by name. */
+            members: components["schemas"]["FactoryId"][];
+            /** @description Whether that takes longer than the pool allows. */
+            overdue?: boolean;
+            /** @description The pool. */
+            pool: components["schemas"]["PoolName"];
+            since?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds.
+             */
+            startWithinMs: number;
+            /**
+             * Format: int32
+             * @description Factories that are still missing: they are being started.
+             */
+            starting: number;
+            /**
+             * Format: int32
+             * @description Seats in use on its factories.
+             */
+            used: number;
+            /**
+             * Format: int32
+             * @description Jobs that wait for a factory of it.
+             */
+            waiting: number;
+            /**
+             * Format: int32
+             * @description The number of factories that should run, those that do included.
+             */
+            wanted: number;
+        };
+        /** @description The declaration of a pool. A setting that is left out gets its default. */
+        PoolSettings: {
+            /** @description Capabilities of its factories, without those of engines and repositories. */
+            capabilities?: components["schemas"]["Capability"][];
+            /** @description Whether its factories can clone any repository. */
+            clones?: boolean;
+            /**
+             * Format: int32
+             * @description Relative cost of a seat, 0 to 100. The cheapest pool that fits starts a factory.
+             * @example 0
+             */
+            cost?: number;
+            /** @description Engines of its factories. Without one a factory runs no job. */
+            engines: components["schemas"]["EngineName"][];
+            /**
+             * Format: int64
+             * @description How long a factory beyond `warm` may be idle before it is retired, in milliseconds; 5 minutes when absent.
+             * @example 300000
+             */
+            idleAfterMs?: number | null;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             * @example 3
+             */
+            max: number;
+            /** @description Products that its factories work for; all when empty. */
+            products?: components["schemas"]["ProductId"][];
+            /** @description Repositories of its factories. */
+            repos?: components["schemas"]["RepoName"][];
+            /**
+             * Format: int32
+             * @description Seats of one factory; 1 when absent.
+             * @example 2
+             */
+            seats?: number | null;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds; 5 minutes when absent.
+             * @example 300000
+             */
+            startWithinMs?: number | null;
+            /**
+             * Format: int32
+             * @description Factories that run even when there is no work.
+             * @example 0
+             */
+            warm?: number;
+        };
+        /** @description A pool, and what it needs at the moment. */
+        PoolView: {
+            /** @description Capabilities of its factories, without those of engines and repositories. */
+            capabilities?: components["schemas"]["Capability"][];
+            /** @description Whether its factories can clone any repository. */
+            clones?: boolean;
+            /**
+             * Format: int32
+             * @description Relative cost of a seat: 0 is free, 100 is the most expensive. The cheapest pool that fits starts a factory.
+             */
+            cost?: number;
+            /** @description Engines of its factories. */
+            engines?: components["schemas"]["EngineName"][];
+            /**
+             * Format: int64
+             * @description How long a factory beyond `warm` may be idle before it is retired, in milliseconds.
+             */
+            idleAfterMs?: number;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             */
+            max: number;
+            /** @description Its name. The names of its factories begin with it. */
+            name: components["schemas"]["PoolName"];
+            /** @description Products that its factories work for; all when empty. */
+            products?: components["schemas"]["ProductId"][];
+            /** @description Repositories of its factories. */
+            repos?: components["schemas"]["RepoName"][];
+            /**
+             * Format: int32
+             * @description Seats of one factory.
+             */
+            seats?: number;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds. After that, jobs are shown as unplaceable again.
+             */
+            startWithinMs?: number;
+            /**
+             * Format: int32
+             * @description Factories that run even when there is no work.
+             */
+            warm?: number;
+            /**
+             * @description Whether a factory of it joined and did not offer what the pool declares. It starts nothing for such jobs until it
+             *     is changed.
+             */
+            broken?: boolean;
+            /** @description How many factories it should have, and has. */
+            scale: components["schemas"]["PoolScale"];
+        };
         /**
          * Format: int64
          * @description A position in the store's commit order: the cursor of the fleet's event stream.
@@ -5050,6 +5313,16 @@ export interface components {
          * @enum {string}
          */
         RunningWork: "finish" | "release" | "stop";
+        /** @description How many factories should run. */
+        ScaleResponse: {
+            /** @description By pool, ordered by name. */
+            pools: components["schemas"]["PoolScale"][];
+            /**
+             * Format: int32
+             * @description The total over these pools.
+             */
+            wanted: number;
+        };
         /** @description The score of a factory for a job: terms from 0 to 1, and their weighted sum. */
         Score: {
             /**
@@ -5609,6 +5882,7 @@ export interface components {
             capabilities?: components["schemas"]["Capability"][];
             /** @description The factory. */
             factory: components["schemas"]["FactoryId"];
+            pool?: components["schemas"]["PoolName"] | null;
             /** @description Restricted to these products; all when empty. */
             products?: components["schemas"]["ProductId"][];
             /**
@@ -5617,11 +5891,12 @@ export interface components {
              */
             role: "factory";
         };
-        /** @description Enrol one factory, once. */
+        /** @description Enrol one factory, once; or the factories of a pool, any number of times. */
         TokenScopeJoin: {
             /** @description Capabilities that the factory may report. */
             capabilities?: components["schemas"]["Capability"][];
             factory?: components["schemas"]["FactoryId"] | null;
+            pool?: components["schemas"]["PoolName"] | null;
             /** @description Products that the factory's token will cover. */
             products?: components["schemas"]["ProductId"][];
             /**
@@ -5808,7 +6083,7 @@ export interface components {
             since: components["schemas"]["Timestamp"];
         };
         /** @description Why a job waits. `Display` names the obstacle and the remedy. */
-        Unplaced: components["schemas"]["UnplacedNoFactories"] | components["schemas"]["UnplacedNoFactoryOffers"] | components["schemas"]["UnplacedNoFactoryRunsEngine"] | components["schemas"]["UnplacedNoFactoryHasRepo"] | components["schemas"]["UnplacedRepoDiffers"] | components["schemas"]["UnplacedRemoteUnavailable"] | components["schemas"]["UnplacedOutOfScope"] | components["schemas"]["UnplacedAway"] | components["schemas"]["UnplacedDraining"] | components["schemas"]["UnplacedDiskLow"] | components["schemas"]["UnplacedUnresponsive"] | components["schemas"]["UnplacedUsageWindow"] | components["schemas"]["UnplacedEnginePaused"] | components["schemas"]["UnplacedEngineUnusable"] | components["schemas"]["UnplacedPinnedToAbsent"] | components["schemas"]["UnplacedPinnedToUnfit"] | components["schemas"]["UnplacedWarming"] | components["schemas"]["UnplacedProductPaused"] | components["schemas"]["UnplacedWaitsForMoney"] | components["schemas"]["UnplacedAllBusy"] | components["schemas"]["UnplacedEngineBusy"] | components["schemas"]["UnplacedRepoBusy"];
+        Unplaced: components["schemas"]["UnplacedNoFactories"] | components["schemas"]["UnplacedNoFactoryOffers"] | components["schemas"]["UnplacedNoFactoryRunsEngine"] | components["schemas"]["UnplacedNoFactoryHasRepo"] | components["schemas"]["UnplacedRepoDiffers"] | components["schemas"]["UnplacedRemoteUnavailable"] | components["schemas"]["UnplacedOutOfScope"] | components["schemas"]["UnplacedAway"] | components["schemas"]["UnplacedDraining"] | components["schemas"]["UnplacedDiskLow"] | components["schemas"]["UnplacedUnresponsive"] | components["schemas"]["UnplacedUsageWindow"] | components["schemas"]["UnplacedEnginePaused"] | components["schemas"]["UnplacedEngineUnusable"] | components["schemas"]["UnplacedPinnedToAbsent"] | components["schemas"]["UnplacedPinnedToUnfit"] | components["schemas"]["UnplacedWarming"] | components["schemas"]["UnplacedProductPaused"] | components["schemas"]["UnplacedWaitsForMoney"] | components["schemas"]["UnplacedAllBusy"] | components["schemas"]["UnplacedEngineBusy"] | components["schemas"]["UnplacedRepoBusy"] | components["schemas"]["UnplacedStarting"];
         /** @description The otherwise eligible factories have no free seat. */
         UnplacedAllBusy: {
             /**
@@ -6014,6 +6289,18 @@ export interface components {
             identity: components["schemas"]["RepoIdentity"];
             /** @description The repository's name. */
             repo: components["schemas"]["RepoName"];
+        };
+        /** @description A factory of a pool is being started. */
+        UnplacedStarting: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            code: "starting";
+            /** @description The pool. */
+            pool: components["schemas"]["PoolName"];
+            /** @description Since when it starts factories and none has joined. */
+            since: components["schemas"]["Timestamp"];
         };
         /** @description The otherwise eligible factories do not answer offers, or decline them. */
         UnplacedUnresponsive: {
@@ -9345,6 +9632,126 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getPools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description In order of name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getPoolsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pool */
+                id: components["schemas"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pool */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    putPoolsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pool */
+                id: components["schemas"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PoolSettings"];
+            };
+        };
+        responses: {
+            /** @description The pool after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    deletePoolsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pool */
+                id: components["schemas"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
     getProducts: {
         parameters: {
             query?: never;
@@ -9630,6 +10037,34 @@ export interface operations {
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
             428: components["responses"]["Problem428"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getScale: {
+        parameters: {
+            query?: {
+                /** @description Only this pool; all of them when absent. */
+                pool?: components["schemas"]["PoolName"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description By pool, in order of name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScaleResponse"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];
         };
