@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::Client;
 use clock::SystemClock;
-use coordinator::Settings;
+use coordinator::{Coordinator, Settings};
 use domain::FactoryId;
 use http::uri::PathAndQuery;
 use protocol::{PoolSettings, SubmitRequest, SubmitResponse};
@@ -14,6 +14,7 @@ use scaler::grpc::{
     ExternalScaler, GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse, ScaledObjectRef,
 };
 use server::{Options, Server};
+use store::SqliteStore;
 use testkit::fleet::{RunningCoordinator, client, open_coordinator, open_store};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -31,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Fleet {
     dir: tempfile::TempDir,
     token: String,
-    running: Option<RunningCoordinator>,
+    running: Option<(Arc<Coordinator>, RunningCoordinator)>,
     address: std::net::SocketAddr,
 }
 
@@ -55,14 +56,25 @@ impl Fleet {
         let server = Server::bind(Options { listen: self.address, ..Options::default() }).await.unwrap();
         let running = RunningCoordinator::start(&coordinator, server);
         self.address = running.address;
-        self.running = Some(running);
+        self.running = Some((coordinator, running));
     }
 
-    /// Ends the coordinator as a power cut would.
+    /// Ends the coordinator with all of its connections: whoever asks gets no answer.
     async fn kill(&mut self) {
-        let mut running = self.running.take().unwrap();
-        running.running.shutdown().await;
-        running.serving.shutdown().await;
+        let (coordinator, running) = self.running.take().unwrap();
+        coordinator.stop();
+        running.shutdown.cancel();
+        running.serving.join_all().await;
+        running.running.join_all().await;
+        drop(coordinator);
+        // The store is free when nothing of it is left.
+        let database = self.dir.path().join("fleet.db");
+        let freed = tokio::time::timeout(PATIENCE, async {
+            while SqliteStore::open(&database, store::Options::default()).is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        freed.await.unwrap();
     }
 
     fn client(&self) -> Client {
@@ -114,7 +126,7 @@ impl Fleet {
         let enrol = protocol::EnrolRequest { join_token: made.secret, factory_id, nonce: None };
         let enrolled: protocol::EnrolResponse = self.client().post("/factories/enroll", &enrol).await.unwrap();
         let beat = serde_json::json!({
-            "instance": "01890000-0000-7000-8000-000000000001",
+            "instance": format!("01890000-0000-7000-8000-00000000000{}", name.trim_start_matches("linux-")),
             "capabilities": ["engine:command"],
             "seatLimit": 1,
             "protocol": protocol::PROTOCOL_VERSION,
