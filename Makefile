@@ -18,7 +18,7 @@ WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -pa
 
 .DELETE_ON_ERROR:
 
-.PHONY: up build web web-if-possible test test-web test-cloud screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
+.PHONY: up build web web-if-possible test test-web test-cloud test-keda screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
 
 up: tools web-if-possible
 	@$(CARGO) run --profile quick --locked -p giga -- up --demo
@@ -82,6 +82,10 @@ unit:
 test-cloud:
 	scripts/with-azurite $(CARGO) nextest run -p store --locked --features object-store -E 'test(/^azurite::/)'
 
+# KEDA's external scaler, asked by a client of gRPC. In a build of its own, as above.
+test-keda:
+	$(CARGO) nextest run -p scaler --locked --features test-grpc
+
 # The web UI in a browser, on a real fleet. Part of `unit` too.
 test-web: tools
 	scripts/with-chromium $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --no-capture -E 'test(/^web::/)'
@@ -113,7 +117,7 @@ test-docs: tools
 
 # Longer runs: every engine version, the API at length, the object store, and the crash tests ten times with all their
 # kills.
-soak: test-engines test-api test-cloud
+soak: test-engines test-api test-cloud test-keda
 	GIGA_SOAK=1 scripts/with-postgres scripts/with-git-lfs $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --stress-count 10 -E 'test(/crash::/)'
 
 # What cannot be had from Cargo, named clearly.

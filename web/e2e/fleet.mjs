@@ -144,6 +144,11 @@ level = 'warn'
     this.#spawn(name, [...args, "--seats", String(this.seats[name] ?? 2), ...more]);
   }
 
+  /** Starts the factories that pools need. */
+  startScaler() {
+    this.#spawn("scaler", ["scaler", "--process"]);
+  }
+
   /** Ends one process, as a crash would or in order. */
   async kill(name, signal = "SIGKILL") {
     const child = this.processes.get(name);

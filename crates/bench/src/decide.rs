@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clock::SystemClock;
 use domain::{Clock, DispatchModes, Factory, FactoryId, InstanceId, JobId, Priority, ProductId, Shape, Timestamp};
-use scheduler::{FactoryState, Fleet, FleetView, Presence, Queue, Seat, WaitingJob, Weights, plan};
+use scheduler::{FactoryState, Fleet, FleetView, Pools, Presence, Queue, Seat, WaitingJob, Weights, plan};
 use serde::Serialize;
 
 use crate::statistics::{Samples, rounded};
@@ -137,7 +137,7 @@ impl SimulatedFleet {
     /// Decides for one job, and gives it its seat.
     fn decide(&mut self) -> Result<(), Error> {
         let (weights, products, out_of_money) = (Weights::default(), BTreeMap::new(), BTreeMap::new());
-        let flags = DispatchModes::default();
+        let (flags, pools) = (DispatchModes::default(), Pools::default());
         self.jobs += 1;
         let job = JobId::from_bytes((u128::from(self.jobs) << 64).to_be_bytes());
         let mut queue = Queue::new();
@@ -151,6 +151,7 @@ impl SimulatedFleet {
             out_of_money: &out_of_money,
             weights: &weights,
             flags: &flags,
+            pools: &pools,
             limit: 1,
         };
         let decided = plan(&view).placements.pop();
@@ -197,6 +198,7 @@ fn factory(n: u32, has_rare: bool, now: Timestamp) -> Result<FactoryState, Error
         unavailable_repos: BTreeMap::new(),
         repo_identities: BTreeMap::new(),
         resumed_windows: BTreeMap::new(),
+        pool: None,
     };
     let load = f64::from(n * 37 % 50) / 100.0;
     let health = if n.is_multiple_of(10) { 0.9 } else { 1.0 };

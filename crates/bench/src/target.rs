@@ -327,6 +327,7 @@ impl BenchTarget {
             factory: Some(factory.clone()),
             products: std::iter::once(product.clone()).collect(),
             capabilities: std::collections::BTreeSet::new(),
+            pool: None,
         };
         let token = CreateTokenRequest {
             name: format!("bench {factory}"),

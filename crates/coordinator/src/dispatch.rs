@@ -46,6 +46,7 @@ impl Coordinator {
                 () = self.work.notified() => {}
             }
             while self.dispatch_round().await > 0 && !self.stopping.is_cancelled() {}
+            self.tend_pools().await;
         }
     }
 

@@ -1,8 +1,8 @@
 //! The errors of use cases.
 
 use domain::{
-    ArtifactId, BrokerError, FactoryId, Finding, JobId, Mode, ProductId, ProfileName, Refusal, RepoName, StoreError,
-    Timestamp, WebhookName,
+    ArtifactId, BrokerError, FactoryId, Finding, JobId, Mode, PoolName, ProductId, ProfileName, Refusal, RepoName,
+    StoreError, Timestamp, WebhookName,
 };
 
 /// Why a use case failed. Nothing was written unless the variant says otherwise.
@@ -17,6 +17,9 @@ pub enum Error {
     /// The factory does not exist.
     #[error("no factory `{0}`")]
     NoSuchFactory(FactoryId),
+    /// The pool does not exist, or the caller may not see it.
+    #[error("no pool `{0}`: `giga pool list` shows the pools")]
+    NoSuchPool(PoolName),
     /// Without this token no administrator could sign in.
     #[error("`{0}` is the last admin token: create another one first with `giga token create --role admin`")]
     LastAdminToken(String),

@@ -12,6 +12,7 @@ pub(crate) mod leases;
 pub(crate) mod manifest_cache;
 pub(crate) mod money;
 pub(crate) mod offer_answers;
+pub(crate) mod pools;
 pub(crate) mod preemptions;
 mod products;
 pub(crate) mod profiles;
@@ -38,6 +39,7 @@ use crate::state::instances::Instances;
 use crate::state::leases::{Leases, Process};
 use crate::state::money::Money;
 use crate::state::offer_answers::OfferAnswers;
+use crate::state::pools::PoolBook;
 use crate::state::preemptions::Preemptions;
 use crate::work::quota_windows::QuotaWindows;
 
@@ -134,6 +136,7 @@ pub(crate) struct FleetState {
     quota_windows: QuotaWindows,
     money: Money,
     preemptions: Preemptions,
+    pools: PoolBook,
 }
 
 impl FleetState {
@@ -178,7 +181,8 @@ impl FleetState {
     /// The scheduler's view of the state.
     pub(crate) fn view<'a>(&'a self, now: Timestamp, weights: &'a Weights, limit: usize) -> FleetView<'a> {
         let (fleet, queue, products, flags) = (&self.fleet, &self.queue, &self.products, &self.modes);
-        FleetView { now, fleet, queue, products, out_of_money: self.out_of_money(), flags, weights, limit }
+        let pools = self.pools.declared();
+        FleetView { now, fleet, queue, products, out_of_money: self.out_of_money(), flags, pools, weights, limit }
     }
 
     /// Whether the state has this revision of a job, or a newer one.

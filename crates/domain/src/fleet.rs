@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::engine_health::EngineHealth;
 use crate::ids::{Generation, InstanceId, SessionId, TokenId};
-use crate::names::{Capability, EngineName, FactoryId, ProductId, RepoIdentity, RepoName};
+use crate::names::{Capability, EngineName, FactoryId, PoolName, ProductId, RepoIdentity, RepoName};
 use crate::time::Timestamp;
 
 /// Registration of a factory. Heartbeats, load and free disk space are kept in memory, not here [I14].
@@ -57,6 +57,9 @@ pub struct Factory {
     /// then: a window that the factory reports up to it is one that was resumed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub resumed_windows: BTreeMap<String, Timestamp>,
+    /// The pool that it was started for [F9].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
 }
 
 /// A repository whose remote the factory cannot reach.
@@ -291,8 +294,11 @@ pub enum TokenScope {
         /// Restricted to these capabilities; all when empty.
         #[serde(default)]
         capabilities: BTreeSet<Capability>,
+        /// The pool that the factory was started for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<PoolName>,
     },
-    /// Enrol one factory, once.
+    /// Enrol one factory, once; or the factories of a pool, any number of times.
     Join {
         /// The required factory name, if it is fixed.
         #[serde(default)]
@@ -303,5 +309,8 @@ pub enum TokenScope {
         /// Capabilities that the factory may report.
         #[serde(default)]
         capabilities: BTreeSet<Capability>,
+        /// The pool that the factory joins. Without a factory name, the token enrols any number of its factories.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pool: Option<PoolName>,
     },
 }

@@ -26,6 +26,7 @@ mod merge_failure;
 mod mode;
 mod names;
 mod plan;
+mod pool;
 mod ports;
 mod previous_run;
 mod profile;
@@ -84,11 +85,12 @@ pub use merge_conflict::{CONFLICT_FILES_MAX, MergeConflict};
 pub use merge_failure::{ConflictingJob, ERRAND_TRIES_MAX, MergeFailure};
 pub use mode::{DispatchModes, Mode, UnknownMode};
 pub use names::{
-    ArtifactName, BranchName, Capability, CommitSha, ContentType, EngineName, FactoryId, NameError, ProductId,
-    ProfileName, RepoIdentity, RepoName, Sha256, Tag, TrackerName, WebhookName, counted, dollars, escape_for_terminal,
-    grouped, is_terminal_safe, terminal_chars, terminal_safe,
+    ArtifactName, BranchName, Capability, CommitSha, ContentType, EngineName, FactoryId, NameError, PoolName,
+    ProductId, ProfileName, RepoIdentity, RepoName, Sha256, Tag, TrackerName, WebhookName, counted, dollars,
+    escape_for_terminal, grouped, is_terminal_safe, terminal_chars, terminal_safe,
 };
 pub use plan::{Plan, PlannedJob};
+pub use pool::{Pool, is_member_name};
 pub use ports::{
     Backup, BackupSummary, BlobAttributes, BlobReader, BlobStore, BlobWriter, Body, Broker, BrokerConnector,
     BrokerError, BrokerLogin, Collection, Commit, CommitError, Cursor, Delivery, Expected, FleetStore, IndexProgress,

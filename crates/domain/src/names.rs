@@ -109,6 +109,11 @@ name! {
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "ux-designer"
 }
 name! {
+    /// A pool: factories that are started on demand. Short, because it is the first part of their names.
+    PoolName, "pool", check_plain_name, 48,
+    "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "linux-claude"
+}
+name! {
     /// A tracker whose items become jobs: `github`, or a name of `giga.toml`.
     TrackerName, "tracker", check_plain_name, 64,
     "^[A-Za-z0-9](\\.?[A-Za-z0-9_-])*\\.?$", "github"

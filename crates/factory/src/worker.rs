@@ -40,7 +40,7 @@ use domain::{
 };
 use engines::{Engine, EngineContext, Prices, TemplateError};
 use forge::{Forges, ForgesError};
-use protocol::{Heartbeat, HeartbeatResponse};
+use protocol::{DrainRequest, Heartbeat, HeartbeatResponse};
 use sandbox::{AccountError, Environment, Launcher, Scrubber};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -118,6 +118,8 @@ pub struct Worker {
     upkeep: DiskUpkeep,
     tasks: TaskTracker,
     stopping: CancellationToken,
+    /// The coordinator told this factory to leave.
+    leave: CancellationToken,
     _hold: StateHold,
 }
 
@@ -218,6 +220,7 @@ impl Worker {
             titles: Titles::default(),
             tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
+            leave: CancellationToken::new(),
             host,
             scrubber,
             upkeep: DiskUpkeep::default(),
@@ -226,6 +229,32 @@ impl Worker {
             entropy,
             _hold: hold,
         }))
+    }
+
+    /// What a factory with these settings offers on this machine. Nothing is sent.
+    pub async fn survey(
+        settings: WorkerSettings,
+        client: Client,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Capabilities, WorkerError> {
+        Ok(Self::open(settings, client, clock, entropy)?.look_around().await)
+    }
+
+    /// Tells the coordinator that this factory drains. It is retried until the coordinator knows.
+    pub async fn drain(&self) {
+        let mut backoff = Backoff::new(RECONNECT_FIRST, RECONNECT_MAX);
+        let path = format!("/factories/{}/drain", self.settings.name);
+        loop {
+            let drained: Result<serde_json::Value, _> = self.client.post(&path, &DrainRequest { draining: true }).await;
+            match drained {
+                Ok(_) => return,
+                Err(error) => {
+                    warn!(%error, "Could not tell the coordinator that this factory drains, retrying: {error}");
+                }
+            }
+            self.clock.sleep(backoff.next_pause()).await;
+        }
     }
 
     /// Works until `stop`, then lets running jobs save their work and releases them.
@@ -253,6 +282,7 @@ impl Worker {
             () = self.keep_house() => Ok(()),
             () = self.probe_remotes() => Ok(()),
             () = stop.cancelled() => Ok(()),
+            () = self.leave.cancelled() => Ok(()),
         };
         self.say_farewell().await;
         self.log_stopped();

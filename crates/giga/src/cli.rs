@@ -28,8 +28,8 @@ pub(crate) use bench::{BenchArgs, BenchBroker, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
     ArtifactCommand, ArtifactGetArgs, BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs,
-    ProductCommand, ProductSetArgs, ProfileCommand, ProfileCreateArgs, ProfileShowArgs, RepoSeats, RoleName,
-    TermWeight, TokenCommand, TokenCreateArgs, TrackerCommand, WebhookCommand,
+    PoolCommand, PoolSetArgs, ProductCommand, ProductSetArgs, ProfileCommand, ProfileCreateArgs, ProfileShowArgs,
+    RepoSeats, RoleName, TermWeight, TokenCommand, TokenCreateArgs, TrackerCommand, WebhookCommand,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
@@ -38,7 +38,7 @@ pub(crate) use jobs::{
 };
 pub(crate) use maintenance::{BackupCommand, BackupCreateArgs, BackupRestoreArgs, GcArgs};
 pub(crate) use mcp::McpArgs;
-pub(crate) use service::{FactoryRunArgs, LocalArgs, ServeArgs, UpArgs, queue_data};
+pub(crate) use service::{FactoryRunArgs, LocalArgs, ScalerArgs, ServeArgs, UpArgs, queue_data};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -121,6 +121,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: FactoryCommand,
     },
+    /// List and change pools: factories that are started on demand
+    #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
+    Pool {
+        #[command(subcommand)]
+        command: PoolCommand,
+    },
+    /// Start factories of pools when there is work for them
+    Scaler(ScalerArgs),
     /// Run the jobs in a folder, without a coordinator
     Local(LocalArgs),
     /// Submit jobs
@@ -302,7 +310,7 @@ impl Cli {
 impl Command {
     /// Whether it runs until a signal stops it.
     pub(crate) fn is_long_lived(&self) -> bool {
-        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Local(_))
+        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Local(_) | Self::Scaler(_))
             || matches!(self, Self::Factory { command: FactoryCommand::Run(_) })
     }
 

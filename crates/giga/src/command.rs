@@ -28,6 +28,7 @@ mod mcp;
 mod mode;
 mod needs_me;
 mod plan;
+mod pool;
 mod product;
 mod profile;
 mod restore;
@@ -100,6 +101,8 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Up(args) => Ok(compose::up(&context.config, &args, context.out).await?),
         Command::Serve(args) => Ok(compose::serve(&context.config, args.parent_watch(), context.out).await?),
         Command::Factory { command } => factory::factory(context, command).await,
+        Command::Pool { command } => pool::pool(context, command).await,
+        Command::Scaler(args) => compose::scaler(&context.config, &args, context.out).await,
         Command::Local(args) => compose::local(&context.config, &args, context.out).await,
         Command::Submit(args) => submit::submit(context, args).await,
         Command::Plan(args) => plan::plan(context, args).await,

@@ -12,6 +12,8 @@ mod factory;
 pub(crate) mod kill_at;
 mod local;
 mod mcp;
+mod on_demand;
+mod scaler;
 mod shared_coordinator;
 mod signals;
 mod space;
@@ -22,6 +24,7 @@ mod webhooks;
 mod workers;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio_util::sync::CancellationToken;
 
 use crate::cli::UpArgs;
 use crate::config::Config;
@@ -34,6 +37,7 @@ pub(crate) use factory::{
     clean_ups, client_variables, coordinator_of, factory_address, is_enrolled, settings as station_settings, states,
 };
 pub(crate) use local::local;
+pub(crate) use scaler::{member_name, scaler};
 pub(crate) use signals::stop_on_signal;
 pub(crate) use webhooks::address_of;
 use workers::{CurrentCoordinator, FactoryProcess, LocalApi};
@@ -45,6 +49,18 @@ pub(crate) enum ParentWatch {
     None,
     /// It ends when standard input is closed.
     Stdin,
+    /// It finishes its jobs and ends when standard input is closed.
+    Drain,
+}
+
+/// Whether a factory belongs to a pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Membership {
+    /// It is one of its own: its registration outlives its process.
+    #[default]
+    None,
+    /// It was started on demand: the coordinator removes it when its process ends.
+    Pool,
 }
 
 /// Each factory and each watcher holds a connection open: as many files as this user may have.
@@ -75,14 +91,18 @@ pub(crate) async fn factory(
     config: &Config,
     join: Option<&str>,
     parent_watch: ParentWatch,
-    _out: &Output,
+    membership: Membership,
 ) -> anyhow::Result<()> {
     let stop = signals::stop_on_signal();
-    if parent_watch == ParentWatch::Stdin {
-        signals::stop_when_stdin_closes(stop.clone());
+    let drain = CancellationToken::new();
+    match parent_watch {
+        ParentWatch::None => {}
+        ParentWatch::Stdin => signals::stop_when_stdin_closes(stop.clone()),
+        ParentWatch::Drain => signals::stop_when_stdin_closes(drain.clone()),
     }
     let api = factory_address(config, &config.factory.state.value);
-    factory::run(config, &api, join, parent_watch, stop).await
+    let surroundings = factory::FactorySurroundings { drain, membership, ..Default::default() };
+    factory::run_beside(&surroundings, config, &api, join, parent_watch, stop).await
 }
 
 /// Runs a coordinator with local factories; `--demo` brings work along.
@@ -90,10 +110,14 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
     if args.demo {
         return demo::run(args, out).await;
     }
+    let on_demand = args.pool;
     if config.coordinator.advertise.value.is_some() {
         let failure =
             Failure::usage("`coordinator.advertise` makes this one of several coordinators, which `giga up` is not");
         return Err(failure.hint("start it with `giga serve`, and a factory with `giga factory run`").into());
+    }
+    if let Some(max) = on_demand {
+        return on_demand::run(config, max, out).await;
     }
     let stop = signals::stop_on_signal();
     allow_many_connections();
@@ -107,7 +131,7 @@ pub(crate) async fn up(config: &Config, args: &UpArgs, out: &Output) -> anyhow::
         out.note(&word);
     }
     // The coordinator outlives its factories, so that they can give back what they hold.
-    let served = tokio_util::sync::CancellationToken::new();
+    let served = CancellationToken::new();
     let work = async {
         let worked = worker
             .run(config, &current, LocalApi { url: &api, certificate: certificate.as_deref() }, stop.clone())

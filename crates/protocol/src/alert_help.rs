@@ -10,6 +10,7 @@ impl AlertCode {
         Self::Unplaceable,
         Self::StaleFactory,
         Self::UnresponsiveFactory,
+        Self::PoolNotStarting,
         Self::DeadLetter,
         Self::JobsFailed,
         Self::DispatchLag,
@@ -54,6 +55,10 @@ impl AlertCode {
             Self::UnresponsiveFactory => (
                 "A connected factory leaves offers unanswered, or declines them repeatedly.",
                 "Read its log, check its disk, or restart it.",
+            ),
+            Self::PoolNotStarting => (
+                "A pool should have a factory more and none has joined in time (`startWithin`), or one joined that does not offer what the pool declares.",
+                "Check that `giga scaler` runs and can start machines. Correct the pool with `giga pool set NAME`: that also makes it try again.",
             ),
             Self::DeadLetter => (
                 "Jobs are dead-lettered: retries exhausted, too many lost leases, or undeliverable.",

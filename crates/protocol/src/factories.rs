@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
     BrokerLogin, Capability, ClaimNonce, DispatchModes, EngineHealth, EngineName, FactoryId, InstanceId, JobId,
-    Receives, RepoIdentity, RepoName, Timestamp, UnavailableRepo,
+    PoolName, Receives, RepoIdentity, RepoName, Timestamp, UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -173,6 +173,9 @@ pub struct FactoryView {
     pub version: String,
     /// When the factory enrolled.
     pub joined_at: Timestamp,
+    /// The pool that it was started for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
 }
 
 /// Whether a factory is connected.

@@ -17,6 +17,7 @@ mod needs;
 mod operations;
 mod placement;
 mod plans;
+mod pools;
 mod problem;
 mod profiles;
 mod progress;
@@ -62,6 +63,7 @@ pub use operations::{
 };
 pub use placement::{PlacementDecision, weights_text};
 pub use plans::{PlanRequest, PlanResponse, PlannedJobView, PlannedPlacement};
+pub use pools::{PoolList, PoolScale, PoolSettings, PoolView, ScaleResponse};
 pub use problem::Problem;
 pub use profiles::{
     CreateProfileRequest, CreateProfileResponse, JobProfile, ProfileDetail, ProfileList, ProfileVersion, ProfileView,

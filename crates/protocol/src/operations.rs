@@ -59,6 +59,8 @@ pub enum AlertCode {
     StaleFactory,
     /// A connected factory leaves offers unanswered, or declines them.
     UnresponsiveFactory,
+    /// A pool should have started a factory, and none has joined in time, or one that does not fit.
+    PoolNotStarting,
     /// A job is dead-lettered.
     DeadLetter,
     /// Jobs of a product failed in the last 24 hours.

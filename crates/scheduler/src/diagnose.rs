@@ -16,8 +16,17 @@ use crate::unplaced::{ClosestMatch, Unplaced};
 /// Maximum number of repository identities in a reason.
 const IDENTITIES_MAX: usize = 3;
 
-/// Why `choose` found no factory: the condition that rejected the closest factory.
+/// Why `choose` found no factory. Where another machine would help and a pool starts one, that is the reason.
 pub(crate) fn diagnose(overlay: &FleetOverlay, constraints: &Constraints) -> Unplaced {
+    let why = obstacle(overlay, constraints);
+    match overlay.view.pools.starting(&overlay.view, constraints.shape, &why) {
+        Some((pool, since)) => Unplaced::Starting { pool, since },
+        None => why,
+    }
+}
+
+/// The condition that rejected the closest factory.
+fn obstacle(overlay: &FleetOverlay, constraints: &Constraints) -> Unplaced {
     let shape = constraints.shape;
     if constraints.paused {
         return overlay.view.why_paused(&shape.product);

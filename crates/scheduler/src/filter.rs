@@ -90,6 +90,11 @@ impl FilterCondition {
         Self::ALL.into_iter().find(|condition| !condition.admits(candidate, constraints))
     }
 
+    /// Whether it is about what a factory offers, not about its state at the moment.
+    pub(crate) fn is_about_what_it_offers(self) -> bool {
+        matches!(self, Self::Capabilities | Self::Engine | Self::Repo | Self::Scope)
+    }
+
     pub(crate) fn admits(self, candidate: &Candidate, constraints: &Constraints) -> bool {
         let Candidate { kind, load_state, repo, pinned_elsewhere } = *candidate;
         match self {

@@ -7,7 +7,7 @@ mod seat_usage;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{Capability, EngineName, Factory, FactoryId, JobId, ProductId, RepoIdentity, RepoName};
+use domain::{Capability, EngineName, Factory, FactoryId, JobId, PoolName, ProductId, RepoIdentity, RepoName};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -91,6 +91,7 @@ pub struct Fleet {
     index: FactoryIndex,
     repo_ids: Interner<RepoKey>,
     ledger: SeatUsage,
+    pools: BTreeMap<PoolName, BTreeSet<FactoryId>>,
 }
 
 /// Lookup tables of factories.
@@ -141,6 +142,9 @@ impl Fleet {
             state,
         };
         self.index.insert(&member, used);
+        if let Some(pool) = &member.state.factory.pool {
+            self.pools.entry(pool.clone()).or_default().insert(id.clone());
+        }
         self.members.insert(id, member);
     }
 
@@ -152,7 +156,26 @@ impl Fleet {
         for repo in repos_of(&member.state) {
             self.repo_ids.give_back(&repo);
         }
+        if let Some(pool) = &member.state.factory.pool
+            && let Some(members) = self.pools.get_mut(pool)
+        {
+            members.remove(id);
+            if members.is_empty() {
+                self.pools.remove(pool);
+            }
+        }
         Some(member.state)
+    }
+
+    /// The pools that have factories, by name.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolName> {
+        self.pools.keys()
+    }
+
+    /// The factories of a pool, by id.
+    pub fn of_pool(&self, pool: &PoolName) -> impl Iterator<Item = &FactoryState> {
+        let ids = self.pools.get(pool).into_iter().flatten();
+        ids.filter_map(|id| self.get(id))
     }
 
     /// The last known state of a factory.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use domain::{
-    Capability, EngineName, FactoryId, JobId, MoneyWait, ProductId, RepoIdentity, RepoName, Timestamp, UsageWindow,
+    Capability, EngineName, FactoryId, JobId, MoneyWait, PoolName, ProductId, RepoIdentity, RepoName, Timestamp,
+    UsageWindow,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -151,6 +152,13 @@ pub enum Unplaced {
         /// The repository.
         repo: RepoName,
     },
+    /// A factory of a pool is being started.
+    Starting {
+        /// The pool.
+        pool: PoolName,
+        /// Since when it starts factories and none has joined.
+        since: Timestamp,
+    },
 }
 
 /// The factory closest to the job's constraints.
@@ -189,6 +197,7 @@ impl Unplaced {
             Self::AllBusy => "all_busy",
             Self::EngineBusy { .. } => "engine_busy",
             Self::RepoBusy { .. } => "repo_busy",
+            Self::Starting { .. } => "starting",
         }
     }
 
@@ -234,7 +243,38 @@ impl Unplaced {
             | Self::WaitsForMoney { .. }
             | Self::AllBusy
             | Self::EngineBusy { .. }
-            | Self::RepoBusy { .. } => false,
+            | Self::RepoBusy { .. }
+            | Self::Starting { .. } => false,
+        }
+    }
+
+    /// Whether another factory would help: the existing ones are missing, unfit, away, closed or busy.
+    pub(crate) fn needs_another_factory(&self) -> bool {
+        match self {
+            Self::NoFactories
+            | Self::NoFactoryOffers { .. }
+            | Self::NoFactoryRunsEngine { .. }
+            | Self::NoFactoryHasRepo { .. }
+            | Self::OutOfScope { .. }
+            | Self::Away { .. }
+            | Self::Draining { .. }
+            | Self::DiskLow { .. }
+            | Self::Unresponsive { .. }
+            | Self::AllBusy
+            | Self::EngineBusy { .. } => true,
+            // A limit of the product, of a credential or of the job itself: another factory would wait as well.
+            Self::RepoDiffers { .. }
+            | Self::RemoteUnavailable { .. }
+            | Self::UsageWindow { .. }
+            | Self::EnginePaused { .. }
+            | Self::EngineUnusable { .. }
+            | Self::PinnedToAbsent { .. }
+            | Self::PinnedToUnfit { .. }
+            | Self::Warming
+            | Self::ProductPaused { .. }
+            | Self::WaitsForMoney { .. }
+            | Self::RepoBusy { .. }
+            | Self::Starting { .. } => false,
         }
     }
 }
@@ -328,6 +368,9 @@ impl fmt::Display for Unplaced {
             }
             Self::RepoBusy { repo } => {
                 write!(f, "`{repo}` is at its limit of concurrent jobs: the job starts when one of them ends")
+            }
+            Self::Starting { pool, since } => {
+                write!(f, "pool `{pool}` is starting a factory (since {}): the job starts when it has joined", since.to_the_second())
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::{DispatchModes, FactoryId, Mode, MoneyWait, Product, ProductId, RepoName, Shape, Timestamp};
 
 use crate::fleet::Fleet;
+use crate::pools::Pools;
 use crate::queue::Queue;
 use crate::score::Weights;
 use crate::unplaced::Unplaced;
@@ -24,6 +25,8 @@ pub struct FleetView<'a> {
     pub out_of_money: &'a BTreeMap<ProductId, MoneyWait>,
     /// The dispatch modes. A plan places only products in push mode; a claim takes any waiting job.
     pub flags: &'a DispatchModes,
+    /// The pools that start factories on demand.
+    pub pools: &'a Pools,
     /// Weights of the score.
     pub weights: &'a Weights,
     /// Maximum number of placements.

@@ -18,6 +18,7 @@ pub(crate) mod needs;
 pub(crate) mod operations;
 pub(crate) mod outgoing;
 pub(crate) mod plans;
+pub(crate) mod pools;
 pub(crate) mod products;
 pub(crate) mod profiles;
 pub(crate) mod review;

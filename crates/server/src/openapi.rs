@@ -9,8 +9,8 @@ use utoipa::OpenApi;
 
 use crate::api::{
     artifacts, backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs,
-    modes, needs, operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks,
-    work,
+    modes, needs, operations, outgoing, plans, pools, products, profiles, review, root, sessions, tokens, tracker,
+    webhooks, work,
 };
 
 pub(crate) use conventions::{IGNORED, UNKNOWN_KEYS};
@@ -98,6 +98,11 @@ struct Description;
         factories::revoke_token,
         factories::drain,
         factories::prune,
+        pools::list,
+        pools::pool,
+        pools::put,
+        pools::delete,
+        pools::scale,
         inbox::inbox,
         credentials::list,
         credentials::resume,

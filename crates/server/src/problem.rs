@@ -214,6 +214,7 @@ impl From<Error> for Problem {
             Error::Refused(refusal) => refused(refusal, detail),
             Error::NoSuchJob(_) => Self::new(code::NO_SUCH_JOB, detail),
             Error::NoSuchFactory(_) => Self::new(code::NO_SUCH_FACTORY, detail),
+            Error::NoSuchPool(_) => Self::new(code::NO_SUCH_POOL, detail),
             Error::NoSuchRun { .. } => Self::new(code::NO_SUCH_RUN, detail),
             Error::LastAdminToken(_) => Self::new(code::LAST_ADMIN_TOKEN, detail),
             Error::NoSuchArtifact(_) => Self::new(code::NO_SUCH_ARTIFACT, detail),

@@ -39,6 +39,7 @@ problem_codes! {
     NO_SUCH_ARTIFACT "no_such_artifact" NOT_FOUND "No artifact has this id, or the token does not cover its product.";
     NO_SUCH_FACTORY "no_such_factory" NOT_FOUND "No factory has this name.";
     NO_SUCH_JOB "no_such_job" NOT_FOUND "No job has this id, or the token does not cover its product.";
+    NO_SUCH_POOL "no_such_pool" NOT_FOUND "No pool has this name, or the token covers none of its products.";
     NO_SUCH_PROFILE "no_such_profile" NOT_FOUND "No profile has this name or version, or the token does not cover its product.";
     NO_SUCH_ROUTE "no_such_route" NOT_FOUND "The path does not exist. See `/openapi.json`.";
     NO_SUCH_RUN "no_such_run" NOT_FOUND "The job has no run of this number.";

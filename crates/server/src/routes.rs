@@ -9,8 +9,8 @@ use protocol::API_PREFIX;
 
 use crate::api::{
     artifacts, backup, batch, budgets, counts, credentials, events, factories, history, identity, inbox, jobs, logs,
-    modes, needs, operations, outgoing, plans, products, profiles, review, root, sessions, tokens, tracker, webhooks,
-    work,
+    modes, needs, operations, outgoing, plans, pools, products, profiles, review, root, sessions, tokens, tracker,
+    webhooks, work,
 };
 use crate::app::App;
 use crate::middleware;
@@ -108,6 +108,11 @@ fn under_the_prefix() -> Routes {
         .post("/factories/{id}/token/rotate", factories::rotate_token)
         .post("/factories/{id}/token/revoke", factories::revoke_token)
         .post("/factories/{id}/drain", factories::drain)
+        .get("/pools", pools::list)
+        .get("/pools/{id}", pools::pool)
+        .put("/pools/{id}", pools::put)
+        .delete("/pools/{id}", pools::delete)
+        .get("/scale", pools::scale)
         .get("/credentials", credentials::list)
         .post("/credentials/resume", credentials::resume)
         .get("/metrics", operations::metrics)

@@ -3,7 +3,7 @@
 use domain::{DispatchModes, FactoryId, JobEvent, JobId, Mode, Priority, ProductId, Timestamp};
 use protocol::{
     BudgetList, CredentialList, Dag, DeadLetterList, EventList, FactoryList, HelloEvent, JobDetail, JobExplanation,
-    JobList, Metrics, MetricsHistory, NeedList, ProgressEvent, VoteRequest,
+    JobList, Metrics, MetricsHistory, NeedList, PoolList, ProgressEvent, VoteRequest,
 };
 use ratatui::crossterm::event::KeyEvent;
 
@@ -88,6 +88,7 @@ pub(crate) enum Request {
     DeadLetters,
     Credentials,
     Budgets,
+    Pools,
 }
 
 /// The answer to a read.
@@ -113,6 +114,7 @@ pub(crate) enum Data {
     DeadLetters(DeadLetterList),
     Credentials(CredentialList),
     Budgets(BudgetList),
+    Pools(PoolList),
 }
 
 /// Why a read failed.

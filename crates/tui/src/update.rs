@@ -107,7 +107,8 @@ pub(crate) fn next_clock(model: &Model) -> Option<Duration> {
 
 /// Everything that the pages show, read again.
 pub(crate) fn reads(model: &mut Model) -> Vec<Effect> {
-    let mut requests = vec![Request::Metrics, Request::Factories, Request::Needs, Request::Flags, jobs_request(model)];
+    let mut requests = vec![Request::Metrics, Request::Factories, Request::Pools, Request::Needs, Request::Flags];
+    requests.push(jobs_request(model));
     if model.page == Page::Dispatch || model.dispatch.is_loaded {
         requests.extend([Request::DeadLetters, Request::Credentials, Request::History]);
     }

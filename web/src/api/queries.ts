@@ -31,6 +31,11 @@ export const factoriesQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/factories", { signal })),
 });
 
+export const poolsQuery = queryOptions({
+  queryKey: ["pools"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/pools", { signal })),
+});
+
 export const productsQuery = queryOptions({
   queryKey: ["products"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/products", { signal })),

@@ -324,6 +324,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/divergence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How push mode compares with polling in the last week [D1].
+         * @description Compared are the claims of products in mode `shadow`, and of all products that factories poll for if the coordinator
+         *     was started with `AQ_FLEET_SHADOW=1`.
+         */
+        get: operations["getDivergence"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/events/stream": {
         parameters: {
             query?: never;
@@ -462,8 +483,8 @@ export interface paths {
         };
         /**
          * Streams offers and directives to a factory.
-         * @description Events: `hello` with the current modes, then `dispatch` with a message, `directive` with an instruction, and `modes` when
-         *     the modes change.
+         * @description Events: `hello` with the current modes, then `dispatch` with a message, `announcement` with a job to claim, `directive`
+         *     with an instruction, and `modes` when the modes change.
          */
         get: operations["getFactoriesIdInbox"];
         put?: never;
@@ -1221,6 +1242,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/pools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The pools that the caller may see, with what they need at the moment. */
+        get: operations["getPools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/pools/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One pool. */
+        get: operations["getPoolsId"];
+        /** Declares a pool, or replaces its declaration. */
+        put: operations["putPoolsId"];
+        post?: never;
+        /** Removes a pool. Its factories finish their jobs and leave. */
+        delete: operations["deletePoolsId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/products": {
         parameters: {
             query?: never;
@@ -1322,6 +1379,23 @@ export interface paths {
         put?: never;
         /** Restores a backup, replacing all data. The coordinator then restarts, and leases newer than the backup are fenced. */
         post: operations["postRestore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/fleet/scale": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many factories each pool should have: for programs that start machines. */
+        get: operations["getScale"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1740,7 +1814,7 @@ export interface components {
          * @description The kinds of alerts [D4].
          * @enum {string}
          */
-        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "item_rejected" | "webhook_failing" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
+        AlertCode: "queue_starvation" | "no_live_factory" | "unplaceable" | "stale_factory" | "unresponsive_factory" | "pool_not_starting" | "dead_letter" | "jobs_failed" | "dispatch_lag" | "duplicate_dispatch" | "changes_exhausted" | "question_waiting" | "review_waiting" | "remote_unavailable" | "merge_failed" | "dependency_failed" | "disk_full" | "engine_paused" | "credential_exhausted" | "tracker_unreachable" | "item_rejected" | "webhook_failing" | "budget_warning" | "budget_paused" | "store_damaged" | "unreadable_document";
         /** @description The event `alert`: an alert was raised, or ended. */
         AlertEvent: {
             /** @description Whether it was raised or ended. */
@@ -1755,6 +1829,23 @@ export interface components {
         AlertList: {
             /** @description Ordered by kind, then oldest first. */
             items: components["schemas"]["Alert"][];
+        };
+        /**
+         * @description A waiting job of a product in self-select mode, announced to one eligible factory at a time. All fields but the id are
+         *     hints: the claim decides.
+         */
+        Announcement: {
+            /** @description The required capabilities. */
+            caps?: components["schemas"]["Capability"][];
+            /** @description The dispatch that a claim would make. */
+            dispatchSeq: components["schemas"]["DispatchSeq"];
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
+            /** @description The job's priority. */
+            priority: components["schemas"]["Priority"];
+            /** @description The product that owns the job. */
+            productId: components["schemas"]["ProductId"];
+            repo?: components["schemas"]["RepoName"] | null;
         };
         /** @description An answer to the question of a job's agent. */
         AnswerRequest: {
@@ -2199,6 +2290,8 @@ export interface components {
             factoryId?: components["schemas"]["FactoryId"] | null;
             /** @description The process that will do the work. */
             instance: components["schemas"]["InstanceId"];
+            /** @description Claims these waiting jobs, as far as the factory is eligible for them, instead of the next ones; 1,000 at most. */
+            jobs?: components["schemas"]["JobId"][] | null;
             /**
              * Format: int32
              * @description Maximum number of jobs; 1 when absent, and never more than the free seats.
@@ -2386,6 +2479,15 @@ export interface components {
             /** @description The engine's name for the window. */
             window?: string | null;
         };
+        /** @description Whether push mode can take over from polling. */
+        CutOverVerdict: {
+            /** @description What is lacking. */
+            lacking?: string[];
+            /** @description Whether it can. */
+            safe: boolean;
+            /** @description The verdict in one sentence. */
+            text: string;
+        };
         /** @description A job with its transitive dependencies and dependents, and with its tree. */
         Dag: {
             /**
@@ -2462,7 +2564,7 @@ export interface components {
          */
         DepsMode: "all" | "any";
         /** @description A directive to a factory; also pushed through the inbox. */
-        Directive: components["schemas"]["DirectiveCancel"] | components["schemas"]["DirectivePreempt"] | components["schemas"]["DirectiveLook"] | components["schemas"]["DirectiveDrain"] | components["schemas"]["DirectiveResume"];
+        Directive: components["schemas"]["DirectiveCancel"] | components["schemas"]["DirectivePreempt"] | components["schemas"]["DirectiveLook"] | components["schemas"]["DirectiveDrain"] | components["schemas"]["DirectiveResume"] | components["schemas"]["DirectiveLeave"];
         /** @description Stop a run: an operator cancelled the job, or another factory holds it. */
         DirectiveCancel: {
             /** @description The job. */
@@ -2482,6 +2584,14 @@ export interface components {
              * @enum {string}
              */
             op: "drain";
+        };
+        /** @description Stop: a factory of a pool is not needed any more, and holds nothing. */
+        DirectiveLeave: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            op: "leave";
         };
         /** @description Poll a job's pull request and report its state. */
         DirectiveLook: {
@@ -2547,6 +2657,38 @@ export interface components {
          * @description Number of a dispatch within its job. With the job's id it identifies a broker message [I5].
          */
         DispatchSeq: number;
+        /** @description One difference between the two modes. */
+        Divergence: {
+            /** @description When it was found. */
+            at: components["schemas"]["Timestamp"];
+            factoryId?: components["schemas"]["FactoryId"] | null;
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
+            /** @description The kind. */
+            kind: components["schemas"]["DivergenceKind"];
+            /** @description What happened by polling. */
+            poll: string;
+            /** @description The product. */
+            productId: components["schemas"]["ProductId"];
+            /** @description What push mode would have done. */
+            push: string;
+        };
+        /**
+         * @description How the two modes differ.
+         * @enum {string}
+         */
+        DivergenceKind: "ineligible" | "only-poll" | "only-push" | "missing";
+        /** @description How push mode compares with polling in the last 168 hours. */
+        DivergenceReport: {
+            /** @description The last 200 divergences, newest first. */
+            divergences: components["schemas"]["Divergence"][];
+            /** @description The hours with decisions, oldest first, all products of the answer together. */
+            hours: components["schemas"]["ShadowHour"][];
+            /** @description By product. */
+            products: components["schemas"]["ProductDivergence"][];
+            /** @description All products of the answer together. */
+            summary: components["schemas"]["ShadowSummary"];
+        };
         /** @description Drains a factory, or resumes it. */
         DrainRequest: {
             /** @description `true` drains the factory: it gets no new jobs. */
@@ -2858,6 +3000,7 @@ export interface components {
              * @description Load of the machine: 1 is full capacity.
              */
             load: number;
+            pool?: components["schemas"]["PoolName"] | null;
             /** @description Whether the factory is connected. */
             presence: components["schemas"]["Presence"];
             /** @description Where its offers come from. */
@@ -3058,6 +3201,8 @@ export interface components {
              * @example 2
              */
             seatLimit: number;
+            /** @description Shadow messages that it received from the broker since its last heartbeat. */
+            shadows?: components["schemas"]["ReceivedShadow"][];
             /** @description Configured repositories that it cannot use at the moment. None of them is in `repos`. */
             unavailableRepos?: {
                 [key: string]: components["schemas"]["UnavailableRepo"];
@@ -3136,7 +3281,17 @@ export interface components {
             proof: string;
         };
         /** @description An event of a factory's inbox stream. */
-        InboxEvent: components["schemas"]["InboxEventHello"] | components["schemas"]["InboxEventModes"] | components["schemas"]["InboxEventDispatch"] | components["schemas"]["InboxEventDirective"];
+        InboxEvent: components["schemas"]["InboxEventHello"] | components["schemas"]["InboxEventModes"] | components["schemas"]["InboxEventDispatch"] | components["schemas"]["InboxEventAnnouncement"] | components["schemas"]["InboxEventDirective"];
+        /** @description A job that the factory may claim by its id. */
+        InboxEventAnnouncement: {
+            /** @description A job that the factory may claim by its id. */
+            data: components["schemas"]["Announcement"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "announcement";
+        };
         /** @description A directive. */
         InboxEventDirective: {
             /** @description A directive. */
@@ -3866,6 +4021,8 @@ export interface components {
             /** @description The product that owns the job. */
             productId: components["schemas"]["ProductId"];
             repo?: components["schemas"]["RepoName"] | null;
+            /** @description Not an offer: the coordinator only compares whether and when it arrives. The receiver completes it. */
+            shadow?: boolean;
             /** @description The factory that the job is offered to. */
             targetFactoryId: components["schemas"]["FactoryId"];
         };
@@ -4214,6 +4371,207 @@ export interface components {
             /** @description The promoted commit. */
             sha: components["schemas"]["CommitSha"];
         };
+        /** @description A declared pool. Nothing is known of its factories before they join, so it states what they will offer. */
+        Pool: {
+            /** @description Capabilities of its factories, without those of engines and repositories. */
+            capabilities?: components["schemas"]["Capability"][];
+            /** @description Whether its factories can clone any repository. */
+            clones?: boolean;
+            /**
+             * Format: int32
+             * @description Relative cost of a seat: 0 is free, 100 is the most expensive. The cheapest pool that fits starts a factory.
+             */
+            cost?: number;
+            /** @description Engines of its factories. */
+            engines?: components["schemas"]["EngineName"][];
+            /**
+             * Format: int64
+             * @description How long a factory beyond `warm` may be idle before it is retired, in milliseconds.
+             */
+            idleAfterMs?: number;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             */
+            max: number;
+            /** @description Its name. The names of its factories begin with it. */
+            name: components["schemas"]["PoolName"];
+            /** @description Products that its factories work for; all when empty. */
+            products?: components["schemas"]["ProductId"][];
+            /** @description Repositories of its factories. */
+            repos?: components["schemas"]["RepoName"][];
+            /**
+             * Format: int32
+             * @description Seats of one factory.
+             */
+            seats?: number;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds. After that, jobs are shown as unplaceable again.
+             */
+            startWithinMs?: number;
+            /**
+             * Format: int32
+             * @description Factories that run even when there is no work.
+             */
+            warm?: number;
+        };
+        /** @description All pools. */
+        PoolList: {
+            /** @description Ordered by name. */
+            items: components["schemas"]["PoolView"][];
+        };
+        /**
+         * @description A pool: factories that are started on demand. Short, because it is the first part of their names.
+         * @example linux-claude
+         */
+        PoolName: string;
+        /** @description How many factories a pool should have, and has. */
+        PoolScale: {
+            /**
+             * Format: int32
+             * @description Its factories that run, as far as the coordinator knows.
+             */
+            live: number;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             */
+            max: number;
+            /** @description Its factories, by name. */
+            members: components["schemas"]["FactoryId"][];
+            /** @description Whether that takes longer than the pool allows. */
+            overdue?: boolean;
+            /** @description The pool. */
+            pool: components["schemas"]["PoolName"];
+            since?: components["schemas"]["Timestamp"] | null;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds.
+             */
+            startWithinMs: number;
+            /**
+             * Format: int32
+             * @description Factories that are still missing: they are being started.
+             */
+            starting: number;
+            /**
+             * Format: int32
+             * @description Seats in use on its factories.
+             */
+            used: number;
+            /**
+             * Format: int32
+             * @description Jobs that wait for a factory of it.
+             */
+            waiting: number;
+            /**
+             * Format: int32
+             * @description The number of factories that should run, those that do included.
+             */
+            wanted: number;
+        };
+        /** @description The declaration of a pool. A setting that is left out gets its default. */
+        PoolSettings: {
+            /** @description Capabilities of its factories, without those of engines and repositories. */
+            capabilities?: components["schemas"]["Capability"][];
+            /** @description Whether its factories can clone any repository. */
+            clones?: boolean;
+            /**
+             * Format: int32
+             * @description Relative cost of a seat, 0 to 100. The cheapest pool that fits starts a factory.
+             * @example 0
+             */
+            cost?: number;
+            /** @description Engines of its factories. Without one a factory runs no job. */
+            engines: components["schemas"]["EngineName"][];
+            /**
+             * Format: int64
+             * @description How long a factory beyond `warm` may be idle before it is retired, in milliseconds; 5 minutes when absent.
+             * @example 300000
+             */
+            idleAfterMs?: number | null;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             * @example 3
+             */
+            max: number;
+            /** @description Products that its factories work for; all when empty. */
+            products?: components["schemas"]["ProductId"][];
+            /** @description Repositories of its factories. */
+            repos?: components["schemas"]["RepoName"][];
+            /**
+             * Format: int32
+             * @description Seats of one factory; 1 when absent.
+             * @example 2
+             */
+            seats?: number | null;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds; 5 minutes when absent.
+             * @example 300000
+             */
+            startWithinMs?: number | null;
+            /**
+             * Format: int32
+             * @description Factories that run even when there is no work.
+             * @example 0
+             */
+            warm?: number;
+        };
+        /** @description A pool, and what it needs at the moment. */
+        PoolView: {
+            /** @description Capabilities of its factories, without those of engines and repositories. */
+            capabilities?: components["schemas"]["Capability"][];
+            /** @description Whether its factories can clone any repository. */
+            clones?: boolean;
+            /**
+             * Format: int32
+             * @description Relative cost of a seat: 0 is free, 100 is the most expensive. The cheapest pool that fits starts a factory.
+             */
+            cost?: number;
+            /** @description Engines of its factories. */
+            engines?: components["schemas"]["EngineName"][];
+            /**
+             * Format: int64
+             * @description How long a factory beyond `warm` may be idle before it is retired, in milliseconds.
+             */
+            idleAfterMs?: number;
+            /**
+             * Format: int32
+             * @description The largest number of factories.
+             */
+            max: number;
+            /** @description Its name. The names of its factories begin with it. */
+            name: components["schemas"]["PoolName"];
+            /** @description Products that its factories work for; all when empty. */
+            products?: components["schemas"]["ProductId"][];
+            /** @description Repositories of its factories. */
+            repos?: components["schemas"]["RepoName"][];
+            /**
+             * Format: int32
+             * @description Seats of one factory.
+             */
+            seats?: number;
+            /**
+             * Format: int64
+             * @description How long a factory may take to join, in milliseconds. After that, jobs are shown as unplaceable again.
+             */
+            startWithinMs?: number;
+            /**
+             * Format: int32
+             * @description Factories that run even when there is no work.
+             */
+            warm?: number;
+            /**
+             * @description Whether a factory of it joined and did not offer what the pool declares. It starts nothing for such jobs until it
+             *     is changed.
+             */
+            broken?: boolean;
+            /** @description How many factories it should have, and has. */
+            scale: components["schemas"]["PoolScale"];
+        };
         /**
          * Format: int64
          * @description A position in the store's commit order: the cursor of the fleet's event stream.
@@ -4296,6 +4654,17 @@ export interface components {
              * @description Its share of the seats, relative to other products.
              */
             weight?: number;
+        };
+        /** @description How push mode compares with polling for one product. */
+        ProductDivergence: {
+            /** @description Whether its claims are compared now. */
+            compared: boolean;
+            /** @description Its dispatch mode. */
+            mode: components["schemas"]["Mode"];
+            /** @description The product. */
+            productId: components["schemas"]["ProductId"];
+            /** @description The comparison. */
+            summary: components["schemas"]["ShadowSummary"];
         };
         /**
          * @description The tenant: the scope of billing, budgets, tokens and visibility. Never the routing key.
@@ -4620,6 +4989,18 @@ export interface components {
             /** @description The job's stage. */
             stage: components["schemas"]["StageName"];
             until?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description A shadow message that a factory received from the broker itself. */
+        ReceivedShadow: {
+            /** @description The dispatch that push mode would have made. */
+            dispatchSeq: components["schemas"]["DispatchSeq"];
+            /**
+             * Format: int64
+             * @description How long the factory has had it.
+             */
+            heldMs: number;
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
         };
         /**
          * @description How a factory receives its offers [D6].
@@ -5089,6 +5470,16 @@ export interface components {
          * @enum {string}
          */
         RunningWork: "finish" | "release" | "stop";
+        /** @description How many factories should run. */
+        ScaleResponse: {
+            /** @description By pool, ordered by name. */
+            pools: components["schemas"]["PoolScale"][];
+            /**
+             * Format: int32
+             * @description The total over these pools.
+             */
+            wanted: number;
+        };
         /** @description The score of a factory for a job: terms from 0 to 1, and their weighted sum. */
         Score: {
             /**
@@ -5187,6 +5578,106 @@ export interface components {
          * @example e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
          */
         Sha256: string;
+        /** @description The counts of a comparison. */
+        ShadowCounts: {
+            /**
+             * Format: int64
+             * @description Shadow messages that reached their factory in time.
+             * @default 0
+             */
+            delivered: number;
+            /**
+             * Format: int64
+             * @description A factory claimed the job that the plan would not have used for it.
+             * @default 0
+             */
+            ineligible: number;
+            /**
+             * Format: int64
+             * @description Shadow messages that did not.
+             * @default 0
+             */
+            missing: number;
+            /**
+             * Format: int64
+             * @description A factory claimed the job, and the plan had no factory for it.
+             * @default 0
+             */
+            onlyPoll: number;
+            /**
+             * Format: int64
+             * @description The plan had a free seat for the job, and no factory claimed it for long.
+             * @default 0
+             */
+            onlyPush: number;
+            /**
+             * Format: int64
+             * @description Another eligible factory claimed the job. Not a divergence: which one polls first is chance.
+             * @default 0
+             */
+            otherEligible: number;
+            /**
+             * Format: int64
+             * @description The factory that the plan chose claimed the job.
+             * @default 0
+             */
+            same: number;
+            /**
+             * Format: int64
+             * @description Shadow messages without a result: their factory or the coordinator restarted meanwhile.
+             * @default 0
+             */
+            unknown: number;
+        };
+        /** @description What was counted in one hour. */
+        ShadowHour: {
+            /** @description What was counted. */
+            counts: components["schemas"]["ShadowCounts"];
+            /** @description When the hour began. */
+            hour: components["schemas"]["Timestamp"];
+            lag?: components["schemas"]["ShadowLag"] | null;
+        };
+        /** @description How long shadow messages took from the decision until the factory had them, in milliseconds. Quantiles are rounded up. */
+        ShadowLag: {
+            /**
+             * Format: int64
+             * @description The slowest message.
+             */
+            maxMs: number;
+            /**
+             * Format: int64
+             * @description Half of the messages took at most this long.
+             */
+            p50Ms: number;
+            /**
+             * Format: int64
+             * @description 99 % of the messages took at most this long.
+             */
+            p99Ms: number;
+        };
+        /** @description The sum of a comparison. */
+        ShadowSummary: {
+            /** @description What was counted. */
+            counts: components["schemas"]["ShadowCounts"];
+            /**
+             * Format: int64
+             * @description Decisions that were compared.
+             */
+            decisions: number;
+            /**
+             * Format: int64
+             * @description Decisions that differ in more than the choice among eligible factories.
+             */
+            divergent: number;
+            /**
+             * Format: int32
+             * @description Hours with decisions.
+             */
+            hours: number;
+            lag?: components["schemas"]["ShadowLag"] | null;
+            /** @description Whether push mode can take over. */
+            verdict: components["schemas"]["CutOverVerdict"];
+        };
         /** @description The constraints that decide where a job can run. */
         Shape: {
             /** @description Required capabilities, sorted and unique. */
@@ -5648,6 +6139,7 @@ export interface components {
             capabilities?: components["schemas"]["Capability"][];
             /** @description The factory. */
             factory: components["schemas"]["FactoryId"];
+            pool?: components["schemas"]["PoolName"] | null;
             /** @description Restricted to these products; all when empty. */
             products?: components["schemas"]["ProductId"][];
             /**
@@ -5656,11 +6148,12 @@ export interface components {
              */
             role: "factory";
         };
-        /** @description Enrol one factory, once. */
+        /** @description Enrol one factory, once; or the factories of a pool, any number of times. */
         TokenScopeJoin: {
             /** @description Capabilities that the factory may report. */
             capabilities?: components["schemas"]["Capability"][];
             factory?: components["schemas"]["FactoryId"] | null;
+            pool?: components["schemas"]["PoolName"] | null;
             /** @description Products that the factory's token will cover. */
             products?: components["schemas"]["ProductId"][];
             /**
@@ -5849,7 +6342,7 @@ export interface components {
             since: components["schemas"]["Timestamp"];
         };
         /** @description Why a job waits. `Display` names the obstacle and the remedy. */
-        Unplaced: components["schemas"]["UnplacedNoFactories"] | components["schemas"]["UnplacedNoFactoryOffers"] | components["schemas"]["UnplacedNoFactoryRunsEngine"] | components["schemas"]["UnplacedNoFactoryHasRepo"] | components["schemas"]["UnplacedRepoDiffers"] | components["schemas"]["UnplacedRemoteUnavailable"] | components["schemas"]["UnplacedOutOfScope"] | components["schemas"]["UnplacedAway"] | components["schemas"]["UnplacedDraining"] | components["schemas"]["UnplacedDiskLow"] | components["schemas"]["UnplacedUnresponsive"] | components["schemas"]["UnplacedUsageWindow"] | components["schemas"]["UnplacedEnginePaused"] | components["schemas"]["UnplacedEngineUnusable"] | components["schemas"]["UnplacedPinnedToAbsent"] | components["schemas"]["UnplacedPinnedToUnfit"] | components["schemas"]["UnplacedWarming"] | components["schemas"]["UnplacedProductPaused"] | components["schemas"]["UnplacedWaitsForMoney"] | components["schemas"]["UnplacedAllBusy"] | components["schemas"]["UnplacedEngineBusy"] | components["schemas"]["UnplacedRepoBusy"];
+        Unplaced: components["schemas"]["UnplacedNoFactories"] | components["schemas"]["UnplacedNoFactoryOffers"] | components["schemas"]["UnplacedNoFactoryRunsEngine"] | components["schemas"]["UnplacedNoFactoryHasRepo"] | components["schemas"]["UnplacedRepoDiffers"] | components["schemas"]["UnplacedRemoteUnavailable"] | components["schemas"]["UnplacedOutOfScope"] | components["schemas"]["UnplacedAway"] | components["schemas"]["UnplacedDraining"] | components["schemas"]["UnplacedDiskLow"] | components["schemas"]["UnplacedUnresponsive"] | components["schemas"]["UnplacedUsageWindow"] | components["schemas"]["UnplacedEnginePaused"] | components["schemas"]["UnplacedEngineUnusable"] | components["schemas"]["UnplacedPinnedToAbsent"] | components["schemas"]["UnplacedPinnedToUnfit"] | components["schemas"]["UnplacedWarming"] | components["schemas"]["UnplacedProductPaused"] | components["schemas"]["UnplacedWaitsForMoney"] | components["schemas"]["UnplacedAllBusy"] | components["schemas"]["UnplacedEngineBusy"] | components["schemas"]["UnplacedRepoBusy"] | components["schemas"]["UnplacedStarting"];
         /** @description The otherwise eligible factories have no free seat. */
         UnplacedAllBusy: {
             /**
@@ -6055,6 +6548,18 @@ export interface components {
             identity: components["schemas"]["RepoIdentity"];
             /** @description The repository's name. */
             repo: components["schemas"]["RepoName"];
+        };
+        /** @description A factory of a pool is being started. */
+        UnplacedStarting: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            code: "starting";
+            /** @description The pool. */
+            pool: components["schemas"]["PoolName"];
+            /** @description Since when it starts factories and none has joined. */
+            since: components["schemas"]["Timestamp"];
         };
         /** @description The otherwise eligible factories do not answer offers, or decline them. */
         UnplacedUnresponsive: {
@@ -7349,6 +7854,37 @@ export interface operations {
             409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getDivergence: {
+        parameters: {
+            query?: {
+                /** @description Only these products, separated by commas. */
+                product?: string;
+            };
+            header?: {
+                /** @description Only this product, if `product` names none */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Counts by hour, the last divergences and a verdict */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DivergenceReport"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];
@@ -9415,6 +9951,126 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getPools: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description In order of name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getPoolsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pool */
+                id: components["schemas"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pool */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    putPoolsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pool */
+                id: components["schemas"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PoolSettings"];
+            };
+        };
+        responses: {
+            /** @description The pool after the change */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    deletePoolsId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The pool */
+                id: components["schemas"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
     getProducts: {
         parameters: {
             query?: never;
@@ -9700,6 +10356,34 @@ export interface operations {
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
             428: components["responses"]["Problem428"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getScale: {
+        parameters: {
+            query?: {
+                /** @description Only this pool; all of them when absent. */
+                pool?: components["schemas"]["PoolName"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description By pool, in order of name */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScaleResponse"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];
         };

@@ -37,6 +37,7 @@ export type NeedAction = Schemas["NeedAction"];
 export type NeedItem = Schemas["Need"];
 export type NeedKind = Schemas["NeedKind"];
 export type NewTokenScope = Schemas["NewTokenScope"];
+export type PoolView = Schemas["PoolView"];
 export type PlannedJob = Schemas["PlannedJobView"];
 export type PlanResponse = Schemas["PlanResponse"];
 export type PlacementDecision = Schemas["PlacementDecision"];

@@ -3,6 +3,7 @@ import type { Alert, AlertCode } from "../api/types";
 const BAD: ReadonlySet<AlertCode> = new Set([
   "no_live_factory",
   "stale_factory",
+  "pool_not_starting",
   "dead_letter",
   "merge_failed",
   "disk_full",

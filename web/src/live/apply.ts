@@ -7,7 +7,7 @@ import { applyEvent, applyProgress, markAllDirty } from "./jobs";
 import type { Frame } from "./stream";
 
 /** Answers that a job event may change and no other frame announces. They are read again only while shown. */
-const AFTER_JOB_EVENT = ["jobs", "dead-letters", "counts", "factories", "budgets", "burndown"] as const;
+const AFTER_JOB_EVENT = ["jobs", "dead-letters", "counts", "factories", "pools", "budgets", "burndown"] as const;
 /** Events after which a job may need a person, or no longer does. The frame `needs` only comes when their number changes. */
 const CHANGES_NEEDS: ReadonlySet<JobEvent["kind"]> = new Set([
   "asked",
@@ -32,8 +32,8 @@ const JOB_EVERY_MS = 400;
 
 /** Frames that say what changed, without the new value. */
 const BY_EVENT: Record<string, readonly string[]> = {
-  factory: ["factories"],
-  alert: ["alerts", "credentials", "budgets"],
+  factory: ["factories", "pools"],
+  alert: ["alerts", "credentials", "budgets", "pools"],
   needs: ["needs"],
 };
 

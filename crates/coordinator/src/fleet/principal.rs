@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Actor, Capability, FactoryId, ProductId, SessionId, Token, TokenId, TokenScope};
+use domain::{Actor, Capability, FactoryId, PoolName, ProductId, SessionId, Token, TokenId, TokenScope};
 
 use crate::error::Error;
 
@@ -108,6 +108,14 @@ impl Principal {
         match &self.grant {
             TokenScope::Factory { factory, .. } => Ok(factory),
             _ => Err(forbidden("a factory token is needed")),
+        }
+    }
+
+    /// The pool of the token's factory.
+    pub(crate) fn pool(&self) -> Option<&PoolName> {
+        match &self.grant {
+            TokenScope::Factory { pool, .. } => pool.as_ref(),
+            _ => None,
         }
     }
 

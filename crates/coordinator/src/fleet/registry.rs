@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use domain::{
-    BrokerLogin, Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, Receives,
-    RepoName, Timestamp, UnavailableRepo, Versioned,
+    BrokerLogin, Capability, Collection, DispatchSeq, EngineHealth, ErrandState, Expected, Factory, FactoryId,
+    InstanceId, Job, JobId, OfferEnd, ProductId, Receives, RepoName, Revision, Timestamp, UnavailableRepo, Versioned,
 };
 use protocol::{Directive, DrainRequest, Heartbeat, HeartbeatResponse, PruneResponse};
 use scheduler::FactoryState;
@@ -75,6 +75,9 @@ impl Coordinator {
         let factory = self.described(&id, who, beat, known.as_ref().map(|known| &known.value));
         let is_new_process = known.as_ref().is_none_or(|known| known.value.instance != factory.instance);
         let draining = factory.draining;
+        if is_new_process {
+            self.state.lock().note_new_process(&id);
+        }
         self.register(factory.clone(), known, None).await?;
         self.note_heartbeat(who, &id, load, disk, now);
         self.note_receives(&id, receives);
@@ -83,6 +86,9 @@ impl Coordinator {
             self.note_accepted(&id);
             info!(factory.id = %id, "Factory `{id}` registered with {}", domain::counted(factory.seat_limit, "seat"));
             self.revoke_others(&factory).await;
+            if let Some(pool) = &factory.pool {
+                self.state.lock().note_pool_joined(pool);
+            }
         }
         let broker_login = if wants_broker_login { self.broker_login(&id).await } else { None };
         Ok(HeartbeatResponse { broker_login, ..self.heartbeat_answer(who, id, false, draining) })
@@ -139,9 +145,39 @@ impl Coordinator {
         {
             warn!(factory.id = %id, %error, "Cannot record that factory `{id}` deregistered");
         }
-        let mut state = self.state.lock();
-        state.set_liveness(id, self.stopped_liveness(now));
-        self.show_to_scheduler(&mut state, id);
+        {
+            let mut state = self.state.lock();
+            state.set_liveness(id, self.stopped_liveness(now));
+            self.show_to_scheduler(&mut state, id);
+        }
+        self.withdraw_offers_of(id).await;
+        // A factory of a pool is removed as soon as it holds nothing.
+        self.work.notify_one();
+        self.timer.notify_one();
+    }
+
+    /// Takes back the offers that a stopped factory has not accepted: another one gets them at once.
+    async fn withdraw_offers_of(&self, id: &FactoryId) {
+        let (offers, errands) = {
+            let state = self.state.lock();
+            let offer_of =
+                |job: &Job| job.dispatch().filter(|offer| offer.target == *id).map(|offer| (job.id(), offer.seq));
+            let offers: Vec<_> = state.seated(id).filter_map(|job| offer_of(&job.value)).collect();
+            let errands = state.errands_of(id).into_iter().filter_map(|job| state.job(job));
+            let errands: Vec<_> = errands.filter_map(|job| offered_errand(&job.value)).collect();
+            (offers, errands)
+        };
+        let why = || format!("factory `{id}` stopped");
+        for (job, seq) in offers {
+            if let Err(error) = self.withdraw_offer(job, seq, OfferEnd::Withdrawn(why())).await {
+                warn!(job.id = %job, %error, "Could not take back an offer from factory `{id}`, its deadline does");
+            }
+        }
+        for (job, seq) in errands {
+            if let Err(error) = self.take_errand_back(job, seq, why()).await {
+                warn!(job.id = %job, %error, "Could not take back an errand from factory `{id}`, its deadline does");
+            }
+        }
     }
 
     fn stopped_liveness(&self, at: Timestamp) -> Liveness {
@@ -181,8 +217,30 @@ impl Coordinator {
     pub async fn deregister(&self, who: &Principal, id: &FactoryId) -> Result<(), Error> {
         who.require_admin()?;
         let known = self.factory(id)?;
+        // The tokens first: what an administrator removes must not come back.
         self.revoke_factory_tokens(id).await?;
-        let expected = Expected::At(known.revision);
+        self.remove_factory(id, known.revision).await?;
+        info!(factory.id = %id, by = %who.name, "Factory `{id}` was removed");
+        Ok(())
+    }
+
+    /// Removes a member of a pool that has left, unless it is back.
+    pub(crate) async fn remove_member(&self, id: &FactoryId) -> Result<(), Error> {
+        let known = {
+            let state = self.state.lock();
+            let is_back = matches!(state.presence_of(id), None | Some(scheduler::Presence::Live));
+            let Some(known) = state.factory(id).filter(|_| !is_back) else { return Ok(()) };
+            known.revision
+        };
+        self.remove_factory(id, known).await?;
+        self.revoke_factory_tokens(id).await?;
+        info!(factory.id = %id, "Factory `{id}` has left its pool");
+        Ok(())
+    }
+
+    /// Removes a factory as it was at a revision, and its queue at the broker. Its jobs are requeued.
+    async fn remove_factory(&self, id: &FactoryId, revision: Revision) -> Result<(), Error> {
+        let expected = Expected::At(revision);
         match self.put_document::<Registration>(Collection::Factories, id.as_str(), expected, None).await? {
             PutOutcome::Written(_) | PutOutcome::Lost(None) => {}
             PutOutcome::Lost(Some(found)) => {
@@ -205,7 +263,6 @@ impl Coordinator {
         if let Err(error) = self.ports.broker.dismiss(id).await {
             warn!(factory.id = %id, %error, "Could not remove the broker's queue of factory `{id}`");
         }
-        info!(factory.id = %id, by = %who.name, "Factory `{id}` was removed");
         Ok(())
     }
 
@@ -260,6 +317,7 @@ impl Coordinator {
             unavailable_repos: unavailable(beat.unavailable_repos, known),
             repo_identities,
             resumed_windows: known.map(|known| known.resumed_windows.clone()).unwrap_or_default(),
+            pool: who.pool().cloned(),
         }
         .without_resumed_windows(self.now())
     }
@@ -363,7 +421,7 @@ impl Coordinator {
             return;
         }
         self.show_to_scheduler(&mut state, id);
-        if !self.stopping.is_cancelled() {
+        if !self.stopping.is_cancelled() && !state.is_retiring(id) {
             warn!(factory.id = %id, "Factory `{id}` is disconnected: its inbox stream closed, its leases continue");
         }
     }
@@ -390,6 +448,7 @@ impl Coordinator {
         let presence = self.presence(pulse);
         let resting = self.unavailable_engines(state, &factory);
         let free = pulse.and_then(|pulse| pulse.disk_free_bytes);
+        let factory = Factory { draining: factory.draining || state.is_retiring(id), ..factory };
         let factory_state = FactoryState {
             factory,
             products: pulse.map(|pulse| pulse.products.clone()).unwrap_or_default(),
@@ -434,15 +493,25 @@ impl Coordinator {
         superseded: bool,
         draining: bool,
     ) -> HeartbeatResponse {
+        let leave = self.state.lock().is_retiring(&factory_id).then_some(Directive::Leave);
+        let directives = draining.then_some(Directive::Drain).into_iter().chain(leave).collect();
         HeartbeatResponse {
             factory_id,
             modes: self.modes.now().value.limited_to(&who.products()).for_factories(),
             renew_every_ms: millis(self.settings.renew_every),
             lease_ttl_ms: millis(self.settings.lease_ttl),
-            directives: if draining { vec![Directive::Drain] } else { Vec::new() },
+            directives,
             superseded,
             broker_login: None,
         }
+    }
+}
+
+/// An offered promotion or merge that was not accepted.
+fn offered_errand(job: &Job) -> Option<(JobId, DispatchSeq)> {
+    match &job.errand()?.state {
+        ErrandState::Dispatched { dispatch } => Some((job.id(), dispatch.seq)),
+        ErrandState::Waiting { .. } | ErrandState::Held { .. } => None,
     }
 }
 

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::{
     ClaimNonce, Collection, Expected, FactoryId, ProductId, Revision, Timestamp, Token, TokenId, TokenScope, Versioned,
-    is_same_person,
+    is_member_name, is_same_person,
 };
 use foldhash::HashMap;
 use parking_lot::RwLock;
@@ -167,6 +167,14 @@ impl Coordinator {
             return Err(invalid("grant", "a factory gets its token by enrolment: create a join token".to_owned()));
         }
         let is_join = matches!(request.grant, TokenScope::Join { .. });
+        if let TokenScope::Join { pool: Some(pool), factory, .. } = &request.grant {
+            if self.state.lock().pools().get(pool).is_none() {
+                return Err(Error::NoSuchPool(pool.clone()));
+            }
+            if let Some(factory) = factory.as_ref().filter(|factory| !is_member_name(pool, factory)) {
+                return Err(invalid("factory", format!("`{factory}` does not begin with `{pool}-`")));
+            }
+        }
         check_ttl(request.ttl_seconds)?;
         if is_join && (request.owner.is_some() || request.forge_login.is_some()) {
             return Err(invalid("owner", "a factory belongs to no person: it cannot vote".to_owned()));
@@ -175,7 +183,10 @@ impl Coordinator {
         let person = request.owner.as_deref().unwrap_or(&request.name);
         request.forge_login.as_deref().map_or(Ok(()), |login| self.check_forge_login(login, person))?;
         let owner = TokenOwner { person: request.owner, forge_login: request.forge_login };
-        let ttl = request.ttl_seconds.map(Duration::from_secs).or(is_join.then_some(JOIN_TTL));
+        let ttl = request
+            .ttl_seconds
+            .map(Duration::from_secs)
+            .or((is_join && !is_reusable(&request.grant)).then_some(JOIN_TTL));
         let (token, secret) = self.make_token(request.name, request.grant, ttl, owner).await?;
         info!(token.id = %token.id, by = %who.name, "`{}` created token `{}`", who.name, token.name);
         Ok(CreateTokenResponse { token: view(&token), secret: secret.0, coordinator: None })
@@ -183,11 +194,20 @@ impl Coordinator {
 
     /// A join token for one factory of the local fleet.
     pub async fn join_token(&self, factory: FactoryId) -> Result<Secret, Error> {
-        let grant =
-            TokenScope::Join { factory: Some(factory), products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let grant = TokenScope::Join {
+            factory: Some(factory),
+            products: BTreeSet::new(),
+            capabilities: BTreeSet::new(),
+            pool: None,
+        };
         let token = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL), TokenOwner::default());
         let (_, secret) = Purpose::Start.scope(token).await?;
         Ok(secret)
+    }
+
+    pub(crate) async fn local_join_token(&self, grant: TokenScope) -> Result<Secret, Error> {
+        let made = self.make_token("local factory".to_owned(), grant, Some(JOIN_TTL), TokenOwner::default()).await?;
+        Ok(made.1)
     }
 
     /// Exchanges a join token, once, for a factory's own. With a nonce a lost answer is repeated.
@@ -218,7 +238,7 @@ impl Coordinator {
     /// The scope that a join token gives to a factory of this name.
     fn joining_grant(&self, join: &str, id: &FactoryId) -> Result<TokenScope, Error> {
         let token = self.tokens.find(join).ok_or(Error::Unauthenticated)?;
-        let TokenScope::Join { factory, products, capabilities } = token.grant else {
+        let TokenScope::Join { factory, products, capabilities, pool } = token.grant else {
             return Err(Error::Unauthenticated);
         };
         if let Some(by) = token.used_by {
@@ -235,7 +255,10 @@ impl Coordinator {
                 "factory `{id}` already exists, and the join token is not for that name"
             )));
         }
-        Ok(TokenScope::Factory { factory: id.clone(), products, capabilities })
+        if let Some(pool) = &pool {
+            self.check_membership(pool, id)?;
+        }
+        Ok(TokenScope::Factory { factory: id.clone(), products, capabilities, pool })
     }
 
     /// Records that a factory has used a join token. The token is invalid from then on.
@@ -246,6 +269,9 @@ impl Coordinator {
         };
         if token.used_by.is_some() {
             return Ok(JoinUse::Before(token.used_by));
+        }
+        if is_reusable(&token.grant) {
+            return Ok(JoinUse::Now);
         }
         let used = Token { used_by: Some(factory.clone()), expires_at: Some(self.now()), ..token };
         match self.write_token(join, Expected::At(revision), used).await {
@@ -309,7 +335,11 @@ impl Coordinator {
     }
 
     pub(crate) async fn revoke_factory_tokens(&self, factory: &FactoryId) -> Result<(), Error> {
-        for (hash, _, _) in self.tokens.matching(|token| is_of(token, factory)) {
+        // A pool starts many factories: the join token of each goes with it.
+        let is_its_join = |token: &Token| {
+            matches!(token.grant, TokenScope::Join { pool: Some(_), .. }) && token.used_by.as_ref() == Some(factory)
+        };
+        for (hash, _, _) in self.tokens.matching(|token| is_of(token, factory) || is_its_join(token)) {
             self.remove_token(&hash).await?;
         }
         Ok(())
@@ -493,6 +523,11 @@ enum TokenRemoval {
 
 fn is_of(token: &Token, wanted: &FactoryId) -> bool {
     matches!(&token.grant, TokenScope::Factory { factory, .. } if factory == wanted)
+}
+
+/// Whether a join token enrols any number of factories.
+fn is_reusable(grant: &TokenScope) -> bool {
+    matches!(grant, TokenScope::Join { pool: Some(_), factory: None, .. })
 }
 
 /// The token that an enrolment returns: as hard to guess as the join token, and the same on every repetition.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use domain::{Collection, Expected, Product, ProductId, Session, Token, Versioned};
+use domain::{Collection, Expected, Pool, Product, ProductId, Session, Token, Versioned};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -142,6 +142,9 @@ impl Coordinator {
         self.sessions.load(sessions.into_iter(), self.generation);
         for (_, factory) in self.documents::<Registration>(Collection::Factories).await? {
             self.cache_factory(factory);
+        }
+        for (_, pool) in self.documents::<Pool>(Collection::Pools).await? {
+            self.state.lock().put_pool(pool);
         }
         self.load_tracker_items().await?;
         self.load_artifact_records().await?;

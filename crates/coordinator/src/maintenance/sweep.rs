@@ -72,6 +72,7 @@ impl Coordinator {
         let overdue = self.state.lock().overdue(now, OVERDUE_MAX);
         let acts = stream::iter(overdue.into_iter().map(|id| self.try_deadline(id, now)));
         acts.buffer_unordered(AT_ONCE_MAX).for_each(future::ready).await;
+        self.tend_pools().await;
     }
 
     async fn try_deadline(&self, id: JobId, now: Timestamp) {
@@ -318,6 +319,9 @@ impl Coordinator {
         }
         if let Some(until) = state.next_kept_seat() {
             pause = pause.min(until.since(now) + Duration::from_millis(1));
+        }
+        if let Some(wake) = state.next_pool_wake() {
+            pause = pause.min(wake.since(now) + Duration::from_millis(1));
         }
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);

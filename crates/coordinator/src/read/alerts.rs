@@ -47,6 +47,7 @@ impl Coordinator {
             items.extend(self.errand_alerts(who));
             items.extend(self.factory_alerts());
             items.extend(self.unresponsive_alerts());
+            items.extend(self.pool_alerts(who));
             items.extend(self.remote_alerts(who));
             items.extend(self.disk_alerts());
         }
@@ -163,7 +164,8 @@ impl Coordinator {
             let Some(job) = state.job(id).filter(|job| who.sees(job.value.product())) else { continue };
             let shape = job.value.shape();
             let (Some(errand), Some(repo)) = (job.value.errand(), &shape.repo) else { continue };
-            if scheduler::errand(&view, &shape, None).is_some() {
+            let is_starting = state.pools().starting_for_errand(&view, &shape).is_some();
+            if is_starting || scheduler::errand(&view, &shape, None).is_some() {
                 continue;
             }
             let whose = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));

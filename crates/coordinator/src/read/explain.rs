@@ -1,8 +1,8 @@
 //! Why a job is in its stage, and where it could run [S4][I9].
 
 use domain::{
-    BlockedOn, ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, Position,
-    Priority, Revision, Scope, Stage,
+    BlockedOn, ErrandKind, ErrandState, EventKind, FactoryId, FailureReason, Job, JobEvent, JobId, Mode, PoolName,
+    Position, Priority, Revision, Scope, Stage,
 };
 use protocol::{JobExplanation, JobView, JobWait, PlacementDecision};
 use scheduler::{Demand, ExplainedOutcome, Explanation, FleetView, Presence, Unplaced};
@@ -59,6 +59,10 @@ impl Coordinator {
             Stage::Blocked { on: BlockedOn::Deps } if job.failed_dependency().is_none() => self.waiting_for_jobs(job),
             Stage::Testing { errand: Some(errand), .. } => {
                 let why = self.lacks_factory(job)?;
+                if self.pool_for_errand(job).is_some() {
+                    let text = format!("waiting for a factory to {}: {why}", errand.kind.name());
+                    return Some(JobWait { code: "starting".to_owned(), text, unplaceable: false, retry_at: None });
+                }
                 let text = format!("waiting for a factory to {}: {why}", errand.kind.name());
                 Some(JobWait { code: "no_factory_has_repo".to_owned(), text, unplaceable: true, retry_at: None })
             }
@@ -221,8 +225,19 @@ impl Coordinator {
         if !is_waiting || scheduler::errand(&view, &shape, None).is_some() {
             return None;
         }
+        drop(state);
+        if let Some(pool) = self.pool_for_errand(job) {
+            return Some(format!("pool `{pool}` is starting a factory that has `{}`", shape.repo.as_ref()?));
+        }
         let which = shape.identity.as_ref().map_or_else(String::new, |identity| format!(" ({identity})"));
         Some(format!("no live factory has `{}`{which}; start one that has it", shape.repo.as_ref()?))
+    }
+
+    /// The pool that starts a factory for a job's waiting promotion or merge.
+    fn pool_for_errand(&self, job: &Job) -> Option<PoolName> {
+        let state = self.state.lock();
+        let view = state.view(self.steady(), &self.settings.weights, 1);
+        state.pools().starting_for_errand(&view, &job.shape()).cloned()
     }
 
     async fn summary(&self, job: &Job, now: &Explanation) -> Result<String, Error> {

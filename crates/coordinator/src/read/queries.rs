@@ -292,11 +292,12 @@ impl Coordinator {
             health: self.counters.health(id),
             dispatch_lag_ms: self.counters.lag(id),
             disk_free_bytes: pulse.and_then(|pulse| pulse.disk_free_bytes),
-            draining: known.value.draining,
+            draining: known.value.draining || state.is_retiring(id),
             connected: self.inboxes.is_open(id),
             receives: pulse.map(|pulse| pulse.receives).unwrap_or_default(),
             version: known.value.version,
             joined_at: known.value.joined_at,
+            pool: known.value.pool,
         })
     }
 }

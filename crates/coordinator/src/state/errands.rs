@@ -105,6 +105,17 @@ impl FleetState {
     pub(crate) fn has_errand_capacity(&self, factory: &FactoryId, planned: usize) -> bool {
         self.errands.has_capacity(factory, planned)
     }
+
+    /// The errands that a factory was offered or works on.
+    pub(crate) fn errand_load(&self, factory: &FactoryId) -> usize {
+        self.errands.load.get(factory).copied().unwrap_or(0)
+    }
+
+    /// The jobs whose errands a factory was offered or works on.
+    pub(crate) fn errands_of(&self, factory: &FactoryId) -> Vec<JobId> {
+        let own = self.errands.out.iter().filter(|(_, out)| out.factory == *factory);
+        own.map(|(job, _)| *job).collect()
+    }
 }
 
 fn subtract<K: std::hash::Hash + Eq + Clone>(counts: &mut HashMap<K, usize>, key: &K) {

@@ -146,6 +146,7 @@ impl FleetState {
         self.offer_answers.forget(id);
         self.instances.remove(id);
         self.fleet.remove(id);
+        self.forget_member(id);
         self.leases.of_factory(id)
     }
 }

@@ -47,7 +47,9 @@ impl Coordinator {
             let known = state.factory(id).map(|factory| &factory.value);
             let is_current = known.is_some_and(|factory| factory.instance == request.instance);
             let draining = known.is_some_and(|factory| factory.draining).then_some(Directive::Drain);
-            let directives: Vec<_> = draining.into_iter().chain(state.preemption_directives(id)).collect();
+            let leave = state.is_retiring(id).then_some(Directive::Leave);
+            let directives = draining.into_iter().chain(leave).chain(state.preemption_directives(id));
+            let directives: Vec<_> = directives.collect();
             (abandoned, is_current, directives)
         };
         if is_spending {

@@ -375,7 +375,8 @@ async fn a_claim_gets_no_job_outside_its_token_scope() {
     let job = fleet.submit(PLAIN).await;
 
     let products = ["another".parse().unwrap()].into();
-    mac.who.grant = TokenScope::Factory { factory: mac.id.clone(), products, capabilities: Default::default() };
+    mac.who.grant =
+        TokenScope::Factory { factory: mac.id.clone(), products, capabilities: Default::default(), pool: None };
     let claimed = fleet.coordinator.claim(&mac.who, &mac.request(&fleet, 1)).await.unwrap();
     let mut borrowed = mac.request(&fleet, 1);
     borrowed.factory_id = Some("linux".parse().unwrap());

@@ -17,7 +17,8 @@ use crate::machine::{Machine, drain, sha};
 const LEASE_TTL: Duration = Duration::from_secs(90);
 
 async fn join_token(fleet: &Fleet, ttl_seconds: Option<u64>) -> String {
-    let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let grant =
+        TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new(), pool: None };
     let request = CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds, owner: None, forge_login: None };
     fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret
 }
@@ -241,6 +242,7 @@ async fn a_factorys_capabilities_are_limited_by_its_token() {
         factory: Some("mac".parse().unwrap()),
         products: BTreeSet::new(),
         capabilities: ["has:docker", "os:macos", "repo:notes"].map(|token| token.parse().unwrap()).into(),
+        pool: None,
     };
     let request =
         CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None, owner: None, forge_login: None };
@@ -292,7 +294,8 @@ async fn a_token_of_another_product_cannot_write() {
     let job = fleet.submit(IN_REPO).await;
     let grip = mac.build(&fleet, job).await;
     let products = ["another".parse().unwrap()].into();
-    mac.who.grant = TokenScope::Factory { factory: mac.id.clone(), products, capabilities: BTreeSet::new() };
+    mac.who.grant =
+        TokenScope::Factory { factory: mac.id.clone(), products, capabilities: BTreeSet::new(), pool: None };
     let before = fleet.kinds(job).await;
 
     let outcomes = [

@@ -154,7 +154,7 @@ fn is_not_leading<T>(answer: &Result<T, Error>) -> bool {
     matches!(answer, Err(Error::NotLeading))
 }
 
-// [D3] [row 12]
+// [D3] [F9] [row 12]
 #[tokio::test]
 async fn a_coordinator_without_proof_of_its_leadership_extends_no_lease() {
     let builder = Arc::new(quick());
@@ -186,6 +186,7 @@ async fn a_coordinator_without_proof_of_its_leadership_extends_no_lease() {
     assert!(is_not_leading(&fleet.coordinator.claim(&mac.who, &mac.request(&fleet, 1)).await));
     let held = mac.held().remove(0);
     assert!(is_not_leading(&fleet.coordinator.renew_lease(&mac.who, held, mac.instance).await));
+    assert!(is_not_leading(&fleet.coordinator.scale(&fleet.admin, None)), "not known is not zero");
     *proof.proved_at.lock() = builder.clock.monotonic();
     assert!(renew().await.is_ok(), "a new proof is enough");
 }

@@ -64,7 +64,8 @@ impl Machine {
     }
 
     pub(crate) async fn join_with(fleet: &Fleet, name: &str, offers: Offers) -> Self {
-        let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+        let grant =
+            TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new(), pool: None };
         let request =
             CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None, owner: None, forge_login: None };
         let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
@@ -73,6 +74,30 @@ impl Machine {
         let machine = Self::process(fleet, name, token, offers, Duration::ZERO);
         machine.beat(fleet).await;
         machine
+    }
+
+    /// A machine that has joined a pool and sent its first heartbeat.
+    pub(crate) async fn join_pool(fleet: &Fleet, name: &str, offers: Offers) -> Self {
+        let (pool, _) = name.split_once('-').unwrap();
+        let grant = TokenScope::Join {
+            factory: Some(name.parse().unwrap()),
+            products: BTreeSet::new(),
+            capabilities: BTreeSet::new(),
+            pool: Some(pool.parse().unwrap()),
+        };
+        let request =
+            CreateTokenRequest { name: "join".to_owned(), grant, ttl_seconds: None, owner: None, forge_login: None };
+        let join_token = fleet.coordinator.create_token(&fleet.admin, request).await.unwrap().secret;
+        let enroll = EnrolRequest { join_token, factory_id: name.parse().unwrap(), nonce: None };
+        let token = fleet.coordinator.enroll(&enroll).await.unwrap().token;
+        let machine = Self::with_token(fleet, name, token, offers);
+        machine.beat(fleet).await;
+        machine
+    }
+
+    /// A machine that has enrolled, and was not heard of yet.
+    pub(crate) fn with_token(fleet: &Fleet, name: &str, token: String, offers: Offers) -> Self {
+        Self::process(fleet, name, token, offers, Duration::ZERO)
     }
 
     fn process(fleet: &Fleet, name: &str, token: String, offers: Offers, clock_ahead: Duration) -> Self {

@@ -40,6 +40,7 @@ mod needs;
 mod offer_answers;
 mod pauses;
 mod placement;
+mod pools;
 mod preemption;
 mod profiles;
 mod progress;
@@ -72,7 +73,7 @@ macro_rules! tests_on {
 tests_on!(
     simulated: accept, job_trees, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
     enrolment, clock_jumps,
-    retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pull_requests, actions, scheduling_turns,
+    retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pools, pull_requests, actions, scheduling_turns,
     artifacts, budgets, needs, pauses, profiles, reviews, subtasks, usage_limits
 );
 

@@ -51,11 +51,13 @@ pub enum Collection {
     Webhooks,
     /// Jobs with artifacts in the blob store.
     Artifacts,
+    /// Pools of factories that are started on demand.
+    Pools,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
@@ -67,6 +69,7 @@ impl Collection {
         Self::TrackerItems,
         Self::Webhooks,
         Self::Artifacts,
+        Self::Pools,
         Self::Meta,
     ];
 
@@ -85,6 +88,7 @@ impl Collection {
             Self::TrackerItems => "fleet_tracker_items",
             Self::Webhooks => "fleet_webhooks",
             Self::Artifacts => "fleet_artifacts",
+            Self::Pools => "fleet_pools",
         }
     }
 }

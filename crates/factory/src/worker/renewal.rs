@@ -116,6 +116,10 @@ impl Worker {
             Directive::Preempt { job_id, lease_epoch } => {
                 self.holdings.stop(*job_id, *lease_epoch, StopCause::Preempted);
             }
+            Directive::Leave => {
+                info!("The coordinator needs this factory no more: it stops");
+                self.leave.cancel();
+            }
             // The coordinator offers nothing more to a draining factory; running jobs continue. Pull request polls come
             // through the inbox only: the coordinator repeats each after a while.
             Directive::Drain | Directive::Resume | Directive::Look(_) => debug!(?directive, "The coordinator says so"),

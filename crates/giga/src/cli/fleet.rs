@@ -1,12 +1,13 @@
 //! Arguments of the commands that manage the fleet: factories, products, credentials, modes, tokens.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueEnum};
 use domain::{
-    BudgetPeriod, Capability, FactoryId, Mode, ProductId, ProfileName, ProfileRef, RepoName, RunningWork, ScoreWeights,
-    WebhookName,
+    BudgetPeriod, Capability, EngineName, FactoryId, Mode, PoolName, ProductId, ProfileName, ProfileRef, RepoName,
+    RunningWork, ScoreWeights, WebhookName,
 };
 
 use super::FactoryRunArgs;
@@ -45,6 +46,78 @@ pub(crate) enum FactoryCommand {
         #[arg(value_name = "NAME")]
         id: FactoryId,
     },
+}
+
+/// The verbs of `pool`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PoolCommand {
+    /// List pools, and how many factories each should have
+    List,
+    /// Show one pool
+    Show {
+        /// Name of the pool
+        name: PoolName,
+    },
+    /// Declare a pool, or change it; settings that are not given stay
+    Set(PoolSetArgs),
+    /// Remove a pool; its factories finish their jobs and leave
+    Remove {
+        /// Name of the pool
+        name: PoolName,
+    },
+}
+
+/// Arguments of `pool set`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A pool states what its factories will offer when they have started: jobs that fit wait for one instead of being
+unplaceable. `giga scaler` starts them. Lists replace the former ones; an empty one (--repos '') removes all.")]
+pub(crate) struct PoolSetArgs {
+    /// Name of the pool; created if it does not exist
+    pub(crate) name: PoolName,
+    /// The most factories; required for a new pool
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u32>,
+    /// Factories that run even without work
+    #[arg(long, value_name = "N")]
+    pub(crate) warm: Option<u32>,
+    /// Seats of one factory
+    #[arg(long, value_name = "N")]
+    pub(crate) seats: Option<u32>,
+    /// Engines of its factories, comma-separated; required for a new pool
+    #[arg(long, value_name = "NAMES", value_parser = list_of::<EngineName>)]
+    pub(crate) engines: Option<NameSet<EngineName>>,
+    /// Capabilities of its factories, comma-separated
+    #[arg(long, value_name = "CAPABILITIES", value_parser = list_of::<Capability>)]
+    pub(crate) capabilities: Option<NameSet<Capability>>,
+    /// Repositories of its factories, comma-separated
+    #[arg(long, value_name = "NAMES", value_parser = list_of::<RepoName>)]
+    pub(crate) repos: Option<NameSet<RepoName>>,
+    /// Whether its factories can clone any repository
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true", hide_possible_values = true)]
+    pub(crate) clones: Option<bool>,
+    /// Products that its factories work for, comma-separated (default: all)
+    #[arg(long, value_name = "NAMES", value_parser = list_of::<ProductId>)]
+    pub(crate) products: Option<NameSet<ProductId>>,
+    /// Relative cost of a seat, 0 to 100; the cheapest pool that fits starts a factory
+    #[arg(long, value_name = "COST")]
+    pub(crate) cost: Option<u8>,
+    /// How long a factory may take to join
+    #[arg(long, value_name = "TIME")]
+    pub(crate) start_within: Option<HumanDuration>,
+    /// How long a factory may be idle before it is told to leave
+    #[arg(long, value_name = "TIME")]
+    pub(crate) idle_after: Option<HumanDuration>,
+}
+
+/// Names, separated by commas.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NameSet<T>(pub(crate) BTreeSet<T>);
+
+fn list_of<T: FromStr<Err: std::fmt::Display> + Ord>(text: &str) -> Result<NameSet<T>, String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names: Result<BTreeSet<T>, _> = names.map(str::parse).collect();
+    names.map(NameSet).map_err(|error| error.to_string())
 }
 
 /// The verbs of `product`.
@@ -416,6 +489,9 @@ pub(crate) struct TokenCreateArgs {
     /// Name that the factory must use
     #[arg(long, value_name = "NAME", requires = "join")]
     pub(crate) factory: Option<FactoryId>,
+    /// Create a join token for this pool: it enrols any number of its factories
+    #[arg(long, value_name = "NAME", requires = "join")]
+    pub(crate) pool: Option<PoolName>,
     /// Limit the token to these products, comma-separated (default: all)
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) products: Vec<ProductId>,
@@ -431,7 +507,7 @@ pub(crate) struct TokenCreateArgs {
     /// The person's login on the forge: its approvals of pull requests count as votes
     #[arg(long, value_name = "LOGIN", conflicts_with = "join")]
     pub(crate) forge_login: Option<String>,
-    /// Lifetime, such as 12h or 30d (default: never expires; with --join: 1h)
+    /// Lifetime, such as 12h or 30d (default: never expires; with --join: 1h, except for a pool)
     #[arg(long, value_name = "TIME")]
     pub(crate) ttl: Option<HumanDuration>,
 }

@@ -41,6 +41,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "dash",
             "serve",
             "factory",
+            "pool",
+            "scaler",
             "local",
             "product",
             "budget",

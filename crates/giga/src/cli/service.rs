@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use domain::{Capability, FactoryId};
+use domain::{Capability, FactoryId, PoolName};
 
 use crate::cli::GlobalArgs;
 use crate::compose::ParentWatch;
@@ -74,8 +74,37 @@ pub(crate) struct UpArgs {
     /// Run sample jobs with a built-in repository and engine
     #[arg(long)]
     pub(crate) demo: bool,
+    /// Start factories on demand, at most MAX, and retire idle ones, instead of running one factory all the time
+    #[arg(long, value_name = "MAX", num_args = 0..=1, default_missing_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) pool: Option<u32>,
     #[command(flatten)]
     pub(crate) serve: ServeArgs,
+}
+
+/// Arguments of `scaler`.
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("how").required(true).args(["process", "command", "grpc"]),
+    after_help = "\
+A scaler starts the factories that the pools of a coordinator need, and never stops one: the coordinator tells idle
+factories to leave. Ctrl-C drains the factories that it started with --process; a second one leaves them to it.
+While the coordinator does not answer, its last answer holds.
+
+The command of --command gets GIGA_POOL, the name to use as GIGA_FACTORY, GIGA_API, and a one-time GIGA_JOIN."
+)]
+pub(crate) struct ScalerArgs {
+    /// Run factories as processes on this machine
+    #[arg(long)]
+    pub(crate) process: bool,
+    /// Run this shell command for each missing factory, such as one that starts a machine
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Answer KEDA on this address, as its external scaler (a build with the feature `scaler-grpc`)
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) grpc: Option<SocketAddr>,
+    /// Only this pool; repeatable (default: all pools)
+    #[arg(long = "pool", value_name = "NAME")]
+    pub(crate) pools: Vec<PoolName>,
 }
 
 /// Arguments of `factory run`.
@@ -84,9 +113,12 @@ pub(crate) struct FactoryRunArgs {
     /// Enrol with this one-time token from `giga token create --join`; prefer GIGA_JOIN
     #[arg(long, value_name = "TOKEN")]
     join: Option<String>,
-    /// Name of the factory (default: the host name)
+    /// Name of the factory (default: the host name; with --pool: the pool and a random suffix)
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<FactoryId>,
+    /// Run as a factory of this pool; the coordinator ends it when it is idle
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pool: Option<PoolName>,
     /// Seats: number of jobs that run at the same time
     #[arg(long, value_name = "N")]
     pub(crate) seats: Option<u32>,
@@ -102,6 +134,9 @@ pub(crate) struct FactoryRunArgs {
     /// Stop at the end of standard input.
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
+    /// Drain at the end of standard input.
+    #[arg(long, hide = true, conflicts_with = "until_stdin_closes")]
+    drain_when_stdin_closes: bool,
 }
 
 impl FactoryRunArgs {
@@ -112,12 +147,17 @@ impl FactoryRunArgs {
 
     /// Whether it stops together with its parent process.
     pub(crate) fn parent_watch(&self) -> ParentWatch {
-        if self.until_stdin_closes { ParentWatch::Stdin } else { ParentWatch::None }
+        match (self.until_stdin_closes, self.drain_when_stdin_closes) {
+            (true, _) => ParentWatch::Stdin,
+            (_, true) => ParentWatch::Drain,
+            (false, false) => ParentWatch::None,
+        }
     }
 
     pub(super) fn overrides(&self) -> Overrides {
+        let member = || self.pool.as_ref().map(crate::compose::member_name);
         Overrides {
-            factory_name: self.name.clone(),
+            factory_name: self.name.clone().or_else(member),
             seats: self.seats,
             state: self.state.clone(),
             repo_base: self.repo_base.clone(),

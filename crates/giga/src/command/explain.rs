@@ -2,6 +2,7 @@
 
 use domain::StageName;
 use protocol::JobExplanation;
+use scheduler::{ExplainedOutcome, Unplaced};
 
 use crate::failure::Failure;
 use crate::output::{clean, clock_time};
@@ -39,6 +40,10 @@ pub(super) async fn explain(context: &Context<'_>, id: &str) -> Result<(), Failu
         return Ok(());
     }
     let table = forecast::table(&explained.now);
+    let is_starting = matches!(&explained.now.answer, ExplainedOutcome::Waits { why: Unplaced::Starting { .. }, .. });
+    if table.is_empty() && is_starting {
+        return Ok(());
+    }
     if table.is_empty() {
         out.note("no factory is enrolled: start one with `giga factory run`");
     } else {

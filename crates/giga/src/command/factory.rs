@@ -16,7 +16,8 @@ pub(super) async fn factory(context: &Context<'_>, command: FactoryCommand) -> R
     match command {
         FactoryCommand::Run(args) => {
             let join = args.join();
-            Ok(compose::factory(&context.config, join.as_deref(), args.parent_watch(), context.out).await?)
+            let membership = if args.pool.is_some() { compose::Membership::Pool } else { compose::Membership::None };
+            Ok(compose::factory(&context.config, join.as_deref(), args.parent_watch(), membership).await?)
         }
         FactoryCommand::List => list(context).await,
         FactoryCommand::Show { id } => show(context, &id).await,
@@ -96,7 +97,7 @@ async fn list(context: &Context<'_>) -> Result<(), Failure> {
         let percent = protocol::percent_in_use(used as u64, seats);
         context.out.note(&format!("{used} of {seats} seats in use ({percent} %)"));
     }
-    if let Some(draining) = factories.items.iter().find(|factory| factory.draining) {
+    if let Some(draining) = factories.items.iter().find(|factory| factory.draining && factory.pool.is_none()) {
         context.out.note(&format!("`giga factory resume {}` resumes a draining factory", draining.id));
     }
     let is_unavailable = |engine: &EngineHealth| engine.problem.is_some() || engine.window_until.is_some();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{FactoryId, ProductId, TokenId, TokenScope};
+use domain::{ProductId, TokenId, TokenScope};
 use http::Method;
 use protocol::{CreateTokenRequest, CreateTokenResponse, TokenList, TokenView};
 use serde::Serialize;
@@ -28,19 +28,19 @@ async fn create(context: &Context<'_>, args: TokenCreateArgs) -> Result<(), Fail
         return Err(Failure::usage("an admin token is not limited to products")
             .hint("remove `--products`, or use `--role operator`"));
     }
-    let ttl_seconds = args.ttl.map(|ttl| ttl.0.as_secs());
+    let ttl_seconds = args.ttl.as_ref().map(|ttl| ttl.0.as_secs());
     let (grant, default_name) = grant(&args);
     let new = CreateTokenRequest {
-        name: args.name.or_else(|| args.owner.clone()).unwrap_or(default_name),
+        name: args.name.clone().or_else(|| args.owner.clone()).unwrap_or(default_name),
         grant,
         ttl_seconds,
-        owner: args.owner,
-        forge_login: args.forge_login,
+        owner: args.owner.clone(),
+        forge_login: args.forge_login.clone(),
     };
     let client = context.client()?;
     let made: CreateTokenResponse = client.post("/tokens", &new).await?;
     let out = context.out;
-    let joining = args.join.then(|| JoinCommand::of(context, client.base(), args.factory.as_ref(), &made));
+    let joining = args.join.then(|| JoinCommand::of(context, client.base(), &args, &made));
     if out.is_json() {
         let command = joining.map(|joining| joining.command);
         return out.document(&CreatedToken { made: &made, command });
@@ -74,7 +74,7 @@ struct JoinCommand {
 }
 
 impl JoinCommand {
-    fn of(context: &Context<'_>, base: &str, factory: Option<&FactoryId>, made: &CreateTokenResponse) -> Self {
+    fn of(context: &Context<'_>, base: &str, args: &TokenCreateArgs, made: &CreateTokenResponse) -> Self {
         let place = made.coordinator.clone().unwrap_or_default();
         // An address that this client reaches from elsewhere is good; of a coordinator on this machine its own word counts.
         let is_near = is_loopback(base);
@@ -93,8 +93,9 @@ impl JoinCommand {
             })
         };
         let pin = pin.map_or_else(String::new, |pin| format!("GIGA_CA={pin} "));
-        let name = factory.map_or_else(String::new, |name| format!("--name {name} "));
-        Self { command: format!("GIGA_API={address} {pin}giga factory run {name}--join {}", made.secret), remark }
+        let pool = args.pool.as_ref().map_or_else(String::new, |pool| format!("--pool {pool} "));
+        let name = args.factory.as_ref().map_or_else(String::new, |name| format!("--name {name} "));
+        Self { command: format!("GIGA_API={address} {pin}giga factory run {pool}{name}--join {}", made.secret), remark }
     }
 }
 
@@ -107,7 +108,9 @@ fn grant(args: &TokenCreateArgs) -> (TokenScope, String) {
         None => {
             let name = args.factory.as_ref().map_or_else(|| "join".to_owned(), |factory| format!("join {factory}"));
             let capabilities = args.capabilities.iter().cloned().collect();
-            (TokenScope::Join { factory: args.factory.clone(), products, capabilities }, name)
+            let name =
+                args.pool.as_ref().filter(|_| args.factory.is_none()).map_or(name, |pool| format!("join pool {pool}"));
+            (TokenScope::Join { factory: args.factory.clone(), products, capabilities, pool: args.pool.clone() }, name)
         }
     }
 }
@@ -151,6 +154,9 @@ fn allows(token: &TokenView) -> String {
         TokenScope::Factory { factory, products, .. } => format!("factory {factory} for {}", of(products)),
         TokenScope::Join { factory: Some(factory), products, .. } => {
             format!("enrol {factory} once for {}", of(products))
+        }
+        TokenScope::Join { factory: None, pool: Some(pool), products, .. } => {
+            format!("enrol factories of pool {pool} for {}", of(products))
         }
         TokenScope::Join { factory: None, products, .. } => format!("enrol a factory once for {}", of(products)),
     }

@@ -1,5 +1,7 @@
 //! `giga up --demo`: a fleet with work of its own, on a scratch repository, so that a stranger sees all of it at once.
 
+mod on_demand;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -93,6 +95,9 @@ const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Prepares the demo, runs the fleet, and keeps running until it is stopped.
 pub(super) async fn run(args: &UpArgs, out: &Output) -> anyhow::Result<()> {
+    if let Some(max) = args.pool {
+        return on_demand::run(args, max, out).await;
+    }
     let stop = signals::stop_on_signal();
     let scene = DemoFiles::set(args)?;
     let coordination = CoordinatorProcess::open(&scene.config, &stop).await?;

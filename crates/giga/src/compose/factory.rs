@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 use workspace::{AfterShip, Gc};
 
-use super::ParentWatch;
 use super::coordinator::write_private;
+use super::{Membership, ParentWatch};
 use crate::config::{Config, FINGERPRINT, Origin, TokenSource, fingerprint, is_fingerprint, is_loopback};
 use crate::failure::Failure;
 
@@ -30,17 +30,6 @@ const ENROL_EVERY: Duration = Duration::from_millis(300);
 /// How often the machine is probed again for newly installed tools.
 const DETECT_EVERY: Duration = Duration::from_mins(5);
 
-/// Runs a factory of the coordinator at `api` until `stop`.
-pub(super) async fn run(
-    config: &Config,
-    api: &str,
-    join: Option<&str>,
-    parent_watch: ParentWatch,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    run_beside(&FactorySurroundings::default(), config, api, join, parent_watch, stop).await
-}
-
 /// What the process beside a factory means for its agents.
 #[derive(Default)]
 pub(super) struct FactorySurroundings {
@@ -48,9 +37,13 @@ pub(super) struct FactorySurroundings {
     pub(super) hidden: Vec<PathBuf>,
     /// Whether it ends before a person could answer a question.
     pub(super) is_unattended: bool,
+    /// The factory finishes its jobs and ends.
+    pub(super) drain: CancellationToken,
+    /// Whether it belongs to a pool.
+    pub(super) membership: Membership,
 }
 
-/// The same beside other things of the process.
+/// Runs a factory of the coordinator at `api` until `stop`.
 pub(super) async fn run_beside(
     others: &FactorySurroundings,
     config: &Config,
@@ -69,7 +62,12 @@ pub(super) async fn run_beside(
         ended = work(others, config, api, join, &stop).await?;
     }
     if !is_unauthenticated(&ended) {
-        return Ok(ended?);
+        ended?;
+        if others.membership == Membership::Pool {
+            // The coordinator has removed it. The next factory here is another one, which finds the mirrors.
+            forget_enrolment(state)?;
+        }
+        return Ok(());
     }
     if parent_watch == ParentWatch::Stdin {
         // The fleet's database is another one now: its next start brings a join token along.
@@ -102,7 +100,27 @@ async fn work(
     Ok(tokio::select! {
         ended = Arc::clone(&station).run(stop.clone()) => ended,
         never = follow_settings(config, &station) => match never {},
+        never = drain_on(&others.drain, &station) => match never {},
     })
+}
+
+/// Drains the factory when it was asked to: it is told to leave when its jobs have ended.
+async fn drain_on(asked: &CancellationToken, station: &Worker) -> Infallible {
+    asked.cancelled().await;
+    info!("Finishing the running jobs, then leaving");
+    station.drain().await;
+    std::future::pending().await
+}
+
+/// Removes the token and the name of a factory that no longer exists.
+fn forget_enrolment(state: &Path) -> std::io::Result<()> {
+    for path in [token_path(state), name_path(state)] {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn is_unauthenticated(ended: &Result<(), WorkerError>) -> bool {
@@ -374,11 +392,13 @@ fn registered_name(config: &Config) -> FactoryId {
     }
 }
 
-/// The state directories of all factories of this machine: the configured one, and those of `giga up`.
+/// The state directories of all factories of this machine: the configured one, those of `giga up`, and those of pools.
 pub(crate) fn states(config: &Config) -> impl Iterator<Item = PathBuf> {
-    let local = std::fs::read_dir(config.data.path().join("factories"));
-    let local = local.into_iter().flatten().flatten().map(|entry| entry.path());
-    std::iter::once(config.factory.state.value.clone()).chain(local).filter(|state| state.is_dir())
+    let below = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let local: Vec<PathBuf> = below(&config.data.path().join("factories")).collect();
+    let pools: Vec<PathBuf> = below(&config.data.path().join("pools")).flat_map(|pool| below(&pool)).collect();
+    let all = std::iter::once(config.factory.state.value.clone()).chain(local).chain(pools);
+    all.filter(|state| state.is_dir())
 }
 
 /// The clean-ups of all factories that have a state directory on this machine, each with the directory. A factory's own
@@ -479,7 +499,7 @@ fn ca_path(state: &Path) -> PathBuf {
     state.join("coordinator.ca")
 }
 
-fn name_path(state: &Path) -> PathBuf {
+pub(super) fn name_path(state: &Path) -> PathBuf {
     state.join("factory.name")
 }
 

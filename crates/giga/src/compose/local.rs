@@ -130,6 +130,7 @@ impl LocalFleet<'_> {
             let others = FactorySurroundings {
                 hidden: vec![std::path::absolute(&self.args.dir)?],
                 is_unattended: self.args.once,
+                ..FactorySurroundings::default()
             };
             let ended =
                 factory::run_beside(&others, self.config, self.api, join, ParentWatch::Stdin, over.clone()).await;

@@ -24,6 +24,7 @@ mod init;
 mod links;
 mod local;
 mod mcp;
+mod on_demand;
 mod operator_actions;
 mod pages;
 mod processes;

@@ -47,6 +47,12 @@ fn a_plan_is_drawn_reviewed_paid_for_and_shipped_in_a_browser() {
     run("plan.test.mjs");
 }
 
+// [U1] [F9]
+#[test]
+fn a_fleet_scales_from_zero_and_back_in_a_browser() {
+    run("pools.test.mjs");
+}
+
 // [U1]
 #[test]
 fn an_outage_is_shown_and_ends_by_itself() {

@@ -75,6 +75,8 @@ pub enum Directive {
     Drain,
     /// Resume: accept jobs again.
     Resume,
+    /// Stop: a factory of a pool is not needed any more, and holds nothing.
+    Leave,
 }
 
 /// Reads the directives that this version knows. A newer coordinator may send others: a factory that rejected the whole

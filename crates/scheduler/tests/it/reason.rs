@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use domain::{Pause, Product, UnavailableRepo, UsageWindow};
-use scheduler::{EngineUnavailable, FactoryState, OfferPause, Presence, Seat, Unplaced, WaitingJob};
+use domain::{Pause, Pool, Product, UnavailableRepo, UsageWindow};
+use scheduler::{EngineUnavailable, FactoryState, OfferPause, PoolState, Pools, Presence, Seat, Unplaced, WaitingJob};
 
 use crate::golden;
-use crate::scenario::{NOW, Scenario, factory, id, job, name, with_shape};
+use crate::scenario::{NOW, Scenario, ago, factory, id, job, name, with_shape};
 
 fn why(scenario: &Scenario) -> Unplaced {
     let plan = scenario.plan();
@@ -124,7 +124,16 @@ fn every_reason() -> Vec<Scenario> {
             Some("notes"),
             None,
         ),
+        on_demand(job(1, &[])),
     ]
+}
+
+/// A fleet without a factory, and a pool that starts one.
+fn on_demand(waiting: WaitingJob) -> Scenario {
+    let mut pools = Pools::default();
+    let pool = Pool { engines: [name("command")].into(), ..Pool::new(name("linux"), 3) };
+    pools.insert(PoolState { starting_since: Some(ago(1)), ..PoolState::new(pool) });
+    Scenario { jobs: vec![waiting], pools, ..Scenario::default() }
 }
 
 // [I9] [S4] [B2] [B10]

@@ -10,8 +10,8 @@ use domain::{
 };
 use proptest::prelude::*;
 use scheduler::{
-    EngineUnavailable, FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Presence, Queue, Seat, WaitingJob,
-    Weights, plan,
+    EngineUnavailable, FactoryState, Fleet, FleetView, OfferPause, Placement, Plan, Pools, Presence, Queue, Seat,
+    WaitingJob, Weights, plan,
 };
 
 /// The inputs of a view, in the order of insertion.
@@ -21,6 +21,7 @@ pub(crate) struct Scenario {
     pub(crate) seats: Vec<(JobId, Seat)>,
     pub(crate) jobs: Vec<WaitingJob>,
     pub(crate) products: BTreeMap<ProductId, Product>,
+    pub(crate) pools: Pools,
     pub(crate) weights: Weights,
     pub(crate) limit: usize,
 }
@@ -32,6 +33,7 @@ pub(crate) struct World {
     products: BTreeMap<ProductId, Product>,
     out_of_money: BTreeMap<ProductId, MoneyWait>,
     pub(crate) flags: DispatchModes,
+    pub(crate) pools: Pools,
     weights: Weights,
     limit: usize,
 }
@@ -45,6 +47,7 @@ impl Default for Scenario {
             seats: Vec::new(),
             jobs: Vec::new(),
             products: BTreeMap::new(),
+            pools: Pools::default(),
             weights: Weights::default(),
             limit: 1_000,
         }
@@ -59,6 +62,7 @@ impl Scenario {
             products: self.products.clone(),
             out_of_money: BTreeMap::new(),
             flags: DispatchModes::default(),
+            pools: self.pools.clone(),
             weights: self.weights,
             limit: self.limit,
         };
@@ -88,9 +92,14 @@ impl World {
             products: &self.products,
             out_of_money: &self.out_of_money,
             flags: &self.flags,
+            pools: &self.pools,
             weights: &self.weights,
             limit: self.limit,
         }
+    }
+
+    pub(crate) fn set_out_of_money(&mut self, waiting: BTreeMap<ProductId, MoneyWait>) {
+        self.out_of_money = waiting;
     }
 
     pub(crate) fn set_products(&mut self, products: BTreeMap<ProductId, Product>) {
@@ -134,6 +143,7 @@ pub(crate) fn factory(id: &str, capabilities: &[&str]) -> FactoryState {
         unavailable_repos: BTreeMap::new(),
         repo_identities: BTreeMap::new(),
         resumed_windows: BTreeMap::new(),
+        pool: None,
     };
     FactoryState {
         factory,
@@ -225,7 +235,7 @@ pub(crate) fn scenarios() -> impl Strategy<Value = Scenario> {
     (factories, seats, jobs, products, weights(), limit).prop_map(
         |(factories, seats, jobs, products, weights, limit)| {
             let products = products.into_iter().map(|product| (product.id.clone(), product)).collect();
-            Scenario { factories, seats, jobs, products, weights, limit }
+            Scenario { factories, seats, jobs, products, pools: Pools::default(), weights, limit }
         },
     )
 }

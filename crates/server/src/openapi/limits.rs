@@ -29,6 +29,9 @@ const NAMES_MAX: u32 = 1_000;
 /// Ten years. A token that never expires is created without a lifetime.
 const TOKEN_TTL_SECONDS_MAX: u32 = 315_360_000;
 
+/// A week.
+const WEEK_MS: u32 = 604_800_000;
+
 /// A user's free text: many pages. The stored text is shorter.
 const TEXT_CHARS_MAX: usize = 32_000;
 
@@ -140,6 +143,16 @@ fn limits() -> Vec<(&'static str, Value)> {
         ("ProductSettings.weight", json!({ "minimum": 1, "maximum": 1_000, "example": 1 })),
         ("ProductSettings.repoSeats", map()),
         ("ProductSettings.repoSeats{}", seats()),
+        ("PoolSettings.capabilities", names()),
+        ("PoolSettings.engines", json!({ "minItems": 1, "maxItems": NAMES_MAX })),
+        ("PoolSettings.repos", names()),
+        ("PoolSettings.products", names()),
+        ("PoolSettings.seats", json!({ "minimum": 1, "maximum": SEATS_MAX, "example": 2 })),
+        ("PoolSettings.warm", json!({ "minimum": 0, "maximum": SEATS_MAX, "example": 0 })),
+        ("PoolSettings.max", json!({ "minimum": 1, "maximum": SEATS_MAX, "example": 3 })),
+        ("PoolSettings.cost", json!({ "minimum": 0, "maximum": 100, "example": 0 })),
+        ("PoolSettings.startWithinMs", json!({ "minimum": 1, "maximum": WEEK_MS, "example": 300_000 })),
+        ("PoolSettings.idleAfterMs", json!({ "minimum": 1, "maximum": WEEK_MS, "example": 300_000 })),
         ("DispatchModes.products", map()),
         ("BudgetSettings.ceilingUsd", cost()),
         ("BudgetSettings.jobUsd", cost()),

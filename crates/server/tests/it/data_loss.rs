@@ -70,6 +70,7 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
         (Collection::Flags, "modes"),
         (Collection::Credentials, "login"),
         (Collection::Profiles, "_fleet:odd@000001"),
+        (Collection::Pools, "odd"),
         (Collection::TrackerItems, "github:odd"),
         (Collection::Webhooks, "odd"),
         (Collection::Meta, "lineage"),
@@ -93,7 +94,7 @@ async fn unreadable_documents_prevent_no_start_and_are_listed() {
     let profile = serde_json::json!({ "name": "odd", "bodyMd": "Other text.\n" });
     let made: protocol::CreateProfileResponse = fleet.admin.post("/profiles", &profile).await.unwrap();
 
-    for (collection, key) in &documents[..7] {
+    for (collection, key) in &documents[..8] {
         let place = format!("{} `{key}`", collection.name());
         assert!(unreadable.iter().any(|alert| alert.message.contains(&place)), "{place}: {unreadable:?}");
     }

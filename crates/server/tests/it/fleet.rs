@@ -230,7 +230,7 @@ impl Fleet {
     pub(crate) async fn factory_for(&self, name: &str, products: &[&str]) -> Worker {
         let id: FactoryId = name.parse().unwrap();
         let products = products.iter().map(|product| product.parse().unwrap()).collect();
-        let grant = TokenScope::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new() };
+        let grant = TokenScope::Join { factory: Some(id.clone()), products, capabilities: BTreeSet::new(), pool: None };
         let join_token = self.token(grant).await.secret;
         let request = EnrolRequest { join_token, factory_id: id.clone(), nonce: None };
         let enrolled: EnrolResponse = self.client("").post("/factories/enroll", &request).await.unwrap();

@@ -26,6 +26,7 @@ mod mount;
 mod needs;
 mod openapi;
 mod plans;
+mod pools;
 mod preemption;
 mod profiles;
 mod raw;

@@ -245,8 +245,18 @@ fn check_others(description: &Description) {
         TokenScope::Admin,
         TokenScope::Operator { products: products() },
         TokenScope::Viewer { products: products() },
-        TokenScope::Factory { factory: factory.clone(), products: products(), capabilities: capabilities() },
-        TokenScope::Join { factory: Some(factory.clone()), products: products(), capabilities: capabilities() },
+        TokenScope::Factory {
+            factory: factory.clone(),
+            products: products(),
+            capabilities: capabilities(),
+            pool: None,
+        },
+        TokenScope::Join {
+            factory: Some(factory.clone()),
+            products: products(),
+            capabilities: capabilities(),
+            pool: None,
+        },
     ] {
         check(description, "TokenScope", &grant);
         // A factory's token comes from enrolment.

@@ -27,6 +27,7 @@ const NOT_ITS_RUN: Cells = ["unauthenticated", "forbidden", "forbidden", "no_suc
 const NO_PROFILE: Cells = ["unauthenticated", "no_such_profile", "no_such_profile", "no_such_profile", "forbidden"];
 
 const NO_ARTIFACT: Cells = ["unauthenticated", "no_such_artifact", "no_such_artifact", "no_such_artifact", "forbidden"];
+const NO_POOL: Cells = ["unauthenticated", "no_such_pool", "no_such_pool", "no_such_pool", "forbidden"];
 
 struct Row {
     method: &'static str,
@@ -177,6 +178,11 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         with("POST", "/api/fleet/session", json!({ "token": "giga_adm_wrong" }), ["unauthenticated"; 5]),
         row("DELETE", "/api/fleet/session", REJECTED),
         row("POST", "/api/fleet/session/codes", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),
+        row("GET", "/api/fleet/pools", ONLOOKERS),
+        row("GET", "/api/fleet/pools/{id}", NO_POOL),
+        with("PUT", "/api/fleet/pools/{id}", json!({ "engines": ["claude"], "max": 1 }), REJECTED),
+        row("DELETE", "/api/fleet/pools/{id}", REJECTED),
+        row("GET", "/api/fleet/scale", ONLOOKERS),
         row("GET", "/api/fleet/products", ONLOOKERS),
         row("GET", "/api/fleet/products/{id}", PRODUCT),
         with("PUT", "/api/fleet/products/{id}", json!({ "paused": true }), REJECTED),
@@ -217,8 +223,9 @@ async fn only_the_listed_cells_of_route_and_scope_succeed() {
     let other = fleet.factory("mac-2").await;
     let viewer = fleet.token(TokenScope::Viewer { products: BTreeSet::new() }).await;
     let operator = fleet.token(TokenScope::Operator { products: ["other".parse().unwrap()].into() }).await;
-    let join =
-        fleet.token(TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() }).await;
+    let join = fleet
+        .token(TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new(), pool: None })
+        .await;
     let callers = [None, Some(&viewer.secret), Some(&operator.secret), Some(&other.token), Some(&join.secret)];
     let before = fleet.job(id).await;
 
@@ -244,6 +251,7 @@ async fn outcome(fleet: &Fleet, row: &Row, job: JobId, token_id: &str, token: Op
     let id = match row.path {
         path if path.contains("/factories/") => "mac-1".to_owned(),
         path if path.contains("/products/") || path.contains("/budgets/") => "default".to_owned(),
+        path if path.contains("/pools/") => "linux".to_owned(),
         path if path.contains("/artifacts/") => format!("{job}-1"),
         path if path.contains("/tokens/") => token_id.to_owned(),
         _ => job.to_string(),
@@ -301,7 +309,8 @@ async fn a_revoked_token_is_refused_at_once() {
 #[tokio::test]
 async fn a_join_token_is_good_for_one_factory() {
     let fleet = Fleet::start().await;
-    let grant = TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new() };
+    let grant =
+        TokenScope::Join { factory: None, products: BTreeSet::new(), capabilities: BTreeSet::new(), pool: None };
     let join_token = fleet.token(grant).await.secret;
     let enroll = |name: &str| json!({ "joinToken": join_token, "factoryId": name });
     let anybody = fleet.client("");

@@ -85,6 +85,7 @@ async fn read(client: &Client, request: &Request) -> Result<Data, ReadError> {
         Request::DeadLetters => decode(&text).map(Data::DeadLetters),
         Request::Credentials => decode(&text).map(Data::Credentials),
         Request::Budgets => decode(&text).map(Data::Budgets),
+        Request::Pools => decode(&text).map(Data::Pools),
     };
     data.map_err(|error| ReadError::Refused(format!("the answer is not understood: {error}")))
 }
@@ -108,5 +109,6 @@ fn path(request: &Request) -> String {
         Request::DeadLetters => "/dead-letters?limit=200".to_owned(),
         Request::Credentials => "/credentials".to_owned(),
         Request::Budgets => "/budgets".to_owned(),
+        Request::Pools => "/pools".to_owned(),
     }
 }

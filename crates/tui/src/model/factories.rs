@@ -1,7 +1,7 @@
 //! The page of factories.
 
 use domain::FactoryId;
-use protocol::{FactoryList, FactoryView, Presence};
+use protocol::{FactoryList, FactoryView, PoolView, Presence};
 
 use super::{Cursor, Filter};
 
@@ -9,6 +9,7 @@ use super::{Cursor, Filter};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Factories {
     items: Vec<FactoryView>,
+    pub(crate) pools: Vec<PoolView>,
     pub(crate) is_loaded: bool,
     pub(crate) error: Option<String>,
     pub(crate) filter: Filter,

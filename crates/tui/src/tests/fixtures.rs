@@ -121,6 +121,20 @@ pub(super) fn factories(fleet: Fleet) -> Value {
     ]})
 }
 
+pub(super) fn pools(fleet: Fleet) -> Value {
+    if fleet == Fleet::Empty {
+        return json!({"items": []});
+    }
+    let scale = |pool: &str, wanted: u32, live: u32, members: &[&str]| {
+        json!({"pool": pool, "wanted": wanted, "live": live, "starting": wanted - live, "waiting": 5, "used": live, "max": 3,
+               "startWithinMs": 300_000, "members": members, "since": (wanted > live).then(|| ago(2))})
+    };
+    json!({"items": [
+        {"name": "linux", "max": 3, "seats": 2, "engines": ["claude"], "scale": scale("linux", 3, 1, &["linux-7f3a"])},
+        {"name": "mac", "max": 3, "engines": ["codex"], "broken": true, "scale": scale("mac", 0, 0, &[])},
+    ]})
+}
+
 pub(super) fn metrics(fleet: Fleet) -> Value {
     let jobs = match fleet {
         Fleet::Empty => json!({}),
@@ -286,6 +300,7 @@ pub(super) fn load(model: &mut Model, fleet: Fleet) {
     answer(model, jobs_request.unwrap(), Data::Jobs(read(&jobs(fleet))));
     answer(model, Request::Needs, Data::Needs(read(&needs(fleet))));
     answer(model, Request::Factories, Data::Factories(read(&factories(fleet))));
+    answer(model, Request::Pools, Data::Pools(read(&pools(fleet))));
     answer(model, Request::Metrics, Data::Metrics(read(&metrics(fleet))));
     answer(model, Request::Flags, Data::Flags(read(&modes(fleet))));
     answer(model, Request::DeadLetters, Data::DeadLetters(read(&letters(fleet))));

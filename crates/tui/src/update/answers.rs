@@ -59,6 +59,7 @@ fn read(model: &mut Model, request: &Request, data: Data) -> Vec<Effect> {
         Data::DeadLetters(list) => model.dispatch.set_letters(list),
         Data::Credentials(list) => model.dispatch.set_credentials(list),
         Data::Budgets(list) => model.money.replace(list),
+        Data::Pools(list) => model.factories.pools = list.items,
     }
     Vec::new()
 }
@@ -91,7 +92,8 @@ fn failed(model: &mut Model, request: &Request, error: ReadError) {
         Request::Factories => model.factories.error = text,
         Request::DeadLetters | Request::Credentials | Request::Flags => model.dispatch.error = text,
         Request::Budgets => model.money.error = text,
-        Request::Metrics | Request::History => {}
+        // A coordinator of an earlier release has no pools.
+        Request::Metrics | Request::History | Request::Pools => {}
         Request::Job(id) | Request::Events { job: id, .. } | Request::Explain(id) | Request::Dag(id) => {
             if let Some(detail) = model.detail.as_mut().filter(|detail| detail.id == *id) {
                 detail.error = text;

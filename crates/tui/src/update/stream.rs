@@ -31,7 +31,7 @@ pub(super) fn received(model: &mut Model, news: StreamMsg) -> Vec<Effect> {
             progressed(model, *event);
             Vec::new()
         }
-        StreamMsg::Factory => vec![Effect::Read(Request::Factories)],
+        StreamMsg::Factory => [Request::Factories, Request::Pools].map(Effect::Read).into(),
         StreamMsg::Alert if model.page == Page::Money => [Request::Needs, Request::Budgets].map(Effect::Read).into(),
         StreamMsg::Alert | StreamMsg::Needs => vec![Effect::Read(Request::Needs)],
         StreamMsg::Flags(modes) => {
@@ -119,7 +119,7 @@ pub(super) fn reread(model: &mut Model) -> Vec<Effect> {
     };
     // The seats in use follow from jobs, and are not announced.
     if model.page == Page::Factories {
-        requests.push(Request::Factories);
+        requests.extend([Request::Factories, Request::Pools]);
     }
     if model.page == Page::Money {
         requests.push(Request::Budgets);

@@ -1,7 +1,7 @@
 //! The page of factories.
 
 use domain::Receives;
-use protocol::{FactoryView, Presence};
+use protocol::{FactoryView, PoolView, Presence};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -23,7 +23,11 @@ const COLUMNS: [Column; 8] = [
     Column { title: "jobs", width: Width::Flex(12, 4), priority: 2, align: Align::Left },
 ];
 
+/// Pools that fit above the factories.
+const POOLS_MAX: u16 = 4;
+
 pub(super) fn draw(model: &Model, area: Rect, screen: &mut Buffer) {
+    let area = draw_pools(model, area, screen);
     let factories = model.factories.rows();
     let rows: Vec<Row> = factories.iter().map(|factory| row(model, factory)).collect();
     table::draw(model.look, &COLUMNS, &rows, Some(model.factories.cursor), area, screen);
@@ -38,6 +42,35 @@ pub(super) fn draw(model: &Model, area: Rect, screen: &mut Buffer) {
             Emptiness { is_loaded: model.factories.is_loaded, error: model.factories.error.as_deref(), text };
         draw_emptiness(model, &emptiness, Rect { y: area.y + 1, height: area.height - 1, ..area }, screen);
     }
+}
+
+/// One line for each pool; returns the rest of the area.
+fn draw_pools(model: &Model, area: Rect, screen: &mut Buffer) -> Rect {
+    let pools = &model.factories.pools;
+    let count = u16::try_from(pools.len()).unwrap_or(u16::MAX).min(POOLS_MAX).min(area.height / 3);
+    let lines: Vec<Line> = pools.iter().take(usize::from(count)).map(|pool| pool_line(model, pool)).collect();
+    draw_lines(&lines, 0, Rect { height: count, ..area }, screen);
+    Rect { y: area.y + count, height: area.height - count, ..area }
+}
+
+fn pool_line(model: &Model, view: &PoolView) -> Line<'static> {
+    let (look, scale) = (model.look, &view.scale);
+    let (word, tint) = match (view.broken, scale.overdue, scale.starting, scale.live) {
+        (true, ..) => ("its factories do not fit".to_owned(), Tint::Bad),
+        (_, true, ..) => ("no factory has joined".to_owned(), Tint::Bad),
+        (_, _, 1.., _) => (format!("starting {}", scale.starting), Tint::Warn),
+        (_, _, 0, 0) => ("idle".to_owned(), Tint::Faint),
+        (_, _, 0, _) => ("running".to_owned(), Tint::Good),
+    };
+    let since = scale.since.map_or_else(String::new, |at| format!(", since {}", since(model.now, at)));
+    let waiting = domain::counted(scale.waiting, "job");
+    let figures =
+        format!("  {} live, {} wanted, {} at most; {waiting} waiting{since}", scale.live, scale.wanted, scale.max);
+    Line::from(vec![
+        span(format!(" pool {}", view.pool.name), look.style(Tint::Strong)),
+        span(format!("  {word}"), look.style(tint)),
+        span(figures, look.style(Tint::Faint)),
+    ])
 }
 
 fn row(model: &Model, factory: &FactoryView) -> Row {
@@ -136,6 +169,7 @@ fn lines(model: &Model, factory: &FactoryView, width: u16) -> Vec<Line<'static>>
     fact("disk free", factory.disk_free_bytes.map_or_else(String::new, size));
     let direct = factory.receives == Receives::Broker;
     fact("offers", if direct { "from the broker".to_owned() } else { String::new() });
+    fact("pool", factory.pool.as_ref().map_or_else(String::new, ToString::to_string));
     fact("version", factory.version.clone());
     fact("joined", since(model.now, factory.joined_at));
     let list = |items: Vec<String>| items.join(", ");

@@ -29,7 +29,14 @@ export function FactoryCard({ factory, isCursor = false }: { factory: FactoryVie
           <Heartbeat factory={factory} />
         </p>
         <p className="small dim">
-          {[platform(factory), plural(factory.repos.length, "repo"), `v${factory.version}`].filter(Boolean).join(" · ")}
+          {[
+            platform(factory),
+            plural(factory.repos.length, "repo"),
+            `v${factory.version}`,
+            factory.pool != null && `pool ${factory.pool}`,
+          ]
+            .filter(Boolean)
+            .join(" · ")}
         </p>
       </div>
       <div className="fac-cap">

@@ -2,6 +2,7 @@ import { PageHead } from "../../shell/Bar";
 import { Alerts } from "./Alerts";
 import { Factories } from "./Factories";
 import { NeedsMini } from "./NeedsMini";
+import { Pools } from "./Pools";
 import { Recent } from "./Recent";
 import { Totals } from "./Totals";
 
@@ -14,6 +15,7 @@ export function FleetPage() {
         <NeedsMini />
       </div>
       <Totals />
+      <Pools />
       <Factories />
       <Recent />
     </div>
