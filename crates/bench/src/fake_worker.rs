@@ -61,6 +61,7 @@ impl FakeWorker {
             leaving: false,
             receives: Default::default(),
             wants_broker_login: false,
+            shadows: Vec::new(),
         };
         Ok(self.client.post("/factories/heartbeat", &heartbeat).await?)
     }

@@ -23,6 +23,7 @@ use crate::dispatch::claim::ClaimLocks;
 use crate::dispatch::inbox::Inboxes;
 use crate::dispatch::modes::Modes;
 use crate::dispatch::publisher::Publisher;
+use crate::dispatch::shadow::board::ShadowBoard;
 use crate::error::Error;
 use crate::fleet::budgets::writer::BudgetWriters;
 use crate::fleet::sessions::SessionBook;
@@ -94,6 +95,8 @@ pub struct Coordinator {
     pub(crate) publisher: Publisher,
     /// The dispatch modes.
     pub(crate) modes: Modes,
+    /// The comparison of polling with push mode.
+    pub(crate) shadow: ShadowBoard,
     pub(crate) claim_locks: ClaimLocks,
     /// Reads and writes of budgets.
     pub(crate) budgets: BudgetWriters,

@@ -106,7 +106,7 @@ pub enum Error {
     #[error("it was changed concurrently: read it again, then change it")]
     Outdated,
     /// The protocol defines this mode; this version does not support it.
-    #[error("mode `{0}` is not available yet: use `push`, `poll` or `gate`")]
+    #[error("mode `{0}` is not available yet: use `push`, `poll`, `gate` or `shadow`")]
     ModeNotAvailable(Mode),
     /// The token is missing or unknown.
     #[error("a valid bearer token is needed: see `giga doctor` for where yours comes from")]

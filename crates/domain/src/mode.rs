@@ -56,11 +56,19 @@ impl Mode {
         }
     }
 
+    /// Whether factories poll for work in this mode.
+    pub fn polls(self) -> bool {
+        match self {
+            Self::Poll | Self::Gate | Self::Shadow => true,
+            Self::Push | Self::SelfSelect => false,
+        }
+    }
+
     /// Whether this version implements the mode.
     pub fn is_available(self) -> bool {
         match self {
-            Self::Push | Self::Poll | Self::Gate => true,
-            Self::Shadow | Self::SelfSelect => false,
+            Self::Push | Self::Poll | Self::Gate | Self::Shadow => true,
+            Self::SelfSelect => false,
         }
     }
 }

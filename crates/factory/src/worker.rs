@@ -297,6 +297,7 @@ impl Worker {
         let engines = self.engine_health(detected.engines);
         let is_usable = |repo: &RepoName| !unavailable_repos.contains_key(repo);
         let closed: BTreeSet<Capability> = unavailable_repos.keys().map(Capability::repo).collect();
+        let shadows = self.direct.take_shadows(self.clock.monotonic());
         let beat = Heartbeat {
             instance: self.instance,
             capabilities: detected.capabilities.difference(&closed).cloned().collect(),
@@ -316,8 +317,13 @@ impl Worker {
             leaving: self.stopping.is_cancelled(),
             receives: self.direct.receives(),
             wants_broker_login: self.settings.broker.is_some() && self.direct.wants_login(self.clock.now()),
+            shadows: shadows.reports(),
         };
-        let mut answer: HeartbeatResponse = self.client.post("/factories/heartbeat", &beat).await?;
+        let answered = self.client.post("/factories/heartbeat", &beat).await;
+        if answered.is_err() {
+            self.direct.return_shadows(shadows);
+        }
+        let mut answer: HeartbeatResponse = answered?;
         self.direct.got(answer.broker_login.take());
         *self.advertised.lock() = engines;
         self.told(&answer.modes);

@@ -5,6 +5,7 @@ mod artifacts;
 mod backup;
 mod budgets;
 mod claims;
+mod divergence;
 mod evidence;
 mod factories;
 mod feedback;
@@ -36,10 +37,14 @@ pub use budgets::{
     BudgetList, BudgetView, BurnDown, BurnDownPoint, PauseRequest, SpendShare, UsageRequest, UsageResponse,
 };
 pub use claims::{ClaimRequest, ClaimResponse, GrantedJob, NotGranted, QueueVersion, WouldGrant};
+pub use divergence::{
+    CutOverVerdict, Divergence, DivergenceKind, DivergenceReport, ProductDivergence, ShadowCounts, ShadowHour,
+    ShadowLag, ShadowSummary,
+};
 pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
 pub use factories::{
     DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, Presence,
-    PruneResponse, RotateTokenResponse, SeatsInUse,
+    PruneResponse, ReceivedShadow, RotateTokenResponse, SeatsInUse,
 };
 pub use feedback::{
     ForgeApproval, PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment,

@@ -23,6 +23,7 @@ mod queue;
 mod score;
 mod unplaced;
 mod view;
+mod weigh;
 
 pub use claim::{SkippedJob, claim, skipped};
 pub use engine_unavailable::EngineUnavailable;
@@ -36,3 +37,4 @@ pub use queue::{AGEING_STEP, Queue, WaitingJob};
 pub use score::{Score, Weights};
 pub use unplaced::{ClosestMatch, Unplaced};
 pub use view::{Demand, FleetView};
+pub use weigh::{WeighedClaim, weigh};

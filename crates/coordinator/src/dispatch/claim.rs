@@ -5,7 +5,7 @@
 
 mod claim_locks;
 mod forecast;
-mod pick;
+pub(crate) mod pick;
 
 use std::sync::Arc;
 
@@ -108,6 +108,7 @@ impl Coordinator {
         drop(held);
         for pick in picks.iter().filter(|pick| granted.iter().any(|job| job.value.id() == pick.placement.job)) {
             self.note_dispatched(&pick.placement.factory, pick.waited);
+            self.compare_claim(pick);
         }
         Ok(Some(granted))
     }

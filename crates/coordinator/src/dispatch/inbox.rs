@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::{
     Broker, BrokerError, Delivery, DispatchModes, FactoryId, InstanceId, MessageId, ProductId, Subscription, Versioned,
@@ -212,9 +213,15 @@ impl Inbox {
         self.modes.borrow_and_update().value.limited_to(&self.products).for_factories()
     }
 
-    /// Delivers an offer, unless it has ended since it was published: the coordinator would refuse the answer.
+    /// Delivers an offer, unless it has ended since it was published: the coordinator would refuse the answer. A shadow
+    /// message ends here.
     fn deliver(&self, delivery: Delivery) -> Option<InboxEvent> {
         let message = delivery.message.clone();
+        if message.shadow {
+            self.coordinator.note_shadow_delivered(&self.factory, message.id(), Duration::ZERO);
+            self.state.ended.lock().push(delivery);
+            return None;
+        }
         // Under the same lock as the check of the offer, so that `settle` finds an offer that ends now.
         let mut unanswered = self.state.unanswered.lock();
         if !self.coordinator.state.lock().is_offered(message.id()) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use domain::{
-    BrokerLogin, Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, ProductId, Receives,
-    RepoName, Timestamp, UnavailableRepo, Versioned,
+    BrokerLogin, Capability, Collection, EngineHealth, Expected, Factory, FactoryId, InstanceId, MessageId, ProductId,
+    Receives, RepoName, Timestamp, UnavailableRepo, Versioned,
 };
 use protocol::{Directive, DrainRequest, Heartbeat, HeartbeatResponse, PruneResponse};
 use scheduler::FactoryState;
@@ -71,6 +71,7 @@ impl Coordinator {
         }
         let (load, disk) = (beat.load, beat.disk_free_bytes);
         let (receives, wants_broker_login) = (beat.receives, beat.wants_broker_login);
+        let shadows = beat.shadows.clone();
         let now = self.now();
         let factory = self.described(&id, who, beat, known.as_ref().map(|known| &known.value));
         let is_new_process = known.as_ref().is_none_or(|known| known.value.instance != factory.instance);
@@ -78,6 +79,10 @@ impl Coordinator {
         self.register(factory.clone(), known, None).await?;
         self.note_heartbeat(who, &id, load, disk, now);
         self.note_receives(&id, receives);
+        for shadow in shadows {
+            let message = MessageId::of_shadow(shadow.job_id, shadow.dispatch_seq);
+            self.note_shadow_delivered(&id, message, Duration::from_millis(shadow.held_ms));
+        }
         self.resume_changed_logins(&id).await;
         if is_new_process {
             self.note_accepted(&id);

@@ -117,6 +117,7 @@ impl Machine {
             leaving: false,
             receives: Default::default(),
             wants_broker_login: false,
+            shadows: Vec::new(),
         }
     }
 

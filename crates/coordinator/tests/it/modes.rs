@@ -141,7 +141,7 @@ async fn unavailable_modes_and_unknown_products_are_rejected() {
         async move { fleet.coordinator.put_flags(&fleet.admin, flags, None).await.unwrap_err() }
     };
 
-    let shadow = put(DispatchModes { mode: Mode::Shadow, ..DispatchModes::default() }).await;
+    let unavailable = put(DispatchModes { mode: Mode::SelfSelect, ..DispatchModes::default() }).await;
     let unknown = put(DispatchModes {
         mode: Mode::Push,
         products: [(product("unknown"), Mode::Poll)].into(),
@@ -150,7 +150,10 @@ async fn unavailable_modes_and_unknown_products_are_rejected() {
     .await;
     let by_a_factory = fleet.coordinator.put_flags(&mac.who, DispatchModes::default(), None).await.unwrap_err();
 
-    assert_eq!(shadow.to_string(), "mode `shadow` is not available yet: use `push`, `poll` or `gate`");
+    assert_eq!(
+        unavailable.to_string(),
+        "mode `self-select` is not available yet: use `push`, `poll`, `gate` or `shadow`"
+    );
     assert!(matches!(unknown, Error::UnknownProduct { .. }), "{unknown}");
     assert!(matches!(by_a_factory, Error::Forbidden(_)), "{by_a_factory}");
     assert!(matches!(fleet.coordinator.flags(&mac.who), Err(Error::Forbidden(_))));

@@ -51,11 +51,13 @@ pub enum Collection {
     Webhooks,
     /// Jobs with artifacts in the blob store.
     Artifacts,
+    /// What the comparison of dispatch modes has counted, by product and hour.
+    Shadow,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
@@ -67,6 +69,7 @@ impl Collection {
         Self::TrackerItems,
         Self::Webhooks,
         Self::Artifacts,
+        Self::Shadow,
         Self::Meta,
     ];
 
@@ -85,6 +88,7 @@ impl Collection {
             Self::TrackerItems => "fleet_tracker_items",
             Self::Webhooks => "fleet_webhooks",
             Self::Artifacts => "fleet_artifacts",
+            Self::Shadow => "fleet_shadow",
         }
     }
 }

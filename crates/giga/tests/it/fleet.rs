@@ -340,7 +340,7 @@ fn a_running_fleet_is_switched_from_the_command_line_and_works_on() {
     let waiting = fleet.json(&["submit", "job.md", "--wait"]);
     let followed = fleet.json(&["mode", "--follow", "--product", "default"]);
     let shown = fleet.machine.giga(&["mode"]);
-    let refused = fleet.machine.giga(&["mode", "shadow"]);
+    let refused = fleet.machine.giga(&["mode", "self-select"]);
     fleet.end(Signal::TERM);
 
     assert_eq!(before, [json!({ "mode": "push", "preemption": false })]);
@@ -349,6 +349,6 @@ fn a_running_fleet_is_switched_from_the_command_line_and_works_on() {
     assert_eq!(waiting[1]["stage"], "testing", "{waiting:?}");
     assert_eq!(followed, polled);
     assert_eq!(shown.stdout, "PRODUCT  MODE\n(all)    poll\npreemption: off\n");
-    let why = "mode `shadow` is not available yet: use `push`, `poll` or `gate`";
+    let why = "mode `self-select` is not available yet: use `push`, `poll`, `gate` or `shadow`";
     assert_eq!((refused.code, refused.stderr.contains(why)), (Some(3), true), "{}", refused.stderr);
 }

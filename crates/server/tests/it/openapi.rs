@@ -198,6 +198,7 @@ fn check_streams(description: &Description) {
         caps: vec!["os:linux".parse::<Capability>().unwrap()],
         priority: domain::Priority::High,
         target_factory_id: "east".parse().unwrap(),
+        shadow: false,
     };
     let inbox =
         [InboxEvent::Hello { modes: flags.clone() }, InboxEvent::Modes(flags.clone()), InboxEvent::Dispatch(message)];

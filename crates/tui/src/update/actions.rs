@@ -242,7 +242,11 @@ pub(super) fn choose(model: &mut Model, menu: Menu, row: usize) {
             let items = Mode::ALL.into_iter().filter(|mode| mode.is_available());
             let items = items.map(|mode| {
                 let key = mode.as_str().chars().next().unwrap_or('m');
-                let key = if mode == Mode::Poll { 'o' } else { key };
+                let key = match mode {
+                    Mode::Poll => 'o',
+                    Mode::SelfSelect => 'e',
+                    _ => key,
+                };
                 item_of(key, format!("{mode}: {}", mode_text(mode)), Act::Mode(mode))
             });
             let menu = Menu {
@@ -275,7 +279,7 @@ pub(crate) fn mode_text(mode: Mode) -> &'static str {
         Mode::Push => "the coordinator offers jobs to factories",
         Mode::Poll => "factories poll on a timer",
         Mode::Gate => "factories poll when the queue has changed",
-        Mode::Shadow => "factories poll, offers are only compared",
+        Mode::Shadow => "factories poll, and push is compared with that",
         Mode::SelfSelect => "factories select jobs from the broker",
     }
 }

@@ -6,6 +6,7 @@ import { PageHead } from "../../shell/Bar";
 import { QueryPanel } from "../../ui/Panel";
 import { Spark } from "../../ui/Spark";
 import { DeadLetters } from "./DeadLetters";
+import { Comparison } from "./Comparison";
 import { Depth } from "./Depth";
 import { Modes } from "./Modes";
 import { StoreOperations } from "./StoreOperations";
@@ -20,6 +21,7 @@ export function DispatchPage() {
         <Modes />
         <StoreOperations />
       </div>
+      <Comparison />
       <Depth query={factories} />
       <DeadLetters />
     </div>

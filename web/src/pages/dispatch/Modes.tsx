@@ -16,6 +16,7 @@ const MODES = {
   push: "The coordinator offers each job to the best factory at once",
   gate: "Factories claim jobs when the queue has changed",
   poll: "Factories claim jobs on a timer",
+  shadow: "Factories claim jobs on a timer, and push is compared with that",
 } as const satisfies Partial<Record<Mode, string>>;
 type Offered = keyof typeof MODES;
 const OFFERED = Object.keys(MODES) as Offered[];

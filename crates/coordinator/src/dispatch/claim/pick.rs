@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{FactoryId, Job, JobId, ProductId, Versioned};
 use protocol::ClaimRequest;
-use scheduler::Placement;
+use scheduler::{Placement, WeighedClaim};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -22,13 +22,15 @@ const SET_ASIDE_MAX: usize = 32;
 const LIMIT_MAX: u32 = 1_000;
 
 /// One job that a claim selected.
-pub(super) struct Pick {
-    pub(super) job: Versioned<Arc<Job>>,
-    pub(super) placement: Placement,
+pub(crate) struct Pick {
+    pub(crate) job: Versioned<Arc<Job>>,
+    pub(crate) placement: Placement,
     /// How long it has waited.
     pub(super) waited: Duration,
     /// The job that gave up its seat for it.
     pub(super) preempted: Option<JobId>,
+    /// What the plan would have done with it, if its product is compared.
+    pub(crate) weighed: Option<WeighedClaim>,
 }
 
 /// Jobs that a claim selected, with the seats reserved for them.
@@ -130,8 +132,9 @@ impl Coordinator {
         let placement = scheduler::claim(&state.view(now, &self.settings.weights, 1), factory, is_asked)?;
         let waited = state.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
         let preempted = state.preempted_for(placement.job, factory);
+        let weighed = self.weigh_claim(state, &placement);
         let job = state.hold(&placement)?;
-        Some(Pick { job, placement, waited, preempted })
+        Some(Pick { job, placement, waited, preempted, weighed })
     }
 
     /// The unmet dependency of a queued job: an operator re-opened it since the job was queued.
