@@ -110,6 +110,7 @@ impl FakeWorker {
             claim_nonce: nonce,
             limit: Some(limit),
             products: None,
+            jobs: None,
             except_products: Vec::new(),
         };
         Ok(self.client.claim(&claim).await?)

@@ -1,6 +1,7 @@
 //! The dispatcher: wakes when a placement may be possible, plans without I/O, writes the offers and publishes them.
 
 pub(crate) mod accept;
+pub(crate) mod announcer;
 pub(crate) mod claim;
 pub(crate) mod inbox;
 pub(crate) mod modes;
@@ -55,6 +56,7 @@ impl Coordinator {
     pub async fn dispatch_round(&self) -> usize {
         let sent = self.offer_round().await;
         self.compare_plan();
+        self.announce_jobs();
         sent
     }
 

@@ -22,7 +22,7 @@ pub enum Mode {
     Gate,
     /// Factories poll for work; the broker path runs in parallel and is compared.
     Shadow,
-    /// Factories select jobs from the broker.
+    /// Jobs are announced to factories, which claim them by id.
     SelfSelect,
 }
 
@@ -61,14 +61,6 @@ impl Mode {
         match self {
             Self::Poll | Self::Gate | Self::Shadow => true,
             Self::Push | Self::SelfSelect => false,
-        }
-    }
-
-    /// Whether this version implements the mode.
-    pub fn is_available(self) -> bool {
-        match self {
-            Self::Push | Self::Poll | Self::Gate | Self::Shadow => true,
-            Self::SelfSelect => false,
         }
     }
 }

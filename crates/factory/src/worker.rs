@@ -1,5 +1,6 @@
 //! A factory at work: receives offers, holds leases, runs jobs, reports.
 
+mod announced_jobs;
 mod capability_watch;
 mod connection;
 mod credentials;
@@ -54,6 +55,7 @@ pub use poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
 pub use settings::{Housekeeping, PollWhen, Polling, RunToolsCommand, WorkerSettings};
 
 use crate::detect::{Capabilities, DetectConfig, ProbeCache, detect_again, is_repo};
+use announced_jobs::AnnouncedJobs;
 use capability_watch::Declared;
 use connection::Connection;
 use credentials::CredentialStates;
@@ -112,6 +114,10 @@ pub struct Worker {
     /// The dispatch modes, as the coordinator last reported them.
     modes: watch::Sender<DispatchModes>,
     nonce: Nonce,
+    /// Held while a claim is in flight.
+    claiming: tokio::sync::Mutex<()>,
+    /// Jobs that the coordinator announced.
+    announced: AnnouncedJobs,
     connection: Connection,
     direct: DirectReceiving,
     titles: Titles,
@@ -213,6 +219,8 @@ impl Worker {
             freed: Notify::new(),
             modes: watch::Sender::default(),
             nonce: Nonce::at(state.claim_note()),
+            claiming: tokio::sync::Mutex::default(),
+            announced: AnnouncedJobs::default(),
             connection: Connection::default(),
             direct: DirectReceiving::default(),
             titles: Titles::default(),
@@ -249,6 +257,7 @@ impl Worker {
             ended = self.detect_changes(watch) => ended,
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
+            () = self.claim_announced() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
             () = self.keep_house() => Ok(()),
             () = self.probe_remotes() => Ok(()),

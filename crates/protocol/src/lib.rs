@@ -90,10 +90,10 @@ pub use tracker::{
 };
 pub use webhooks::{WebhookAlert, WebhookJob, WebhookList, WebhookNotice, WebhookTestResponse, WebhookView};
 pub use work::{
-    AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
-    DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, Patch,
-    PromoteOrder, QuestionReport, ReleaseReport, RenewRequest, RenewResponse, StageResponse, StartReport,
-    WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult,
+    AcceptRequest, AcceptResponse, Announcement, AppendLogResponse, Assignment, CompletionReport, CompletionResponse,
+    DeclineReason, DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob,
+    InboxEvent, Patch, PromoteOrder, QuestionReport, ReleaseReport, RenewRequest, RenewResponse, StageResponse,
+    StartReport, WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult,
 };
 
 /// The version of the wire protocol. A coordinator serves factories of this version and the previous one.

@@ -89,12 +89,7 @@ enum Turn {
 }
 
 /// The best eligible factory that did not have its turn; with many equal ones any of them.
-fn next_turn(
-    view: &FleetView,
-    overlay: &FleetOverlay,
-    waiting: &WaitingJob,
-    past: &impl PastAnnouncements,
-) -> Turn {
+fn next_turn(view: &FleetView, overlay: &FleetOverlay, waiting: &WaitingJob, past: &impl PastAnnouncements) -> Turn {
     if let Some(seat) = view.fleet.reservations().get(&waiting.job) {
         return match overlay.at_reserved_seat(waiting, seat) {
             Some(placement) if !past.is_past(waiting.job, &placement.factory) => Turn::Of(placement),

@@ -4,6 +4,7 @@
 //! decision visits neither every factory nor every job [S8]: [`Fleet`] groups similar factories by load, and [`Queue`]
 //! groups jobs of one shape in the order of service.
 
+mod announce;
 mod choose;
 mod claim;
 mod constraints;
@@ -25,6 +26,7 @@ mod unplaced;
 mod view;
 mod weigh;
 
+pub use announce::{AnnouncementPlan, PastAnnouncements, announce, claim_named};
 pub use claim::{SkippedJob, claim, skipped};
 pub use engine_unavailable::EngineUnavailable;
 pub use errand::errand;

@@ -9,7 +9,7 @@ use domain::{
 };
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use protocol::{Directive, InboxEvent};
+use protocol::{Announcement, Directive, InboxEvent};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -20,6 +20,9 @@ use crate::fleet::principal::Principal;
 
 /// Directives queued for a factory. Further ones arrive only with the next renewal.
 const DIRECTIVES_MAX: usize = 256;
+
+/// Announcements queued for a factory. Further ones go to the next factory.
+const ANNOUNCEMENTS_MAX: usize = 1_000;
 
 /// The open inboxes.
 #[derive(Default)]
@@ -32,6 +35,7 @@ struct InboxSlot {
     instance: InstanceId,
     subscription: Arc<dyn Subscription>,
     directives: mpsc::Sender<Directive>,
+    announcements: mpsc::Sender<Announcement>,
     /// Offers delivered and not answered: each costs one credit, however often it was delivered.
     unanswered: Mutex<HashMap<MessageId, Vec<Delivery>>>,
     /// Deliveries whose offer has ended: the stream completes them at the broker.
@@ -45,6 +49,7 @@ pub struct Inbox {
     factory: FactoryId,
     state: Arc<InboxSlot>,
     directives: mpsc::Receiver<Directive>,
+    announcements: mpsc::Receiver<Announcement>,
     credit: usize,
     greeted: bool,
     modes: watch::Receiver<Versioned<DispatchModes>>,
@@ -76,10 +81,12 @@ impl Coordinator {
         }
         let subscription = self.ports.broker.subscribe(factory).await?;
         let (directives, receiver) = mpsc::channel(DIRECTIVES_MAX);
+        let (announcements, announced) = mpsc::channel(ANNOUNCEMENTS_MAX);
         let state = Arc::new(InboxSlot {
             instance,
             subscription,
             directives,
+            announcements,
             unanswered: Mutex::default(),
             ended: Mutex::default(),
             answered: Notify::new(),
@@ -91,10 +98,13 @@ impl Coordinator {
         }
         info!(factory.id = %factory, "Factory `{factory}` opened its inbox");
         self.note_connected(factory);
+        // Jobs may be announced here from now on.
+        self.work.notify_one();
         Ok(Inbox {
             factory: factory.clone(),
             state,
             directives: receiver,
+            announcements: announced,
             credit: credit.max(1) as usize,
             greeted: false,
             modes: self.modes.follow(),
@@ -147,6 +157,15 @@ impl Inboxes {
         }
     }
 
+    /// Announces a job to a factory, if its inbox is open. A lost announcement goes to the next factory.
+    pub(crate) fn announce(&self, factory: &FactoryId, announcement: Announcement) {
+        if let Some(state) = self.open.lock().get(factory)
+            && state.announcements.try_send(announcement).is_err()
+        {
+            debug!(factory.id = %factory, "Factory `{factory}` is not reading its announcements");
+        }
+    }
+
     /// Ends a factory's stream.
     pub(crate) fn close(&self, factory: &FactoryId) {
         if let Some(state) = self.open.lock().remove(factory) {
@@ -185,6 +204,7 @@ impl Inbox {
                 () = self.state.closed.cancelled() => return None,
                 () = self.coordinator.stopped() => return None,
                 directive = self.directives.recv() => return directive.map(InboxEvent::Directive),
+                Some(announcement) = self.announcements.recv() => return Some(InboxEvent::Announcement(announcement)),
                 Ok(()) = self.modes.changed() => {
                     let modes = self.modes_now();
                     if modes != self.told {

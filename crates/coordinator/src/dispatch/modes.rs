@@ -137,9 +137,6 @@ impl Coordinator {
     }
 
     fn check_flags(&self, flags: &DispatchModes) -> Result<(), Error> {
-        if let Some(mode) = flags.modes().into_iter().find(|mode| !mode.is_available()) {
-            return Err(Error::ModeNotAvailable(mode));
-        }
         let state = self.state.lock();
         match flags.products.keys().find(|product| !state.has_product(product)) {
             Some(given) => {

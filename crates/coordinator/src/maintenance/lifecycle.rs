@@ -57,6 +57,7 @@ impl Coordinator {
             modes: Default::default(),
             shadow: Default::default(),
             claim_locks: Default::default(),
+            announcer: Default::default(),
             budgets: Default::default(),
             release_asked: Default::default(),
             seat_allocation: Default::default(),

@@ -68,6 +68,7 @@ impl Coordinator {
         self.resume_offers();
         self.release_kept_seats();
         self.expire_shadow_messages();
+        self.repeat_announcements();
         self.reap_expired().await;
         self.check_budgets().await;
         let now = self.steady();
@@ -320,6 +321,9 @@ impl Coordinator {
         }
         if let Some(until) = state.next_kept_seat() {
             pause = pause.min(until.since(now) + Duration::from_millis(1));
+        }
+        if let Some(next) = self.until_next_announcement() {
+            pause = pause.min(next + Duration::from_millis(1));
         }
         if let Some(expires) = self.until_shadow_expires() {
             pause = pause.min(expires + Duration::from_millis(1));

@@ -181,6 +181,7 @@ impl Machine {
             claim_nonce: ClaimNonce::new(fleet.builder.clock.now(), fleet.bytes()),
             limit: Some(limit),
             products: None,
+            jobs: None,
             except_products: Vec::new(),
         }
     }
@@ -338,7 +339,7 @@ pub(crate) async fn drain(inbox: &mut Inbox) -> (Vec<Message>, Vec<Directive>) {
         match next {
             Some(InboxEvent::Dispatch(message)) => messages.push(message),
             Some(InboxEvent::Directive(directive)) => directives.push(directive),
-            Some(InboxEvent::Hello { .. } | InboxEvent::Modes(_)) => {}
+            Some(InboxEvent::Hello { .. } | InboxEvent::Modes(_) | InboxEvent::Announcement(_)) => {}
             None => return (messages, directives),
         }
     }

@@ -55,6 +55,7 @@ impl Worker {
                 }
                 Ok(InboxEvent::Modes(modes)) => self.told(&modes),
                 Ok(InboxEvent::Dispatch(message)) => self.take(&message, OfferSource::inbox()),
+                Ok(InboxEvent::Announcement(announcement)) => self.announced.add(announcement.job_id),
                 Ok(InboxEvent::Directive(Directive::Look(order))) => self.look_at_request(order),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),

@@ -367,11 +367,12 @@ Modes:
     poll         factories poll for work at an interval
     gate         factories poll for work when the queue has changed
     shadow       factories poll, and `giga divergence` compares that with push
+    self-select  jobs are announced to factories, which claim them by id
 
 Without --product the mode applies to every product that has no mode of its own.
 --preemption applies to the whole fleet.")]
 pub(crate) struct ModeArgs {
-    /// New mode: push, poll, gate or shadow; running jobs are not affected
+    /// New mode: push, poll, gate, shadow or self-select; running jobs are not affected
     #[arg(value_name = "MODE")]
     pub(crate) mode: Option<Mode>,
     /// Remove the mode of the product given with --product, so that it uses the fleet's mode
