@@ -304,6 +304,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/fleet/divergence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How push mode compares with polling in the last week [D1].
+         * @description Compared are the claims of products in mode `shadow`, and of all products that factories poll for if the coordinator
+         *     was started with `AQ_FLEET_SHADOW=1`.
+         */
+        get: operations["getDivergence"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/fleet/events/stream": {
         parameters: {
             query?: never;
@@ -442,8 +463,8 @@ export interface paths {
         };
         /**
          * Streams offers and directives to a factory.
-         * @description Events: `hello` with the current modes, then `dispatch` with a message, `directive` with an instruction, and `modes` when
-         *     the modes change.
+         * @description Events: `hello` with the current modes, then `dispatch` with a message, `announcement` with a job to claim, `directive`
+         *     with an instruction, and `modes` when the modes change.
          */
         get: operations["getFactoriesIdInbox"];
         put?: never;
@@ -1736,6 +1757,23 @@ export interface components {
             /** @description Ordered by kind, then oldest first. */
             items: components["schemas"]["Alert"][];
         };
+        /**
+         * @description A waiting job of a product in self-select mode, announced to one eligible factory at a time. All fields but the id are
+         *     hints: the claim decides.
+         */
+        Announcement: {
+            /** @description The required capabilities. */
+            caps?: components["schemas"]["Capability"][];
+            /** @description The dispatch that a claim would make. */
+            dispatchSeq: components["schemas"]["DispatchSeq"];
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
+            /** @description The job's priority. */
+            priority: components["schemas"]["Priority"];
+            /** @description The product that owns the job. */
+            productId: components["schemas"]["ProductId"];
+            repo?: components["schemas"]["RepoName"] | null;
+        };
         /** @description An answer to the question of a job's agent. */
         AnswerRequest: {
             /**
@@ -2171,6 +2209,8 @@ export interface components {
             factoryId?: components["schemas"]["FactoryId"] | null;
             /** @description The process that will do the work. */
             instance: components["schemas"]["InstanceId"];
+            /** @description Claims these waiting jobs, as far as the factory is eligible for them, instead of the next ones; 1,000 at most. */
+            jobs?: components["schemas"]["JobId"][] | null;
             /**
              * Format: int32
              * @description Maximum number of jobs; 1 when absent, and never more than the free seats.
@@ -2358,6 +2398,15 @@ export interface components {
             /** @description The engine's name for the window. */
             window?: string | null;
         };
+        /** @description Whether push mode can take over from polling. */
+        CutOverVerdict: {
+            /** @description What is lacking. */
+            lacking?: string[];
+            /** @description Whether it can. */
+            safe: boolean;
+            /** @description The verdict in one sentence. */
+            text: string;
+        };
         /** @description A job with its transitive dependencies and dependents, and with its tree. */
         Dag: {
             /**
@@ -2519,6 +2568,38 @@ export interface components {
          * @description Number of a dispatch within its job. With the job's id it identifies a broker message [I5].
          */
         DispatchSeq: number;
+        /** @description One difference between the two modes. */
+        Divergence: {
+            /** @description When it was found. */
+            at: components["schemas"]["Timestamp"];
+            factoryId?: components["schemas"]["FactoryId"] | null;
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
+            /** @description The kind. */
+            kind: components["schemas"]["DivergenceKind"];
+            /** @description What happened by polling. */
+            poll: string;
+            /** @description The product. */
+            productId: components["schemas"]["ProductId"];
+            /** @description What push mode would have done. */
+            push: string;
+        };
+        /**
+         * @description How the two modes differ.
+         * @enum {string}
+         */
+        DivergenceKind: "ineligible" | "only-poll" | "only-push" | "missing";
+        /** @description How push mode compares with polling in the last 168 hours. */
+        DivergenceReport: {
+            /** @description The last 200 divergences, newest first. */
+            divergences: components["schemas"]["Divergence"][];
+            /** @description The hours with decisions, oldest first, all products of the answer together. */
+            hours: components["schemas"]["ShadowHour"][];
+            /** @description By product. */
+            products: components["schemas"]["ProductDivergence"][];
+            /** @description All products of the answer together. */
+            summary: components["schemas"]["ShadowSummary"];
+        };
         /** @description Drains a factory, or resumes it. */
         DrainRequest: {
             /** @description `true` drains the factory: it gets no new jobs. */
@@ -3030,6 +3111,8 @@ export interface components {
              * @example 2
              */
             seatLimit: number;
+            /** @description Shadow messages that it received from the broker since its last heartbeat. */
+            shadows?: components["schemas"]["ReceivedShadow"][];
             /** @description Configured repositories that it cannot use at the moment. None of them is in `repos`. */
             unavailableRepos?: {
                 [key: string]: components["schemas"]["UnavailableRepo"];
@@ -3108,7 +3191,17 @@ export interface components {
             proof: string;
         };
         /** @description An event of a factory's inbox stream. */
-        InboxEvent: components["schemas"]["InboxEventHello"] | components["schemas"]["InboxEventModes"] | components["schemas"]["InboxEventDispatch"] | components["schemas"]["InboxEventDirective"];
+        InboxEvent: components["schemas"]["InboxEventHello"] | components["schemas"]["InboxEventModes"] | components["schemas"]["InboxEventDispatch"] | components["schemas"]["InboxEventAnnouncement"] | components["schemas"]["InboxEventDirective"];
+        /** @description A job that the factory may claim by its id. */
+        InboxEventAnnouncement: {
+            /** @description A job that the factory may claim by its id. */
+            data: components["schemas"]["Announcement"];
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            event: "announcement";
+        };
         /** @description A directive. */
         InboxEventDirective: {
             /** @description A directive. */
@@ -3838,6 +3931,8 @@ export interface components {
             /** @description The product that owns the job. */
             productId: components["schemas"]["ProductId"];
             repo?: components["schemas"]["RepoName"] | null;
+            /** @description Not an offer: the coordinator only compares whether and when it arrives. The receiver completes it. */
+            shadow?: boolean;
             /** @description The factory that the job is offered to. */
             targetFactoryId: components["schemas"]["FactoryId"];
         };
@@ -4269,6 +4364,17 @@ export interface components {
              */
             weight?: number;
         };
+        /** @description How push mode compares with polling for one product. */
+        ProductDivergence: {
+            /** @description Whether its claims are compared now. */
+            compared: boolean;
+            /** @description Its dispatch mode. */
+            mode: components["schemas"]["Mode"];
+            /** @description The product. */
+            productId: components["schemas"]["ProductId"];
+            /** @description The comparison. */
+            summary: components["schemas"]["ShadowSummary"];
+        };
         /**
          * @description The tenant: the scope of billing, budgets, tokens and visibility. Never the routing key.
          * @example notes
@@ -4592,6 +4698,18 @@ export interface components {
             /** @description The job's stage. */
             stage: components["schemas"]["StageName"];
             until?: components["schemas"]["Timestamp"] | null;
+        };
+        /** @description A shadow message that a factory received from the broker itself. */
+        ReceivedShadow: {
+            /** @description The dispatch that push mode would have made. */
+            dispatchSeq: components["schemas"]["DispatchSeq"];
+            /**
+             * Format: int64
+             * @description How long the factory has had it.
+             */
+            heldMs: number;
+            /** @description The job. */
+            jobId: components["schemas"]["JobId"];
         };
         /**
          * @description How a factory receives its offers [D6].
@@ -5148,6 +5266,106 @@ export interface components {
          * @example e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
          */
         Sha256: string;
+        /** @description The counts of a comparison. */
+        ShadowCounts: {
+            /**
+             * Format: int64
+             * @description Shadow messages that reached their factory in time.
+             * @default 0
+             */
+            delivered: number;
+            /**
+             * Format: int64
+             * @description A factory claimed the job that the plan would not have used for it.
+             * @default 0
+             */
+            ineligible: number;
+            /**
+             * Format: int64
+             * @description Shadow messages that did not.
+             * @default 0
+             */
+            missing: number;
+            /**
+             * Format: int64
+             * @description A factory claimed the job, and the plan had no factory for it.
+             * @default 0
+             */
+            onlyPoll: number;
+            /**
+             * Format: int64
+             * @description The plan had a free seat for the job, and no factory claimed it for long.
+             * @default 0
+             */
+            onlyPush: number;
+            /**
+             * Format: int64
+             * @description Another eligible factory claimed the job. Not a divergence: which one polls first is chance.
+             * @default 0
+             */
+            otherEligible: number;
+            /**
+             * Format: int64
+             * @description The factory that the plan chose claimed the job.
+             * @default 0
+             */
+            same: number;
+            /**
+             * Format: int64
+             * @description Shadow messages without a result: their factory or the coordinator restarted meanwhile.
+             * @default 0
+             */
+            unknown: number;
+        };
+        /** @description What was counted in one hour. */
+        ShadowHour: {
+            /** @description What was counted. */
+            counts: components["schemas"]["ShadowCounts"];
+            /** @description When the hour began. */
+            hour: components["schemas"]["Timestamp"];
+            lag?: components["schemas"]["ShadowLag"] | null;
+        };
+        /** @description How long shadow messages took from the decision until the factory had them, in milliseconds. Quantiles are rounded up. */
+        ShadowLag: {
+            /**
+             * Format: int64
+             * @description The slowest message.
+             */
+            maxMs: number;
+            /**
+             * Format: int64
+             * @description Half of the messages took at most this long.
+             */
+            p50Ms: number;
+            /**
+             * Format: int64
+             * @description 99 % of the messages took at most this long.
+             */
+            p99Ms: number;
+        };
+        /** @description The sum of a comparison. */
+        ShadowSummary: {
+            /** @description What was counted. */
+            counts: components["schemas"]["ShadowCounts"];
+            /**
+             * Format: int64
+             * @description Decisions that were compared.
+             */
+            decisions: number;
+            /**
+             * Format: int64
+             * @description Decisions that differ in more than the choice among eligible factories.
+             */
+            divergent: number;
+            /**
+             * Format: int32
+             * @description Hours with decisions.
+             */
+            hours: number;
+            lag?: components["schemas"]["ShadowLag"] | null;
+            /** @description Whether push mode can take over. */
+            verdict: components["schemas"]["CutOverVerdict"];
+        };
         /** @description The constraints that decide where a job can run. */
         Shape: {
             /** @description Required capabilities, sorted and unique. */
@@ -7279,6 +7497,37 @@ export interface operations {
             409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            default: components["responses"]["Problem"];
+        };
+    };
+    getDivergence: {
+        parameters: {
+            query?: {
+                /** @description Only these products, separated by commas. */
+                product?: string;
+            };
+            header?: {
+                /** @description Only this product, if `product` names none */
+                "x-product-id"?: components["schemas"]["ProductId"] | null;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Counts by hour, the last divergences and a verdict */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DivergenceReport"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             default: components["responses"]["Problem"];

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { divergenceQuery } from "../../api/queries";
 import type { Divergence, DivergenceReport, ProductDivergence } from "../../api/types";
-import { count, plural, took } from "../../lib/format";
+import { count, plural, shortId, took } from "../../lib/format";
 import { Age } from "../../ui/Age";
 import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
@@ -55,14 +55,14 @@ function Products({ products }: { products: ProductDivergence[] }) {
   return (
     <table className="table is-fixed is-rows">
       <colgroup>
-        <col className="cw-184" />
-        <col className="cw-120" />
-        <col className="cw-72" />
-        <col className="cw-120" />
         <col className="cw-120" />
         <col className="cw-120" />
         <col className="cw-72" />
         <col className="cw-120" />
+        <col className="cw-72" />
+        <col className="cw-72" />
+        <col className="cw-72" />
+        <col className="cw-72" />
         <col />
       </colgroup>
       <thead>
@@ -113,7 +113,7 @@ function Products({ products }: { products: ProductDivergence[] }) {
               <td className="num" data-l="Lag">
                 {summary.lag == null ? "–" : took(summary.lag.p99Ms)}
               </td>
-              <td className="full">
+              <td className="full" title={summary.verdict.text}>
                 <Verdict safe={summary.verdict.safe} text={summary.verdict.text} />
               </td>
             </tr>
@@ -153,7 +153,7 @@ function Divergences({ divergences }: { divergences: Divergence[] }) {
             <td className="first">{one.kind}</td>
             <td>
               <Link className="mono" to="/jobs/$id" params={{ id: one.jobId }}>
-                {one.jobId.slice(0, 8)}
+                {shortId(one.jobId)}
               </Link>
             </td>
             <td className="full" title={one.poll}>
