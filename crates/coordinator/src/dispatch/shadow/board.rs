@@ -263,3 +263,87 @@ impl Comparison {
 fn planned_text(factory: &FactoryId, score: f64) -> String {
     format!("`{factory}` (score {score:.2})")
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::Timestamp;
+    use protocol::ShadowCounts;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+    fn claim(planned: Result<&str, &str>, against: Option<&str>) -> ClaimOutcome {
+        ClaimOutcome {
+            job: JobId::from_bytes([1; 16]),
+            seq: DispatchSeq(1),
+            product: ProductId::default_product(),
+            claimant: "mac".parse().unwrap(),
+            score: 2.0,
+            planned: planned.map(|factory| (factory.parse().unwrap(), 3.0)).map_err(str::to_owned),
+            against: against.map(str::to_owned),
+        }
+    }
+
+    // [D1]
+    #[test]
+    fn every_claim_counts_once_by_what_the_plan_would_have_done() {
+        let full = Err("all seats are in use");
+        let lacks = Some("lacks `has:xcode`");
+        let mut comparison = Comparison::default();
+
+        for (planned, against) in
+            [(Ok("mac"), None), (Ok("pc"), None), (Ok("pc"), lacks), (full, lacks), (full, None), (Ok("mac"), None)]
+        {
+            comparison.take_claim(claim(planned, against), NOW);
+        }
+
+        let [(_, _, hour)] = &comparison.hours.recent(NOW).collect::<Vec<_>>()[..] else { panic!("one hour") };
+        let counts =
+            ShadowCounts { same: 2, other_eligible: 1, ineligible: 2, only_poll: 1, ..ShadowCounts::default() };
+        let told: Vec<_> =
+            hour.divergences.iter().map(|one| (one.kind, one.poll.as_str(), one.push.as_str())).collect();
+        let poll = "claimed by `mac` (score 2.00)";
+        assert_eq!(hour.counts, counts);
+        assert_eq!(
+            told,
+            [
+                (DivergenceKind::Ineligible, poll, "`pc` (score 3.00); `mac` lacks `has:xcode`"),
+                (DivergenceKind::Ineligible, poll, "no factory: all seats are in use; `mac` lacks `has:xcode`"),
+                (DivergenceKind::OnlyPoll, poll, "no factory: all seats are in use"),
+            ]
+        );
+    }
+
+    // [D1]
+    #[test]
+    fn a_message_counts_once_and_only_from_its_factory() {
+        let message = Message {
+            job_id: JobId::from_bytes([1; 16]),
+            dispatch_seq: DispatchSeq(1),
+            product_id: ProductId::default_product(),
+            repo: None,
+            caps: Vec::new(),
+            priority: domain::Priority::Normal,
+            target_factory_id: "mac".parse().unwrap(),
+            shadow: true,
+        };
+        let (mac, pc) = ("mac".parse().unwrap(), "pc".parse().unwrap());
+        let second = Duration::from_secs(1);
+        let mut comparison = Comparison::default();
+
+        comparison.sending(&message, second, true);
+        comparison.delivered(&pc, message.id(), second, NOW);
+        assert_eq!(comparison.next_due(), Some(second * 6));
+        comparison.delivered(&mac, message.id(), second * 2, NOW);
+        comparison.delivered(&mac, message.id(), second * 2, NOW);
+        assert_eq!((comparison.next_due(), comparison.overdue(second * 60)), (None, vec![]));
+        comparison.sending(&message, second, true);
+        comparison.delivered(&mac, message.id(), second * 9, NOW);
+
+        let counts = ShadowCounts { delivered: 1, missing: 1, ..ShadowCounts::default() };
+        assert_eq!(comparison.hours.recent(NOW).next().unwrap().2.counts, counts);
+        let late = &comparison.hours.recent(NOW).next().unwrap().2.divergences[0];
+        assert_eq!((late.kind, late.push.as_str()), (DivergenceKind::Missing, "the message took 8.0 s"));
+    }
+}
