@@ -47,8 +47,8 @@ impl FakeWorker {
     pub(crate) async fn connected(mut self, connector: &dyn BrokerConnector) -> Result<Self, Error> {
         let login = self.beat_with(true).await?.broker_login;
         let login = login.ok_or_else(|| Error::failed("the coordinator gave no login for the broker"))?;
-        let broker = connector.connect(&self.factory, &login).await.map_err(of_broker)?;
-        self.queue = Some(broker.subscribe(&self.factory).await.map_err(of_broker)?);
+        let broker = connector.connect(&self.factory, &login).await.map_err(|error| of_broker(&error))?;
+        self.queue = Some(broker.subscribe(&self.factory).await.map_err(|error| of_broker(&error))?);
         self.beat().await?;
         Ok(self)
     }
@@ -81,6 +81,7 @@ impl FakeWorker {
             leaving: false,
             receives: if self.queue.is_some() { Receives::Broker } else { Receives::Inbox },
             wants_broker_login,
+            shadows: Vec::new(),
         };
         Ok(self.client.post("/factories/heartbeat", &heartbeat).await?)
     }
@@ -130,6 +131,7 @@ impl FakeWorker {
             claim_nonce: nonce,
             limit: Some(limit),
             products: None,
+            jobs: None,
             except_products: Vec::new(),
         };
         Ok(self.client.claim(&claim).await?)
@@ -152,7 +154,7 @@ pub(crate) fn started(epoch: Epoch) -> Result<StartReport, Error> {
     Ok(StartReport { lease_epoch: epoch, engine })
 }
 
-fn of_broker(error: BrokerError) -> Error {
+fn of_broker(error: &BrokerError) -> Error {
     Error::failed(format!("the broker: {error}"))
 }
 
@@ -166,7 +168,7 @@ impl Offer {
     /// The offer was answered, or will be at once: the broker need not deliver it again.
     pub(crate) async fn complete(self) -> Result<Message, Error> {
         if let Some((queue, receipt)) = self.source {
-            queue.complete(&receipt).await.map_err(of_broker)?;
+            queue.complete(&receipt).await.map_err(|error| of_broker(&error))?;
         }
         Ok(self.message)
     }
@@ -186,7 +188,7 @@ impl Inbox {
         };
         tokio::select! {
             delivery = queue.receive() => {
-                let delivery = delivery.map_err(of_broker)?;
+                let delivery = delivery.map_err(|error| of_broker(&error))?;
                 let source = Some((Arc::clone(queue), delivery.receipt));
                 Ok(Some(Offer { message: delivery.message, source }))
             }

@@ -18,7 +18,8 @@ pub use dead_letters::{
 pub use publish::{
     a_dismissed_factory_leaves_no_messages, a_message_is_delivered_only_to_its_target,
     a_message_waits_for_a_disconnected_factory, a_new_dispatch_of_a_job_is_delivered,
-    a_published_message_is_received_once, a_repeated_publish_is_deduplicated, depth_counts_incomplete_messages,
+    a_published_message_is_received_once, a_repeated_publish_is_deduplicated,
+    a_shadow_message_makes_no_offer_a_duplicate, depth_counts_incomplete_messages,
     first_deliveries_keep_the_publish_order,
 };
 pub use receive::{
@@ -41,6 +42,7 @@ macro_rules! broker_conformance {
         $crate::broker_conformance! { @each $bench;
             a_published_message_is_received_once,
             a_repeated_publish_is_deduplicated,
+            a_shadow_message_makes_no_offer_a_duplicate,
             a_new_dispatch_of_a_job_is_delivered,
             a_message_is_delivered_only_to_its_target,
             a_message_waits_for_a_disconnected_factory,

@@ -19,10 +19,12 @@ use tokio_util::sync::CancellationToken;
 use crate::commit::quarantine::Quarantine;
 use crate::coordinator::purpose::StoreUse;
 use crate::coordinator::settings::Settings;
+use crate::dispatch::announcer::Announcer;
 use crate::dispatch::claim::ClaimLocks;
 use crate::dispatch::inbox::Inboxes;
 use crate::dispatch::modes::Modes;
 use crate::dispatch::publisher::Publisher;
+use crate::dispatch::shadow::board::ShadowBoard;
 use crate::error::Error;
 use crate::fleet::budgets::writer::BudgetWriters;
 use crate::fleet::sessions::SessionBook;
@@ -94,7 +96,11 @@ pub struct Coordinator {
     pub(crate) publisher: Publisher,
     /// The dispatch modes.
     pub(crate) modes: Modes,
+    /// The comparison of polling with push mode.
+    pub(crate) shadow: ShadowBoard,
     pub(crate) claim_locks: ClaimLocks,
+    /// Jobs that factories may claim by id.
+    pub(crate) announcer: Announcer,
     /// Reads and writes of budgets.
     pub(crate) budgets: BudgetWriters,
     /// Runs that were asked to save their work and return their job, with the time on the monotonic clock.

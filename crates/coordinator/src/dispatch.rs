@@ -1,12 +1,14 @@
 //! The dispatcher: wakes when a placement may be possible, plans without I/O, writes the offers and publishes them.
 
 pub(crate) mod accept;
+pub(crate) mod announcer;
 pub(crate) mod claim;
 pub(crate) mod inbox;
 pub(crate) mod modes;
 pub(crate) mod offers;
 pub(crate) mod preemption;
 pub(crate) mod publisher;
+pub(crate) mod shadow;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,6 +55,13 @@ impl Coordinator {
     /// Places every job that can be placed now; returns the number of offers. Safe to run concurrently: the offer is
     /// written by compare-and-set, and only the target of the current offer can accept (row 12).
     pub async fn dispatch_round(&self) -> usize {
+        let sent = self.offer_round().await;
+        self.compare_plan();
+        self.announce_jobs();
+        sent
+    }
+
+    async fn offer_round(&self) -> usize {
         // Claims reserve the seats they count; this plan does not, so it excludes claims until it is written.
         let allocation =
             if self.state.lock().has_something_to_push() { Some(self.seat_allocation.write().await) } else { None };
@@ -240,5 +249,6 @@ pub(crate) fn message(job: &Job, dispatch: &Dispatch) -> Message {
         caps: job.spec().capabilities.clone(),
         priority: job.priority(),
         target_factory_id: dispatch.target.clone(),
+        shadow: false,
     }
 }

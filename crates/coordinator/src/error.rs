@@ -1,7 +1,7 @@
 //! The errors of use cases.
 
 use domain::{
-    ArtifactId, BrokerError, FactoryId, Finding, JobId, Mode, PoolName, ProductId, ProfileName, Refusal, RepoName,
+    ArtifactId, BrokerError, FactoryId, Finding, JobId, PoolName, ProductId, ProfileName, Refusal, RepoName,
     StoreError, Timestamp, WebhookName,
 };
 
@@ -108,9 +108,6 @@ pub enum Error {
     /// The revision does not match: the resource was changed in the meantime.
     #[error("it was changed concurrently: read it again, then change it")]
     Outdated,
-    /// The protocol defines this mode; this version does not support it.
-    #[error("mode `{0}` is not available yet: use `push`, `poll` or `gate`")]
-    ModeNotAvailable(Mode),
     /// The token is missing or unknown.
     #[error("a valid bearer token is needed: see `giga doctor` for where yours comes from")]
     Unauthenticated,

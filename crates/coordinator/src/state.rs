@@ -265,7 +265,7 @@ impl FleetState {
         let Some(known) = self.jobs.get(&job.id()) else { return };
         let Some(offer) = known.job.value.dispatch() else { return };
         if job.dispatch().is_none_or(|now| now.seq != offer.seq) {
-            self.ended_offers.push((offer.target.clone(), MessageId { job: job.id(), seq: offer.seq }));
+            self.ended_offers.push((offer.target.clone(), MessageId::of_offer(job.id(), offer.seq)));
         }
     }
 
@@ -277,7 +277,7 @@ impl FleetState {
     /// Whether the offer of a message is still open.
     pub(crate) fn is_offered(&self, message: MessageId) -> bool {
         let offer = self.jobs.get(&message.job).and_then(|open| open.job.value.dispatch());
-        offer.is_some_and(|offer| offer.seq == message.seq)
+        offer.is_some_and(|offer| offer.seq == message.seq && !message.shadow)
     }
 
     /// Adds a job to the indexes of its stage.

@@ -22,7 +22,7 @@ pub enum Mode {
     Gate,
     /// Factories poll for work; the broker path runs in parallel and is compared.
     Shadow,
-    /// Factories select jobs from the broker.
+    /// Jobs are announced to factories, which claim them by id.
     SelfSelect,
 }
 
@@ -56,11 +56,11 @@ impl Mode {
         }
     }
 
-    /// Whether this version implements the mode.
-    pub fn is_available(self) -> bool {
+    /// Whether factories poll for work in this mode.
+    pub fn polls(self) -> bool {
         match self {
-            Self::Push | Self::Poll | Self::Gate => true,
-            Self::Shadow | Self::SelfSelect => false,
+            Self::Poll | Self::Gate | Self::Shadow => true,
+            Self::Push | Self::SelfSelect => false,
         }
     }
 }

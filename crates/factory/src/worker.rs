@@ -1,5 +1,6 @@
 //! A factory at work: receives offers, holds leases, runs jobs, reports.
 
+mod announced_jobs;
 mod capability_watch;
 mod connection;
 mod credentials;
@@ -54,6 +55,7 @@ pub use poll_backoff::{PollBackoff, PollMode, PollResult, PollTrigger};
 pub use settings::{Housekeeping, PollWhen, Polling, RunToolsCommand, WorkerSettings};
 
 use crate::detect::{Capabilities, DetectConfig, ProbeCache, detect_again, is_repo};
+use announced_jobs::AnnouncedJobs;
 use capability_watch::Declared;
 use connection::Connection;
 use credentials::CredentialStates;
@@ -112,6 +114,10 @@ pub struct Worker {
     /// The dispatch modes, as the coordinator last reported them.
     modes: watch::Sender<DispatchModes>,
     nonce: Nonce,
+    /// Held while a claim is in flight.
+    claiming: tokio::sync::Mutex<()>,
+    /// Jobs that the coordinator announced.
+    announced: AnnouncedJobs,
     connection: Connection,
     direct: DirectReceiving,
     titles: Titles,
@@ -215,6 +221,8 @@ impl Worker {
             freed: Notify::new(),
             modes: watch::Sender::default(),
             nonce: Nonce::at(state.claim_note()),
+            claiming: tokio::sync::Mutex::default(),
+            announced: AnnouncedJobs::default(),
             connection: Connection::default(),
             direct: DirectReceiving::default(),
             titles: Titles::default(),
@@ -278,6 +286,7 @@ impl Worker {
             ended = self.detect_changes(watch) => ended,
             () = self.watch_leases() => Ok(()),
             () = self.claim_for_ever() => Ok(()),
+            () = self.claim_announced() => Ok(()),
             () = self.replay_for_ever() => Ok(()),
             () = self.keep_house() => Ok(()),
             () = self.probe_remotes() => Ok(()),
@@ -327,6 +336,7 @@ impl Worker {
         let engines = self.engine_health(detected.engines);
         let is_usable = |repo: &RepoName| !unavailable_repos.contains_key(repo);
         let closed: BTreeSet<Capability> = unavailable_repos.keys().map(Capability::repo).collect();
+        let shadows = self.direct.take_shadows(self.clock.monotonic());
         let beat = Heartbeat {
             instance: self.instance,
             capabilities: detected.capabilities.difference(&closed).cloned().collect(),
@@ -346,8 +356,13 @@ impl Worker {
             leaving: self.stopping.is_cancelled(),
             receives: self.direct.receives(),
             wants_broker_login: self.settings.broker.is_some() && self.direct.wants_login(self.clock.now()),
+            shadows: shadows.reports(),
         };
-        let mut answer: HeartbeatResponse = self.client.post("/factories/heartbeat", &beat).await?;
+        let answered = self.client.post("/factories/heartbeat", &beat).await;
+        if answered.is_err() {
+            self.direct.return_shadows(shadows);
+        }
+        let mut answer: HeartbeatResponse = answered?;
         self.direct.got(answer.broker_login.take());
         *self.advertised.lock() = engines;
         self.told(&answer.modes);

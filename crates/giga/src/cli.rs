@@ -27,9 +27,9 @@ pub(crate) use aliases::did_you_mean;
 pub(crate) use bench::{BenchArgs, BenchBroker, BenchCommand, BenchStore};
 pub(crate) use dash::DashArgs;
 pub(crate) use fleet::{
-    ArtifactCommand, ArtifactGetArgs, BudgetCommand, BudgetSetArgs, CredentialCommand, FactoryCommand, ModeArgs,
-    PoolCommand, PoolSetArgs, ProductCommand, ProductSetArgs, ProfileCommand, ProfileCreateArgs, ProfileShowArgs,
-    RepoSeats, RoleName, TermWeight, TokenCommand, TokenCreateArgs, TrackerCommand, WebhookCommand,
+    ArtifactCommand, ArtifactGetArgs, BudgetCommand, BudgetSetArgs, CredentialCommand, DivergenceArgs, FactoryCommand,
+    ModeArgs, PoolCommand, PoolSetArgs, ProductCommand, ProductSetArgs, ProfileCommand, ProfileCreateArgs,
+    ProfileShowArgs, RepoSeats, RoleName, TermWeight, TokenCommand, TokenCreateArgs, TrackerCommand, WebhookCommand,
 };
 pub(crate) use help::command;
 pub(crate) use jobs::{
@@ -255,6 +255,8 @@ Columns:
     },
     /// Show or change the dispatch mode
     Mode(ModeArgs),
+    /// Show how push mode compares with polling, and whether it can take over
+    Divergence(DivergenceArgs),
     /// Create, list and revoke tokens
     #[command(subcommand_value_name = "COMMAND", arg_required_else_help = true)]
     Token {

@@ -12,6 +12,7 @@ mod completions;
 mod credential;
 mod dash;
 mod dead_letters;
+mod divergence;
 mod doctor;
 mod events;
 mod explain;
@@ -136,6 +137,7 @@ pub(crate) async fn run(command: Command, context: &Context<'_>) -> Result<(), F
         Command::Tracker { command } => tracker::tracker(context, command).await,
         Command::Webhook { command } => webhook::webhook(context, command).await,
         Command::Mode(args) => mode::mode(context, args).await,
+        Command::Divergence(args) => divergence::divergence(context, args).await,
         Command::Token { command } => token::token(context, command).await,
         Command::SignIn => sign_in::sign_in(context).await,
         Command::Events(args) => events::events(context, args).await,

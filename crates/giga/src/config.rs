@@ -78,16 +78,11 @@ pub(crate) struct Config {
     sources: Vec<resolver::Sources>,
     /// `GIGA_*` variables that are set and mean nothing.
     pub(crate) strangers: Vec<UnknownVariable>,
-    /// Variables that are known, set, and have no effect yet.
-    pub(crate) without_effect: Vec<&'static str>,
     /// `--accept-data-loss`: a flag only, for it is decided each time.
     pub(crate) accept_data_loss: bool,
     /// The flags, to read the other settings again.
     flags: Overrides,
 }
-
-/// Names of the contract for what this program does not do yet.
-const WITHOUT_EFFECT: [&str; 1] = ["AQ_FLEET_SHADOW"];
 
 /// A variable that looks like one of ours and is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,8 +138,6 @@ impl Config {
         let webhooks = webhook::resolve(&mut resolver, content.webhooks)?;
         let artifacts = ArtifactConfig::resolve(&mut resolver, content.artifacts)?;
         let log = LogConfig::resolve(&mut resolver, content.log)?;
-        let is_set = |name: &&str| resolver.environment().get(name).is_some();
-        let without_effect = WITHOUT_EFFECT.into_iter().filter(is_set).collect();
         #[cfg(test)]
         let sources = resolver.sources();
         let (listing, strangers) = resolver.finish();
@@ -162,7 +155,6 @@ impl Config {
             #[cfg(test)]
             sources,
             strangers,
-            without_effect,
             accept_data_loss: flags.accept_data_loss,
             flags: flags.clone(),
         })
@@ -294,13 +286,13 @@ mod tests {
 
     // [§12]
     #[test]
-    fn what_has_no_effect_yet_is_noticed() {
+    fn flags_of_the_coordinator_are_read_by_their_older_names() {
         let env = [("AQ_FLEET_SHADOW", "1"), ("FLEET_PREEMPTION", "1"), ("FLEET_BUDGETS", "1")];
 
         let config = resolve(&Overrides::default(), &env, "").unwrap();
 
-        assert_eq!(config.without_effect, ["AQ_FLEET_SHADOW"]);
-        assert!(config.coordinator.settings().budgets);
+        let settings = config.coordinator.settings();
+        assert!(settings.shadow && settings.preemption && settings.budgets, "{settings:?}");
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub struct ClaimRequest {
     /// Maximum number of jobs; 1 when absent, and never more than the free seats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
+    /// Claims these waiting jobs, as far as the factory is eligible for them, instead of the next ones; 1,000 at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<JobId>>,
     /// Restricts the claim to these products; all products of the token when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub products: Option<Vec<ProductId>>,

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{
-    BrokerLogin, Capability, ClaimNonce, DispatchModes, EngineHealth, EngineName, FactoryId, InstanceId, JobId,
-    PoolName, Receives, RepoIdentity, RepoName, Timestamp, UnavailableRepo,
+    BrokerLogin, Capability, ClaimNonce, DispatchModes, DispatchSeq, EngineHealth, EngineName, FactoryId, InstanceId,
+    JobId, PoolName, Receives, RepoIdentity, RepoName, Timestamp, UnavailableRepo,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -100,6 +100,22 @@ pub struct Heartbeat {
     /// Whether it needs a login for the broker: it has none, or one that expires soon.
     #[serde(default)]
     pub wants_broker_login: bool,
+    /// Shadow messages that it received from the broker since its last heartbeat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shadows: Vec<ReceivedShadow>,
+}
+
+/// A shadow message that a factory received from the broker itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReceivedShadow {
+    /// The job.
+    pub job_id: JobId,
+    /// The dispatch that push mode would have made.
+    pub dispatch_seq: DispatchSeq,
+    /// How long the factory has had it.
+    #[schema(minimum = 0)]
+    pub held_ms: u64,
 }
 
 /// The answer to a heartbeat.

@@ -5,6 +5,7 @@ mod artifacts;
 mod backup;
 mod budgets;
 mod claims;
+mod divergence;
 mod evidence;
 mod factories;
 mod feedback;
@@ -37,10 +38,14 @@ pub use budgets::{
     BudgetList, BudgetView, BurnDown, BurnDownPoint, PauseRequest, SpendShare, UsageRequest, UsageResponse,
 };
 pub use claims::{ClaimRequest, ClaimResponse, GrantedJob, NotGranted, QueueVersion, WouldGrant};
+pub use divergence::{
+    CutOverVerdict, Divergence, DivergenceKind, DivergenceReport, ProductDivergence, ShadowCounts, ShadowHour,
+    ShadowLag, ShadowSummary,
+};
 pub use evidence::{CommitLine, DIFF_BYTES_MAX, EvidenceReport, EvidenceResponse, LeftBranch, RunEvidence};
 pub use factories::{
     DrainRequest, EnrolRequest, EnrolResponse, FactoryList, FactoryView, Heartbeat, HeartbeatResponse, Presence,
-    PruneResponse, RotateTokenResponse, SeatsInUse,
+    PruneResponse, ReceivedShadow, RotateTokenResponse, SeatsInUse,
 };
 pub use feedback::{
     ForgeApproval, PollPullRequest, PullRequestReport, PullRequestReportResponse, PullRequestState, ReviewComment,
@@ -87,10 +92,10 @@ pub use tracker::{
 };
 pub use webhooks::{WebhookAlert, WebhookJob, WebhookList, WebhookNotice, WebhookTestResponse, WebhookView};
 pub use work::{
-    AcceptRequest, AcceptResponse, AppendLogResponse, Assignment, CompletionReport, CompletionResponse, DeclineReason,
-    DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob, InboxEvent, Patch,
-    PromoteOrder, QuestionReport, ReleaseReport, RenewRequest, RenewResponse, StageResponse, StartReport,
-    WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult,
+    AcceptRequest, AcceptResponse, Announcement, AppendLogResponse, Assignment, CompletionReport, CompletionResponse,
+    DeclineReason, DeclineRequest, Directive, ErrandOutcome, ErrandReport, FailureReport, FailureResponse, HeldJob,
+    InboxEvent, Patch, PromoteOrder, QuestionReport, ReleaseReport, RenewRequest, RenewResponse, StageResponse,
+    StartReport, WorkOperation, WorkOutcome, WorkRequest, WorkResponse, WorkResult,
 };
 
 /// The version of the wire protocol. A coordinator serves factories of this version and the previous one.

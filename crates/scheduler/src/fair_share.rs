@@ -68,6 +68,11 @@ impl<'a> FairShare<'a> {
         Self::among(view, |product| !view.paused(product) && view.pushes(product))
     }
 
+    /// The products in self-select mode.
+    pub(crate) fn self_selected(view: &FleetView<'a>) -> Self {
+        Self::among(view, |product| !view.paused(product) && view.is_self_selected(product))
+    }
+
     /// The products that a factory polls for, including paused ones.
     pub(crate) fn asked_or_paused(view: &FleetView<'a>, is_asked: impl Fn(&ProductId) -> bool) -> Self {
         Self::among(view, is_asked)

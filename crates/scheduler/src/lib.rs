@@ -4,6 +4,7 @@
 //! decision visits neither every factory nor every job [S8]: [`Fleet`] groups similar factories by load, and [`Queue`]
 //! groups jobs of one shape in the order of service.
 
+mod announce;
 mod choose;
 mod claim;
 mod constraints;
@@ -25,7 +26,9 @@ mod queue;
 mod score;
 mod unplaced;
 mod view;
+mod weigh;
 
+pub use announce::{AnnouncementPlan, PastAnnouncements, announce, claim_named};
 pub use claim::{SkippedJob, claim, skipped};
 pub use demand::{PoolDemand, demand};
 pub use engine_unavailable::EngineUnavailable;
@@ -40,3 +43,4 @@ pub use queue::{AGEING_STEP, Queue, WaitingJob};
 pub use score::{Score, Weights};
 pub use unplaced::{ClosestMatch, Unplaced};
 pub use view::{Demand, FleetView};
+pub use weigh::{WeighedClaim, weigh};

@@ -50,6 +50,11 @@ impl FleetView<'_> {
         self.flags.mode_of(product) == Mode::Push
     }
 
+    /// Whether factories select the jobs of the product.
+    pub(crate) fn is_self_selected(&self, product: &ProductId) -> bool {
+        self.flags.mode_of(product) == Mode::SelfSelect
+    }
+
     /// Whether nothing of the product starts: it is paused, or waits for money.
     pub(crate) fn paused(&self, product: &ProductId) -> bool {
         self.is_paused_by_a_person(product) || self.out_of_money.contains_key(product)

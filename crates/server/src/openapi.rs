@@ -111,6 +111,7 @@ struct Description;
         operations::queue_state,
         modes::flags,
         modes::put_flags,
+        modes::divergence,
         operations::alerts,
         needs::needs_me,
         operations::dead_letters,

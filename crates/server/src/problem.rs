@@ -232,7 +232,6 @@ impl From<Error> for Problem {
             Error::DependencyCycle(_) => Self::new(code::DEPENDENCY_CYCLE, detail),
             Error::Invalid { .. } => Self::invalid(detail),
             Error::Outdated => Self::new(code::PRECONDITION_FAILED, detail),
-            Error::ModeNotAvailable(_) => Self::new(code::MODE_NOT_AVAILABLE, detail),
             Error::NotReady(_) | Error::OutOfMoney(_) => Self::new(code::NOT_READY, detail),
             Error::Unauthenticated => {
                 let mut problem = Self::new(code::UNAUTHENTICATED, detail);

@@ -74,7 +74,6 @@ problem_codes! {
     BAD_MANIFEST "bad_manifest" UNPROCESSABLE_ENTITY "The manifest or the profile has errors. `findings` lists them with line and key.";
     DEPENDENCY_CYCLE "dependency_cycle" UNPROCESSABLE_ENTITY "The jobs of the batch depend on each other in a cycle.";
     INVALID "invalid" UNPROCESSABLE_ENTITY "A value is not allowed. The detail names it.";
-    MODE_NOT_AVAILABLE "mode_not_available" UNPROCESSABLE_ENTITY "This dispatch mode is reserved and not available yet.";
     NO_SUCH_DEP "no_such_dep" UNPROCESSABLE_ENTITY "A dependency does not exist.";
     NOT_A_WORKERS_REASON "not_a_workers_reason" UNPROCESSABLE_ENTITY "Only the coordinator gives this failure reason.";
     REPO_OWNED "repo_owned" UNPROCESSABLE_ENTITY "Another product owns the repository. `owner` names it.";

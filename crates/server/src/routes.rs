@@ -120,6 +120,7 @@ fn under_the_prefix() -> Routes {
         .get("/queue-state", operations::queue_state)
         .get("/flags", modes::flags)
         .put("/flags", modes::put_flags)
+        .get("/divergence", modes::divergence)
         .get("/alerts", operations::alerts)
         .get("/needs-me", needs::needs_me)
         .get("/dead-letters", operations::dead_letters)

@@ -2,8 +2,8 @@
 
 use domain::{DispatchModes, FactoryId, JobEvent, JobId, Mode, Priority, ProductId, Timestamp};
 use protocol::{
-    BudgetList, CredentialList, Dag, DeadLetterList, EventList, FactoryList, HelloEvent, JobDetail, JobExplanation,
-    JobList, Metrics, MetricsHistory, NeedList, PoolList, ProgressEvent, VoteRequest,
+    BudgetList, CredentialList, Dag, DeadLetterList, DivergenceReport, EventList, FactoryList, HelloEvent, JobDetail,
+    JobExplanation, JobList, Metrics, MetricsHistory, NeedList, PoolList, ProgressEvent, VoteRequest,
 };
 use ratatui::crossterm::event::KeyEvent;
 
@@ -85,6 +85,7 @@ pub(crate) enum Request {
     Metrics,
     History,
     Flags,
+    Divergence,
     DeadLetters,
     Credentials,
     Budgets,
@@ -111,6 +112,7 @@ pub(crate) enum Data {
     Metrics(Metrics),
     History(MetricsHistory),
     Flags(DispatchModes),
+    Divergence(Box<DivergenceReport>),
     DeadLetters(DeadLetterList),
     Credentials(CredentialList),
     Budgets(BudgetList),

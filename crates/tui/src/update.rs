@@ -110,7 +110,7 @@ pub(crate) fn reads(model: &mut Model) -> Vec<Effect> {
     let mut requests = vec![Request::Metrics, Request::Factories, Request::Pools, Request::Needs, Request::Flags];
     requests.push(jobs_request(model));
     if model.page == Page::Dispatch || model.dispatch.is_loaded {
-        requests.extend([Request::DeadLetters, Request::Credentials, Request::History]);
+        requests.extend([Request::DeadLetters, Request::Credentials, Request::History, Request::Divergence]);
     }
     if model.page == Page::Money || model.money.is_loaded {
         requests.push(Request::Budgets);
@@ -134,8 +134,9 @@ pub(crate) fn open_page(model: &mut Model, page: Page) -> Vec<Effect> {
     let mut effects = close_detail(model);
     model.page = page;
     if page == Page::Dispatch {
-        effects
-            .extend([Request::DeadLetters, Request::Credentials, Request::Flags, Request::History].map(Effect::Read));
+        let lists = [Request::DeadLetters, Request::Credentials];
+        effects.extend(lists.map(Effect::Read));
+        effects.extend([Request::Flags, Request::History, Request::Divergence].map(Effect::Read));
     }
     if page == Page::Money {
         effects.push(Effect::Read(Request::Budgets));

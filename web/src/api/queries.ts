@@ -75,6 +75,12 @@ export const flagsQuery = queryOptions({
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/flags", { signal })),
 });
 
+/** How push mode compares with polling. */
+export const divergenceQuery = queryOptions({
+  queryKey: ["divergence"],
+  queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/divergence", { signal })),
+});
+
 export const deadLettersQuery = queryOptions({
   queryKey: ["dead-letters"],
   queryFn: ({ signal }) => unwrap(client.GET("/api/fleet/dead-letters", { params: { query: { limit: 200 } }, signal })),

@@ -50,7 +50,9 @@ export function frameApplier({ queries, onJobEvent, onReset, onHello }: ApplyOpt
   const refreshPanels = throttled(PANELS_EVERY_MS, (keys) => {
     for (const key of keys) void queries.invalidateQueries({ queryKey: [key] });
   });
-  const refreshHistory = throttled(HISTORY_EVERY_MS, () => void queries.invalidateQueries({ queryKey: ["history"] }));
+  const refreshHistory = throttled(HISTORY_EVERY_MS, (keys) => {
+    for (const key of keys) void queries.invalidateQueries({ queryKey: [key] });
+  });
   const refreshJob = throttled(JOB_EVERY_MS, (ids) => {
     for (const id of ids) {
       void queries.invalidateQueries({ queryKey: ["job", id], predicate: (query) => query.queryKey[2] !== "events" });
@@ -101,11 +103,13 @@ export function frameApplier({ queries, onJobEvent, onReset, onHello }: ApplyOpt
       }
       case "flags":
         queries.setQueryData(["flags"], data);
+        refreshPanels("divergence");
         break;
       case "metrics":
         // The frame is a part of the answer: keep what it leaves out.
         queries.setQueryData(["metrics"], (known: object | undefined) => known && { ...known, ...(data as object) });
         refreshHistory("history");
+        refreshHistory("divergence");
         break;
       default:
         for (const key of BY_EVENT[event] ?? []) refreshPanels(key);

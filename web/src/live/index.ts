@@ -29,7 +29,7 @@ let live: Live | null = null;
 let poller: ReturnType<typeof setInterval> | undefined;
 
 /** Answers whose frames have no id, so that the stream does not repeat them: read again when the connection is back. */
-const NOT_REPEATED = ["factories", "alerts", "metrics", "history", "credentials", "flags", "needs"];
+const NOT_REPEATED = ["factories", "alerts", "metrics", "history", "credentials", "flags", "divergence", "needs"];
 
 export function startLive() {
   const apply = frameApplier({

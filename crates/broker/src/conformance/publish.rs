@@ -22,6 +22,23 @@ pub async fn a_published_message_is_received_once(bench: &mut dyn Harness) {
     assert_eq!(receive(&*forge).await.message, second);
 }
 
+// [D1] [row 1]
+/// The first offer after a comparison of plans has the number of the last shadow message.
+pub async fn a_shadow_message_makes_no_offer_a_duplicate(bench: &mut dyn Harness) {
+    let broker = bench.open(DELIVERIES_MAX).await;
+    let forge = broker.subscribe(&factory("forge")).await.unwrap();
+    let offer = message(1, 1, "forge");
+    let shadow = domain::Message { shadow: true, ..offer.clone() };
+    publish(&*broker, &shadow).await;
+    let first = receive(&*forge).await;
+    forge.complete(&first.receipt).await.unwrap();
+
+    assert_eq!(broker.publish(shadow.clone()).await.unwrap(), PublishOutcome::Duplicate);
+    publish(&*broker, &offer).await;
+
+    assert_eq!((first.message, receive(&*forge).await.message), (shadow, offer));
+}
+
 // [I5]
 /// Whether the first message is waiting, received or completed.
 pub async fn a_repeated_publish_is_deduplicated(bench: &mut dyn Harness) {

@@ -27,6 +27,7 @@ pub fn message(job: u8, seq: u64, target: &str) -> Message {
         caps: vec!["os:linux".parse().unwrap()],
         priority: Priority::High,
         target_factory_id: factory(target),
+        shadow: false,
     }
 }
 

@@ -42,6 +42,7 @@ mod conformance {
     broker::broker_conformance! { @each super::TwoBrokers;
         a_published_message_is_received_once,
         a_repeated_publish_is_deduplicated,
+        a_shadow_message_makes_no_offer_a_duplicate,
         a_new_dispatch_of_a_job_is_delivered,
         a_message_is_delivered_only_to_its_target,
         a_message_waits_for_a_disconnected_factory,

@@ -55,6 +55,8 @@ pub struct Settings {
     pub disk_free_min_bytes: u64,
     /// Whether the ceilings of budgets are enforced, unless the flags say otherwise.
     pub budgets: bool,
+    /// Whether claims are compared with push mode in the modes `poll` and `gate` too, and a fleet starts in `shadow`.
+    pub shadow: bool,
     /// How large artifacts may be.
     pub artifacts: ArtifactLimits,
     /// How long the artifacts of a finished job are kept.
@@ -89,6 +91,7 @@ impl Default for Settings {
             preemption_grace: Duration::from_mins(1),
             disk_free_min_bytes: 1024 * 1024 * 1024,
             budgets: false,
+            shadow: false,
             artifacts: ArtifactLimits::default(),
             artifact_retention: Duration::from_hours(30 * 24),
             artifact_upload_max: Duration::from_hours(3),

@@ -26,7 +26,7 @@ impl Coordinator {
         let granted = self.grant(who, request).await;
         // A decided answer completes the message; without one it is delivered again (protocol 6).
         if !matches!(granted, Err(Error::Store(_) | Error::Broker(_) | Error::Contended(_))) {
-            let message = MessageId { job: request.job_id, seq: request.dispatch_seq };
+            let message = MessageId::of_offer(request.job_id, request.dispatch_seq);
             self.inboxes.settle(&factory, message);
             self.inboxes.complete_ended(&factory).await;
         }

@@ -5,7 +5,7 @@
 
 mod claim_locks;
 mod forecast;
-mod pick;
+pub(crate) mod pick;
 
 use std::sync::Arc;
 
@@ -33,6 +33,9 @@ const ROUNDS_MAX: u32 = 3;
 
 /// Products that one claim can name.
 const PRODUCTS_MAX: usize = 1_000;
+
+/// Jobs that one claim can name.
+const JOBS_MAX: usize = 1_000;
 
 impl Coordinator {
     /// Grants jobs to the factory: the first eligible ones in the order of service, as many as it has free seats for
@@ -108,6 +111,7 @@ impl Coordinator {
         drop(held);
         for pick in picks.iter().filter(|pick| granted.iter().any(|job| job.value.id() == pick.placement.job)) {
             self.note_dispatched(&pick.placement.factory, pick.waited);
+            self.compare_claim(pick);
         }
         Ok(Some(granted))
     }
@@ -246,6 +250,9 @@ fn check(request: &ClaimRequest) -> Result<(), Error> {
         if list.len() > PRODUCTS_MAX {
             return Err(invalid(what, format!("{PRODUCTS_MAX} at most, found {}", list.len())));
         }
+    }
+    if let Some(jobs) = request.jobs.as_ref().filter(|jobs| jobs.len() > JOBS_MAX) {
+        return Err(invalid("jobs", format!("{JOBS_MAX} at most, found {}", jobs.len())));
     }
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::{
     Broker, BrokerError, Delivery, DispatchModes, FactoryId, InstanceId, MessageId, ProductId, Subscription, Versioned,
 };
 use foldhash::HashMap;
 use parking_lot::Mutex;
-use protocol::{Directive, InboxEvent};
+use protocol::{Announcement, Directive, InboxEvent};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -19,6 +20,9 @@ use crate::fleet::principal::Principal;
 
 /// Directives queued for a factory. Further ones arrive only with the next renewal.
 const DIRECTIVES_MAX: usize = 256;
+
+/// Announcements queued for a factory. Further ones go to the next factory.
+const ANNOUNCEMENTS_MAX: usize = 1_000;
 
 /// The open inboxes.
 #[derive(Default)]
@@ -31,6 +35,7 @@ struct InboxSlot {
     instance: InstanceId,
     subscription: Arc<dyn Subscription>,
     directives: mpsc::Sender<Directive>,
+    announcements: mpsc::Sender<Announcement>,
     /// Offers delivered and not answered: each costs one credit, however often it was delivered.
     unanswered: Mutex<HashMap<MessageId, Vec<Delivery>>>,
     /// Deliveries whose offer has ended: the stream completes them at the broker.
@@ -44,6 +49,7 @@ pub struct Inbox {
     factory: FactoryId,
     state: Arc<InboxSlot>,
     directives: mpsc::Receiver<Directive>,
+    announcements: mpsc::Receiver<Announcement>,
     credit: usize,
     greeted: bool,
     modes: watch::Receiver<Versioned<DispatchModes>>,
@@ -75,10 +81,12 @@ impl Coordinator {
         }
         let subscription = self.ports.broker.subscribe(factory).await?;
         let (directives, receiver) = mpsc::channel(DIRECTIVES_MAX);
+        let (announcements, announced) = mpsc::channel(ANNOUNCEMENTS_MAX);
         let state = Arc::new(InboxSlot {
             instance,
             subscription,
             directives,
+            announcements,
             unanswered: Mutex::default(),
             ended: Mutex::default(),
             answered: Notify::new(),
@@ -90,10 +98,13 @@ impl Coordinator {
         }
         info!(factory.id = %factory, "Factory `{factory}` opened its inbox");
         self.note_connected(factory);
+        // Jobs may be announced here from now on.
+        self.work.notify_one();
         Ok(Inbox {
             factory: factory.clone(),
             state,
             directives: receiver,
+            announcements: announced,
             credit: credit.max(1) as usize,
             greeted: false,
             modes: self.modes.follow(),
@@ -146,6 +157,15 @@ impl Inboxes {
         }
     }
 
+    /// Announces a job to a factory, if its inbox is open. A lost announcement goes to the next factory.
+    pub(crate) fn announce(&self, factory: &FactoryId, announcement: Announcement) {
+        if let Some(state) = self.open.lock().get(factory)
+            && state.announcements.try_send(announcement).is_err()
+        {
+            debug!(factory.id = %factory, "Factory `{factory}` is not reading its announcements");
+        }
+    }
+
     /// Ends a factory's stream.
     pub(crate) fn close(&self, factory: &FactoryId) {
         if let Some(state) = self.open.lock().remove(factory) {
@@ -184,6 +204,7 @@ impl Inbox {
                 () = self.state.closed.cancelled() => return None,
                 () = self.coordinator.stopped() => return None,
                 directive = self.directives.recv() => return directive.map(InboxEvent::Directive),
+                Some(announcement) = self.announcements.recv() => return Some(InboxEvent::Announcement(announcement)),
                 Ok(()) = self.modes.changed() => {
                     let modes = self.modes_now();
                     if modes != self.told {
@@ -212,9 +233,15 @@ impl Inbox {
         self.modes.borrow_and_update().value.limited_to(&self.products).for_factories()
     }
 
-    /// Delivers an offer, unless it has ended since it was published: the coordinator would refuse the answer.
+    /// Delivers an offer, unless it has ended since it was published: the coordinator would refuse the answer. A shadow
+    /// message ends here.
     fn deliver(&self, delivery: Delivery) -> Option<InboxEvent> {
         let message = delivery.message.clone();
+        if message.shadow {
+            self.coordinator.note_shadow_delivered(&self.factory, message.id(), Duration::ZERO);
+            self.state.ended.lock().push(delivery);
+            return None;
+        }
         // Under the same lock as the check of the offer, so that `settle` finds an offer that ends now.
         let mut unanswered = self.state.unanswered.lock();
         if !self.coordinator.state.lock().is_offered(message.id()) {

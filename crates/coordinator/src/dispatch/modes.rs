@@ -3,7 +3,7 @@
 //! A mode applies to a dispatch: an open offer ends as an offer, whatever the mode is by then. A change applies only to
 //! the next dispatch, so switching modes leaves running work alone [I13].
 
-use domain::{Collection, DispatchModes, Expected, Revision, TokenScope, Versioned};
+use domain::{Collection, DispatchModes, Expected, Mode, Revision, TokenScope, Versioned};
 use tokio::sync::watch;
 use tracing::info;
 
@@ -99,6 +99,12 @@ impl Coordinator {
 
     /// Reads the modes at the start.
     pub(crate) async fn load_flags(&self) -> Result<(), Error> {
+        if self.settings.shadow {
+            // Until an administrator sets the modes.
+            let value = DispatchModes { mode: Mode::Shadow, ..DispatchModes::default() };
+            self.state.lock().set_modes(value.clone());
+            self.modes.now.send_replace(Versioned { value, revision: Revision(0) });
+        }
         for (key, flags) in self.documents::<DispatchModes>(Collection::Flags).await? {
             if key == KEY {
                 self.cache_modes(flags);
@@ -131,9 +137,6 @@ impl Coordinator {
     }
 
     fn check_flags(&self, flags: &DispatchModes) -> Result<(), Error> {
-        if let Some(mode) = flags.modes().into_iter().find(|mode| !mode.is_available()) {
-            return Err(Error::ModeNotAvailable(mode));
-        }
         let state = self.state.lock();
         match flags.products.keys().find(|product| !state.has_product(product)) {
             Some(given) => {

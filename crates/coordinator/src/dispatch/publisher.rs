@@ -61,6 +61,7 @@ struct Publication {
 /// What is published.
 enum Outbound {
     Offer { message: Message, time: Publish, label: String },
+    Shadow { message: Message },
     DeadLetter { message: Message, reason: FailureReason },
 }
 
@@ -121,6 +122,11 @@ impl Coordinator {
         self.send(Outbound::DeadLetter { message: message(job, &last), reason });
     }
 
+    /// Publishes a shadow message: it is compared, and never an offer.
+    pub(crate) fn publish_shadow(&self, message: Message) {
+        self.send(Outbound::Shadow { message });
+    }
+
     fn send(&self, what: Outbound) {
         let mut request = self.request_for(&what);
         // An embedded broker answers at once.
@@ -139,10 +145,11 @@ impl Coordinator {
     fn request_for(&self, what: &Outbound) -> BoxFuture<'static, Result<PublishOutcome, BrokerError>> {
         let (broker, clock) = (Arc::clone(&self.ports.broker), Arc::clone(&self.ports.clock));
         let mirrored_for = match what {
-            Outbound::Offer { .. } => None,
+            Outbound::Offer { .. } | Outbound::Shadow { .. } => None,
             Outbound::DeadLetter { reason, .. } => Some(*reason),
         };
-        let (Outbound::Offer { message, .. } | Outbound::DeadLetter { message, .. }) = what;
+        let (Outbound::Offer { message, .. } | Outbound::Shadow { message } | Outbound::DeadLetter { message, .. }) =
+            what;
         let message = message.clone();
         Box::pin(async move {
             let publishing = async {
@@ -164,6 +171,11 @@ impl Coordinator {
     fn note_published(&self, what: Outbound, outcome: Result<PublishOutcome, BrokerError>) {
         match what {
             Outbound::Offer { message, time, label } => self.note_offer_published(&message, time, &label, outcome),
+            Outbound::Shadow { message } => match outcome {
+                Ok(PublishOutcome::Accepted) => {}
+                Ok(PublishOutcome::Duplicate) => self.note_shadow_published(&message, None),
+                Err(error) => self.note_shadow_published(&message, Some(error.to_string())),
+            },
             Outbound::DeadLetter { message, reason } => {
                 if let Err(error) = outcome {
                     warn!(job.id = %message.job_id, %error, "Could not mirror a dead letter, the sweep retries");

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use domain::{
     BrokerLogin, Capability, Collection, DispatchSeq, EngineHealth, ErrandState, Expected, Factory, FactoryId,
-    InstanceId, Job, JobId, OfferEnd, ProductId, Receives, RepoName, Revision, Timestamp, UnavailableRepo, Versioned,
+    InstanceId, Job, JobId, MessageId, OfferEnd, ProductId, Receives, RepoName, Revision, Timestamp, UnavailableRepo,
+    Versioned,
 };
 use protocol::{Directive, DrainRequest, Heartbeat, HeartbeatResponse, PruneResponse};
 use scheduler::FactoryState;
@@ -71,6 +72,7 @@ impl Coordinator {
         }
         let (load, disk) = (beat.load, beat.disk_free_bytes);
         let (receives, wants_broker_login) = (beat.receives, beat.wants_broker_login);
+        let shadows = beat.shadows.clone();
         let now = self.now();
         let factory = self.described(&id, who, beat, known.as_ref().map(|known| &known.value));
         let is_new_process = known.as_ref().is_none_or(|known| known.value.instance != factory.instance);
@@ -81,6 +83,10 @@ impl Coordinator {
         self.register(factory.clone(), known, None).await?;
         self.note_heartbeat(who, &id, load, disk, now);
         self.note_receives(&id, receives);
+        for shadow in shadows {
+            let message = MessageId::of_shadow(shadow.job_id, shadow.dispatch_seq);
+            self.note_shadow_delivered(&id, message, Duration::from_millis(shadow.held_ms));
+        }
         self.resume_changed_logins(&id).await;
         if is_new_process {
             self.note_accepted(&id);

@@ -55,7 +55,9 @@ impl Coordinator {
             pull_request_poller: Default::default(),
             publisher: Default::default(),
             modes: Default::default(),
+            shadow: Default::default(),
             claim_locks: Default::default(),
+            announcer: Default::default(),
             budgets: Default::default(),
             release_asked: Default::default(),
             seat_allocation: Default::default(),
@@ -136,6 +138,7 @@ impl Coordinator {
         }
         self.load_profiles().await?;
         self.load_flags().await?;
+        self.load_comparison().await?;
         self.load_budgets().await?;
         self.tokens.load(self.documents::<Token>(Collection::Tokens).await?.into_iter());
         let sessions = self.documents::<Session>(Collection::Sessions).await?;

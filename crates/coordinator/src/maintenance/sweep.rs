@@ -49,10 +49,11 @@ impl Coordinator {
     pub(crate) async fn run_sweep(&self) {
         loop {
             tokio::select! {
-                () = self.stopping.cancelled() => return,
+                () = self.stopping.cancelled() => return self.save_comparison().await,
                 () = self.ports.clock.sleep(self.settings.sweep_every) => {}
             }
             self.mirror_again();
+            self.save_comparison().await;
             let has_open_work = self.state.lock().open_count() > 0;
             if has_open_work || self.needs_reconcile.swap(false, Ordering::Relaxed) {
                 self.sweep().await;
@@ -66,6 +67,8 @@ impl Coordinator {
         self.wake_engines();
         self.resume_offers();
         self.release_kept_seats();
+        self.expire_shadow_messages();
+        self.repeat_announcements();
         self.reap_expired().await;
         self.check_budgets().await;
         let now = self.steady();
@@ -194,7 +197,7 @@ impl Coordinator {
 
     /// Whether the broker did not accept an offer: its target never saw it.
     fn is_unpublished(&self, job: JobId, offer: &Dispatch) -> bool {
-        self.publisher.has_failed(MessageId { job, seq: offer.seq })
+        self.publisher.has_failed(MessageId::of_offer(job, offer.seq))
     }
 
     /// The target did not accept in time. A connected one is at fault itself, and the job does not pay for it; nor does
@@ -322,6 +325,12 @@ impl Coordinator {
         }
         if let Some(wake) = state.next_pool_wake() {
             pause = pause.min(wake.since(now) + Duration::from_millis(1));
+        }
+        if let Some(next) = self.until_next_announcement() {
+            pause = pause.min(next + Duration::from_millis(1));
+        }
+        if let Some(expires) = self.until_shadow_expires() {
+            pause = pause.min(expires + Duration::from_millis(1));
         }
         if self.is_warming() {
             pause = pause.min(self.settings.renew_every);

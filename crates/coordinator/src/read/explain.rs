@@ -266,6 +266,9 @@ impl Coordinator {
                     format!("{}; no preemptible job runs on a seat that it could use", now.text)
                 }
                 (Mode::Push, _) | (_, ExplainedOutcome::Waits { .. }) => now.text.clone(),
+                (Mode::SelfSelect, ExplainedOutcome::Goes { factory, .. }) => {
+                    format!("announced to factories that can claim it (self-select mode); best match: {factory}")
+                }
                 (mode, ExplainedOutcome::Goes { factory, .. }) => {
                     format!("waiting for a factory to poll ({mode} mode); best match: {factory}")
                 }

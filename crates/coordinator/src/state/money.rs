@@ -189,14 +189,22 @@ impl FleetState {
 
     /// Takes the money of a job out of its product's purse. Without enough of it the product waits for money.
     pub(crate) fn afford(&mut self, purses: &mut Purses, job: &Job, billing: Option<Billing>) -> bool {
-        let Some(left) = purses.get_mut(job.product()) else { return true };
-        let amount = self.amount_of(job, billing);
-        if *left > Usd::ZERO && amount <= *left {
-            *left = left.minus(amount);
-            return true;
+        let taken = self.take_from(purses, job, billing);
+        if let Err(amount) = taken {
+            self.note_short(job.product(), amount);
         }
-        self.note_short(job.product(), amount);
-        false
+        taken.is_ok()
+    }
+
+    /// Takes the money of a job out of its product's purse; fails with the amount if there is not enough.
+    pub(crate) fn take_from(&self, purses: &mut Purses, job: &Job, billing: Option<Billing>) -> Result<(), Usd> {
+        let Some(left) = purses.get_mut(job.product()) else { return Ok(()) };
+        let amount = self.amount_of(job, billing);
+        if *left <= Usd::ZERO || amount > *left {
+            return Err(amount);
+        }
+        *left = left.minus(amount);
+        Ok(())
     }
 
     /// The next job of a product needs more than is left.

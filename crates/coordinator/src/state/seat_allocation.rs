@@ -110,6 +110,16 @@ impl FleetState {
         !self.queue.is_empty()
     }
 
+    /// Whether this job waits for a seat.
+    pub(crate) fn is_waiting(&self, id: JobId) -> bool {
+        self.queue.get(&id).is_some()
+    }
+
+    /// The products with waiting jobs.
+    pub(crate) fn waiting_products(&self) -> impl Iterator<Item = &ProductId> {
+        self.queue.products()
+    }
+
     /// Whether a job waits that the coordinator has to offer.
     pub(crate) fn has_something_to_push(&self) -> bool {
         self.queue.products().any(|product| self.modes.mode_of(product) == Mode::Push)

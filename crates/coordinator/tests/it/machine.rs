@@ -142,6 +142,7 @@ impl Machine {
             leaving: false,
             receives: Default::default(),
             wants_broker_login: false,
+            shadows: Vec::new(),
         }
     }
 
@@ -205,6 +206,7 @@ impl Machine {
             claim_nonce: ClaimNonce::new(fleet.builder.clock.now(), fleet.bytes()),
             limit: Some(limit),
             products: None,
+            jobs: None,
             except_products: Vec::new(),
         }
     }
@@ -362,7 +364,7 @@ pub(crate) async fn drain(inbox: &mut Inbox) -> (Vec<Message>, Vec<Directive>) {
         match next {
             Some(InboxEvent::Dispatch(message)) => messages.push(message),
             Some(InboxEvent::Directive(directive)) => directives.push(directive),
-            Some(InboxEvent::Hello { .. } | InboxEvent::Modes(_)) => {}
+            Some(InboxEvent::Hello { .. } | InboxEvent::Modes(_) | InboxEvent::Announcement(_)) => {}
             None => return (messages, directives),
         }
     }

@@ -52,6 +52,8 @@ mod retry_policy;
 mod reviews;
 mod scheduling_turns;
 mod seats;
+mod self_select;
+mod shadow;
 mod store_operations;
 mod submit_fast_path;
 mod subtasks;
@@ -74,7 +76,7 @@ tests_on!(
     simulated: accept, job_trees, offer_answers, submit_fast_path, claim, disconnects, dependencies, dispatch, errands, failure_reasons, event_stream, idle,
     enrolment, clock_jumps,
     retry_policy, leadership, leases, modes, placement, preemption, evidence, races, restore, seats, progress, pools, pull_requests, actions, scheduling_turns,
-    artifacts, budgets, needs, pauses, profiles, reviews, subtasks, usage_limits
+    artifacts, budgets, needs, pauses, profiles, reviews, self_select, shadow, subtasks, usage_limits
 );
 
 // The tests in which the store matters. Not those that count the turns of the only thread: an answer from a server

@@ -113,27 +113,48 @@ pub struct Message {
     pub priority: Priority,
     /// The factory that the job is offered to.
     pub target_factory_id: FactoryId,
+    /// Not an offer: the coordinator only compares whether and when it arrives. The receiver completes it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shadow: bool,
 }
 
 impl Message {
     /// The id for deduplication.
     pub fn id(&self) -> MessageId {
-        MessageId { job: self.job_id, seq: self.dispatch_seq }
+        MessageId { job: self.job_id, seq: self.dispatch_seq, shadow: self.shadow }
     }
 }
 
 /// `jobId:dispatchSeq`. A retried publish keeps it; a new dispatch never reuses one [I5].
+///
+/// A shadow message has an id of its own, `jobId:dispatchSeq:s`: the first offer after a switch to push has the same
+/// number and must not count as its duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
     /// The job.
     pub job: JobId,
     /// The dispatch.
     pub seq: DispatchSeq,
+    /// Whether it is the message of a compared plan.
+    pub shadow: bool,
+}
+
+impl MessageId {
+    /// The message of an offer.
+    pub fn of_offer(job: JobId, seq: DispatchSeq) -> Self {
+        Self { job, seq, shadow: false }
+    }
+
+    /// The message of a compared plan.
+    pub fn of_shadow(job: JobId, seq: DispatchSeq) -> Self {
+        Self { job, seq, shadow: true }
+    }
 }
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.job, self.seq)
+        write!(f, "{}:{}", self.job, self.seq)?;
+        if self.shadow { f.write_str(":s") } else { Ok(()) }
     }
 }
 

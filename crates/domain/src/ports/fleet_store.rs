@@ -53,11 +53,13 @@ pub enum Collection {
     Artifacts,
     /// Pools of factories that are started on demand.
     Pools,
+    /// What the comparison of dispatch modes has counted, by product and hour.
+    Shadow,
 }
 
 impl Collection {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Factories,
         Self::Products,
         Self::Tokens,
@@ -70,6 +72,7 @@ impl Collection {
         Self::Webhooks,
         Self::Artifacts,
         Self::Pools,
+        Self::Shadow,
         Self::Meta,
     ];
 
@@ -89,6 +92,7 @@ impl Collection {
             Self::Webhooks => "fleet_webhooks",
             Self::Artifacts => "fleet_artifacts",
             Self::Pools => "fleet_pools",
+            Self::Shadow => "fleet_shadow",
         }
     }
 }

@@ -1,12 +1,17 @@
 //! Receiving offers from the broker itself, beside the inbox [D6]. If the broker is away, the coordinator is told, and offers
 //! come through the inbox again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clock::Backoff;
-use domain::{BrokerConnector, BrokerError, BrokerLogin, Receipt, Receives, Subscription, Timestamp};
+use domain::{
+    BrokerConnector, BrokerError, BrokerLogin, Message, MessageId, Receipt, Receives, Subscription, Timestamp,
+};
+use parking_lot::Mutex;
+use protocol::ReceivedShadow;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
@@ -19,11 +24,35 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 /// A login is renewed this long before it expires.
 const RENEWED_BEFORE: Duration = Duration::from_hours(12);
 
+/// How long received shadow messages are collected before a heartbeat reports them.
+const SHADOWS_COLLECTED: Duration = Duration::from_millis(500);
+
+/// Shadow messages that wait to be reported. Older ones count as missing at the coordinator.
+const SHADOWS_MAX: usize = 1_000;
+
 /// The state of the connection to the broker.
 #[derive(Debug, Default)]
 pub(super) struct DirectReceiving {
     login: watch::Sender<Option<BrokerLogin>>,
     is_connected: AtomicBool,
+    shadows: Mutex<VecDeque<(MessageId, Duration)>>,
+}
+
+/// Shadow messages that are being reported, and when each was received.
+pub(super) struct ShadowReports {
+    received: VecDeque<(MessageId, Duration)>,
+    now: Duration,
+}
+
+impl ShadowReports {
+    pub(super) fn reports(&self) -> Vec<ReceivedShadow> {
+        let report = |(id, at): &(MessageId, Duration)| ReceivedShadow {
+            job_id: id.job,
+            dispatch_seq: id.seq,
+            held_ms: u64::try_from(self.now.saturating_sub(*at).as_millis()).unwrap_or(u64::MAX),
+        };
+        self.received.iter().map(report).collect()
+    }
 }
 
 impl DirectReceiving {
@@ -34,6 +63,31 @@ impl DirectReceiving {
     pub(super) fn wants_login(&self, now: Timestamp) -> bool {
         let until = self.login.borrow().as_ref().map(|login| login.until);
         self.receives() == Receives::Inbox || until.is_none_or(|until| until < now.after(RENEWED_BEFORE))
+    }
+
+    /// Notes a shadow message; returns whether it is the first one to be reported.
+    fn add_shadow(&self, id: MessageId, now: Duration) -> bool {
+        let mut shadows = self.shadows.lock();
+        shadows.push_back((id, now));
+        if shadows.len() > SHADOWS_MAX {
+            shadows.pop_front();
+        }
+        shadows.len() == 1
+    }
+
+    /// The shadow messages that a heartbeat reports.
+    pub(super) fn take_shadows(&self, now: Duration) -> ShadowReports {
+        ShadowReports { received: std::mem::take(&mut *self.shadows.lock()), now }
+    }
+
+    /// The heartbeat failed: the next one reports them.
+    pub(super) fn return_shadows(&self, reports: ShadowReports) {
+        let mut shadows = self.shadows.lock();
+        let later = std::mem::replace(&mut *shadows, reports.received);
+        shadows.extend(later);
+        while shadows.len() > SHADOWS_MAX {
+            shadows.pop_front();
+        }
     }
 
     pub(super) fn got(&self, login: Option<BrokerLogin>) {
@@ -127,6 +181,17 @@ impl Worker {
             debug!(job.id = %id.job, dispatch.seq = %id.seq, "Received offer {id} from the broker");
             let source = OfferSource(Some((Arc::clone(&subscription), delivery.receipt)));
             self.take(&delivery.message, source);
+        }
+    }
+
+    /// Reports a shadow message with the next heartbeat, which is sent soon: the coordinator waits only for seconds.
+    pub(super) fn note_shadow(self: &Arc<Self>, message: &Message) {
+        if self.direct.add_shadow(message.id(), self.clock.monotonic()) {
+            let worker = Arc::clone(self);
+            self.tasks.spawn(async move {
+                worker.clock.sleep(SHADOWS_COLLECTED).await;
+                worker.report_how_it_receives().await;
+            });
         }
     }
 

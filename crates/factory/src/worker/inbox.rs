@@ -55,6 +55,7 @@ impl Worker {
                 }
                 Ok(InboxEvent::Modes(modes)) => self.told(&modes),
                 Ok(InboxEvent::Dispatch(message)) => self.take(&message, OfferSource::inbox()),
+                Ok(InboxEvent::Announcement(announcement)) => self.announced.add(announcement.job_id),
                 Ok(InboxEvent::Directive(Directive::Look(order))) => self.look_at_request(order),
                 Ok(InboxEvent::Directive(directive)) => self.obey(&directive),
                 Err(error) => warn!(%error, "Something unknown came through the inbox"),
@@ -66,6 +67,12 @@ impl Worker {
     /// Answers an offer in a task of its own: accepts it, or declines it with a reason. A repeated message is answered
     /// once.
     pub(super) fn take(self: &Arc<Self>, message: &Message, source: OfferSource) {
+        if message.shadow {
+            // It is compared with what this factory claims, and never work.
+            self.note_shadow(message);
+            self.tasks.spawn(source.complete());
+            return;
+        }
         let (job, seq) = (message.job_id, message.dispatch_seq);
         if !self.taking.lock().insert((job, seq)) {
             // The first one is being answered; if that fails, the coordinator offers the job again.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use client::ClientError;
 use clock::Backoff;
-use domain::{ClaimNonce, DispatchModes, Mode, ProductId, RunInsights};
+use domain::{ClaimNonce, DispatchModes, JobId, Mode, ProductId, RunInsights};
 use fail::fail_point;
 use protocol::{ClaimRequest, ClaimResponse, GrantedJob, ReleaseReport};
 use tracing::{debug, info};
@@ -63,7 +63,7 @@ impl Worker {
             }
             let found = match asking {
                 PollMode::Gate => self.look_and_claim(&mut pace, pulled, woken, free).await,
-                PollMode::Poll | PollMode::Never => self.claim(free, pulled).await,
+                PollMode::Poll | PollMode::Never => self.claim(free, pulled, None).await,
             };
             pause = pace.after(found, self.chance());
         }
@@ -83,17 +83,37 @@ impl Worker {
                 return PollResult::Nothing;
             }
         };
-        if is_open { self.claim(free, pulled).await } else { PollResult::Closed }
+        if is_open { self.claim(free, pulled, None).await } else { PollResult::Closed }
+    }
+
+    /// Claims jobs that were announced, for as long as the factory runs.
+    pub(super) async fn claim_announced(self: &Arc<Self>) {
+        loop {
+            let jobs = self.announced.next().await;
+            let free = self.free_seats();
+            // Without a free seat the coordinator announces them to another factory.
+            if free > 0 && !self.stopping.is_cancelled() {
+                debug!("Claiming {} that were announced", domain::counted(jobs.len() as u64, "job"));
+                self.claim(free, &PolledProducts::default(), Some(jobs)).await;
+            }
+        }
     }
 
     /// Claims in a task of its own: a grant must be received although this factory stops.
-    async fn claim(self: &Arc<Self>, limit: u32, pulled: &PolledProducts) -> PollResult {
+    async fn claim(self: &Arc<Self>, limit: u32, pulled: &PolledProducts, jobs: Option<Vec<JobId>>) -> PollResult {
         let (station, pulled) = (Arc::clone(self), pulled.clone());
-        let claimed = self.tasks.spawn(async move { station.claim_and_work(limit, pulled).await });
+        let claimed = self.tasks.spawn(async move { station.claim_and_work(limit, pulled, jobs).await });
         claimed.await.unwrap_or(PollResult::Nothing)
     }
 
-    async fn claim_and_work(self: &Arc<Self>, limit: u32, pulled: PolledProducts) -> PollResult {
+    async fn claim_and_work(
+        self: &Arc<Self>,
+        limit: u32,
+        pulled: PolledProducts,
+        jobs: Option<Vec<JobId>>,
+    ) -> PollResult {
+        // One claim at a time: all of them use the same nonce until it has won something.
+        let _turn = self.claiming.lock().await;
         let fresh = ClaimNonce::new(self.clock.now(), self.entropy.bytes());
         let Some(nonce) = self.nonce.current(self.instance, fresh).await else { return PollResult::Nothing };
         fail_point!("factory::claim_nonce_saved", |_| PollResult::Nothing);
@@ -104,6 +124,7 @@ impl Worker {
             claim_nonce: nonce,
             limit: Some(limit),
             products: pulled.only,
+            jobs,
             except_products: pulled.except,
         };
         match self.ask_for_work(&request).await {
@@ -183,6 +204,7 @@ impl Worker {
             claim_nonce: note.nonce,
             limit: None,
             products: None,
+            jobs: None,
             except_products: Vec::new(),
         };
         match self.client.claim_dry_run(&request).await {

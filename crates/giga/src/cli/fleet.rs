@@ -436,14 +436,16 @@ pub(crate) enum WebhookCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Modes:
-    push  the coordinator offers each job to a factory (the default)
-    poll  factories poll for work at an interval
-    gate  factories poll for work when the queue has changed
+    push         the coordinator offers each job to a factory (the default)
+    poll         factories poll for work at an interval
+    gate         factories poll for work when the queue has changed
+    shadow       factories poll, and `giga divergence` compares that with push
+    self-select  jobs are announced to factories, which claim them by id
 
 Without --product the mode applies to every product that has no mode of its own.
 --preemption applies to the whole fleet.")]
 pub(crate) struct ModeArgs {
-    /// New mode: push, poll or gate; running jobs are not affected
+    /// New mode: push, poll, gate, shadow or self-select; running jobs are not affected
     #[arg(value_name = "MODE")]
     pub(crate) mode: Option<Mode>,
     /// Remove the mode of the product given with --product, so that it uses the fleet's mode
@@ -452,6 +454,19 @@ pub(crate) struct ModeArgs {
     /// Let critical jobs without a seat preempt jobs with `preemptible: true`: on or off
     #[arg(long, value_name = "on|off", value_parser = on_or_off, conflicts_with_all = ["mode", "follow", "product"])]
     pub(crate) preemption: Option<bool>,
+}
+
+/// Arguments of `divergence`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Compared are the products in mode `shadow`; with AQ_FLEET_SHADOW=1 at the coordinator all products that factories
+poll for. `giga mode push` is safe after 24 hours with decisions, 1,000 decisions, at most 0.1 % divergent ones, and
+no missing message. SAME and OTHER count claims by the factory that push mode would choose, and by another eligible
+one; LAG is the median and the 99th percentile of the time that a message takes.")]
+pub(crate) struct DivergenceArgs {
+    /// Number of divergences to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub(crate) limit: usize,
 }
 
 fn on_or_off(given: &str) -> Result<bool, String> {

@@ -53,6 +53,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "tracker",
             "webhook",
             "mode",
+            "divergence",
         ],
     ),
     ("Setup and maintenance", &["init", "doctor", "backup", "gc", "bench"]),

@@ -98,10 +98,6 @@ fn configuration(config: &Config) -> Vec<Check> {
         };
         checks.push(Check::warn("configuration", format!("unknown environment variable {}", stranger.name), remedy));
     }
-    for name in &config.without_effect {
-        let found = format!("{name} is set and has no effect yet");
-        checks.push(Check::warn("configuration", found, "unset it, or keep it for a later version"));
-    }
     for warning in config.factory.polling.reconciled().1 {
         checks.push(Check::warn("configuration", warning, "change the setting"));
     }

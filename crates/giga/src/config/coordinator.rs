@@ -88,6 +88,8 @@ pub(crate) struct CoordinatorConfig {
     pub(crate) quota_resume: Setting<bool>,
     /// Whether the ceilings of budgets are enforced, until `PUT /flags` says otherwise.
     pub(crate) budgets: Setting<bool>,
+    /// Whether polled products are compared with push mode.
+    pub(crate) shadow: Setting<bool>,
     /// What follows failures.
     pub(crate) retry: RetryConfig,
 }
@@ -188,6 +190,8 @@ impl CoordinatorConfig {
         let resume = SettingSource::new("coordinator.quota_resume").env(&["GIGA_QUOTA_RESUME"]).file(file.quota_resume);
         let budgets =
             SettingSource::new("coordinator.budgets").env(&["GIGA_BUDGETS", "FLEET_BUDGETS"]).file(file.budgets);
+        let shadow =
+            SettingSource::new("coordinator.shadow").env(&["GIGA_SHADOW", "AQ_FLEET_SHADOW"]).file(file.shadow);
         let preemption = SettingSource::new("coordinator.preemption")
             .env(&["GIGA_PREEMPTION", "FLEET_PREEMPTION"])
             .file(file.preemption);
@@ -226,6 +230,7 @@ impl CoordinatorConfig {
             preemption_grace: resolver.setting(grace, || HumanDuration(default.preemption_grace))?,
             quota_resume: resolver.setting(resume, || default.windows.auto_resume)?,
             budgets: resolver.setting(budgets, || default.budgets)?,
+            shadow: resolver.setting(shadow, || default.shadow)?,
             retry: RetryConfig::resolve(resolver, file.retry, &default.retry)?,
         })
     }
@@ -257,6 +262,7 @@ impl CoordinatorConfig {
             preemption_grace: self.preemption_grace.value.0,
             disk_free_min_bytes: u64::from(self.disk_free_min_mib.value) * 1024 * 1024,
             budgets: self.budgets.value,
+            shadow: self.shadow.value,
             retry,
             windows: QuotaWindowPolicy { auto_resume: self.quota_resume.value, ..QuotaWindowPolicy::default() },
             ..Settings::default()

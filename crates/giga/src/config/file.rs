@@ -93,6 +93,7 @@ pub(super) struct Coordinator {
     pub(super) preemption_grace: Option<Spanned<HumanDuration>>,
     pub(super) quota_resume: Option<Spanned<bool>>,
     pub(super) budgets: Option<Spanned<bool>>,
+    pub(super) shadow: Option<Spanned<bool>>,
     pub(super) retry: Retry,
 }
 

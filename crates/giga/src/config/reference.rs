@@ -90,6 +90,10 @@ const MEANINGS: &[(&str, &str)] = &[
         "coordinator.budgets",
         "Whether the ceilings of budgets are enforced. `giga budget enforce` changes it at run time.",
     ),
+    (
+        "coordinator.shadow",
+        "Whether products that factories poll for are compared with push mode. A fleet whose modes were never set starts in `shadow`.",
+    ),
     ("coordinator.retry.attempts_max", "Attempts of a job in all. A manifest can set its own retry policy."),
     ("coordinator.retry.backoff", "First pause before a retry; it doubles."),
     ("coordinator.retry.backoff_max", "Longest pause before a retry."),

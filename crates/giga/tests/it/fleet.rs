@@ -342,7 +342,11 @@ fn a_running_fleet_is_switched_from_the_command_line_and_works_on() {
     let waiting = fleet.json(&["submit", "job.md", "--wait"]);
     let followed = fleet.json(&["mode", "--follow", "--product", "default"]);
     let shown = fleet.machine.giga(&["mode"]);
-    let refused = fleet.machine.giga(&["mode", "shadow"]);
+    let selected = fleet.json(&["mode", "self-select"]);
+    let announced = fleet.json(&["submit", "job.md", "--wait"]);
+    let compared = fleet.json(&["mode", "shadow"]);
+    let report = fleet.machine.giga(&["divergence"]);
+    let unknown = fleet.machine.giga(&["mode", "pull"]);
     fleet.end(Signal::TERM);
 
     assert_eq!(before, [json!({ "mode": "push", "preemption": false })]);
@@ -351,6 +355,9 @@ fn a_running_fleet_is_switched_from_the_command_line_and_works_on() {
     assert_eq!(waiting[1]["stage"], "testing", "{waiting:?}");
     assert_eq!(followed, polled);
     assert_eq!(shown.stdout, "PRODUCT  MODE\n(all)    poll\npreemption: off\n");
-    let why = "mode `shadow` is not available yet: use `push`, `poll` or `gate`";
-    assert_eq!((refused.code, refused.stderr.contains(why)), (Some(3), true), "{}", refused.stderr);
+    assert_eq!(selected, [json!({ "mode": "self-select", "preemption": false })]);
+    assert_eq!(announced[1]["stage"], "testing", "{announced:?}");
+    assert_eq!(compared, [json!({ "mode": "shadow", "preemption": false })]);
+    assert!(report.stdout.contains("not yet: decisions in 0 of 24 hours; 0 of 1000 decisions"), "{}", report.stdout);
+    assert!(unknown.stderr.contains("`shadow` or `self-select`"), "{}", unknown.stderr);
 }

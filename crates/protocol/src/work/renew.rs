@@ -1,6 +1,8 @@
 //! Lease renewal, directives and the inbox.
 
-use domain::{DispatchModes, Epoch, InstanceId, JobId, Message};
+use domain::{
+    Capability, DispatchModes, DispatchSeq, Epoch, InstanceId, JobId, Message, Priority, ProductId, RepoName,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
@@ -100,8 +102,31 @@ pub enum InboxEvent {
     Modes(DispatchModes),
     /// An offer of a job.
     Dispatch(Message),
+    /// A job that the factory may claim by its id.
+    Announcement(Announcement),
     /// A directive.
     Directive(Directive),
+}
+
+/// A waiting job of a product in self-select mode, announced to one eligible factory at a time. All fields but the id are
+/// hints: the claim decides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Announcement {
+    /// The job.
+    pub job_id: JobId,
+    /// The dispatch that a claim would make.
+    pub dispatch_seq: DispatchSeq,
+    /// The product that owns the job.
+    pub product_id: ProductId,
+    /// The repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repo: Option<RepoName>,
+    /// The required capabilities.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caps: Vec<Capability>,
+    /// The job's priority.
+    pub priority: Priority,
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) struct CountQuery {
         min_length = 1,
         max_length = 16_000
     )]
-    product: Option<String>,
+    pub(crate) product: Option<String>,
 }
 
 /// The number of jobs by stage, and why queued ones wait.

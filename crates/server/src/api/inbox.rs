@@ -36,8 +36,8 @@ fn one() -> u32 {
 
 /// Streams offers and directives to a factory.
 ///
-/// Events: `hello` with the current modes, then `dispatch` with a message, `directive` with an instruction, and `modes` when
-/// the modes change.
+/// Events: `hello` with the current modes, then `dispatch` with a message, `announcement` with a job to claim, `directive`
+/// with an instruction, and `modes` when the modes change.
 #[utoipa::path(
     get, path = "/factories/{id}/inbox", tag = "work",
     params(("id" = FactoryId, Path, description = "The factory"), InboxQuery),
@@ -64,6 +64,7 @@ impl Source for Offers {
             InboxEvent::Hello { modes } => ("hello", serde_json::to_string(&serde_json::json!({ "modes": modes }))),
             InboxEvent::Modes(modes) => ("modes", serde_json::to_string(&modes)),
             InboxEvent::Dispatch(message) => ("dispatch", serde_json::to_string(&message)),
+            InboxEvent::Announcement(announcement) => ("announcement", serde_json::to_string(&announcement)),
             InboxEvent::Directive(directive) => ("directive", serde_json::to_string(&directive)),
         };
         match data {

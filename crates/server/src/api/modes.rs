@@ -2,16 +2,17 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use domain::{DispatchModes, Versioned};
+use domain::{DispatchModes, ProductId, Versioned};
 use http::{HeaderMap, StatusCode, header};
-use protocol::{ClaimRequest, ClaimResponse};
+use protocol::{ClaimRequest, ClaimResponse, DivergenceReport};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use crate::api::counts::CountQuery;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::etag;
-use crate::extract::{JsonBody, QueryParams};
+use crate::extract::{DefaultProduct, JsonBody, QueryParams, parse_list};
 use crate::json_response::Json;
 use crate::problem::Problem;
 
@@ -81,6 +82,31 @@ pub(crate) async fn put_flags(
 ) -> Result<Response, Problem> {
     let expected = etag::expected(&headers, app.coordinator.generation())?;
     Ok(tagged(&app, app.coordinator.put_flags(&who, flags, expected).await?))
+}
+
+/// How push mode compares with polling in the last week [D1].
+///
+/// Compared are the claims of products in mode `shadow`, and of all products that factories poll for if the coordinator
+/// was started with `AQ_FLEET_SHADOW=1`.
+#[utoipa::path(
+    get, path = "/divergence", tag = "operations",
+    params(
+        CountQuery,
+        ("x-product-id" = Option<ProductId>, Header, description = "Only this product, if `product` names none"),
+    ),
+    responses((status = 200, description = "Counts by hour, the last divergences and a verdict", body = DivergenceReport)),
+)]
+pub(crate) async fn divergence(
+    State(app): State<App>,
+    Caller(who): Caller,
+    DefaultProduct(product): DefaultProduct,
+    QueryParams(asked): QueryParams<CountQuery>,
+) -> Result<Json<DivergenceReport>, Problem> {
+    let mut products = parse_list(asked.product.as_deref())?;
+    if products.is_empty() {
+        products.extend(product);
+    }
+    Ok(Json(app.coordinator.divergence(&who, products)?))
 }
 
 fn tagged(app: &App, flags: Versioned<DispatchModes>) -> Response {

@@ -73,6 +73,7 @@ async fn a_forged_message_has_no_authority() {
         caps: vec![],
         priority: domain::Priority::Critical,
         target_factory_id: factory.id.clone(),
+        shadow: false,
     };
     let before = fleet.state().await;
 

@@ -317,6 +317,7 @@ impl Worker {
             leaving: false,
             receives: Default::default(),
             wants_broker_login: false,
+            shadows: Vec::new(),
         };
         self.client.post("/factories/heartbeat", &beat).await
     }

@@ -20,6 +20,7 @@ mod job_trees;
 mod limits;
 mod listening;
 mod lists;
+mod migration;
 mod mode_switch;
 mod modes;
 mod mount;

@@ -52,7 +52,7 @@ async fn switching_modes_under_load_neither_loses_nor_repeats_jobs() {
         if jobs.len() < JOBS {
             jobs.extend(submit_some(&fleet, (1 + chance(16) as usize).min(JOBS - jobs.len())).await);
         }
-        let mode = [Mode::Push, Mode::Poll, Mode::Gate][chance(3) as usize];
+        let mode = [Mode::Push, Mode::Poll, Mode::Gate, Mode::Shadow][chance(4) as usize];
         fleet.admin.set_mode(None, Some(mode)).await.unwrap();
         *switches.entry(mode.as_str()).or_default() += 1;
         clock.sleep(Duration::from_millis(2 + chance(12))).await;
@@ -105,7 +105,7 @@ async fn take_offers(worker: Arc<Worker>, done: Arc<Done>, told: Arc<watch::Send
         let text = format!(r#"{{"event":"{}","data":{}}}"#, event.event, event.data);
         match serde_json::from_str(&text).unwrap() {
             InboxEvent::Hello { modes } | InboxEvent::Modes(modes) => drop(told.send_replace(modes)),
-            InboxEvent::Directive(_) => {}
+            InboxEvent::Directive(_) | InboxEvent::Announcement(_) => {}
             InboxEvent::Dispatch(message) => {
                 // An offer revoked in the meantime is refused, and the job is offered again.
                 if let Ok(accepted) = worker.accept(&message).await {
@@ -153,6 +153,7 @@ fn request(instance: InstanceId, claim_nonce: ClaimNonce) -> ClaimRequest {
         claim_nonce,
         limit: Some(2),
         products: None,
+        jobs: None,
         except_products: Vec::new(),
     }
 }

@@ -17,6 +17,7 @@ fn claim(worker: &Worker, limit: u32) -> ClaimRequest {
         claim_nonce,
         limit: Some(limit),
         products: None,
+        jobs: None,
         except_products: Vec::new(),
     }
 }
@@ -97,14 +98,12 @@ async fn admins_switch_modes_operators_read_and_stale_writes_fail() {
 
     let switched = fleet.admin.set_mode(Some(&product("notes")), Some(Mode::Poll)).await.unwrap();
     let late = fleet.admin.set_flags(&DispatchModes::default(), Some(&tag)).await;
-    let unavailable = fleet.admin.set_mode(None, Some(Mode::SelfSelect)).await;
     let followed = fleet.admin.set_mode(Some(&product("notes")), None).await.unwrap();
 
     let off = DispatchModes { preemption: Some(false), ..DispatchModes::default() };
     assert_eq!(switched, DispatchModes { products: [(product("notes"), Mode::Poll)].into(), ..off.clone() });
     assert_eq!(followed, off);
     assert_eq!(code(late), "precondition_failed");
-    assert_eq!(code(unavailable), "mode_not_available");
     assert_eq!(operator.flags().await.unwrap().0, off);
     assert_eq!(code(operator.set_flags(&DispatchModes::default(), None).await), "forbidden");
     assert_eq!(code(mac.client.flags().await), "forbidden");

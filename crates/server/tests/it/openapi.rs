@@ -5,11 +5,12 @@ use domain::{
     TokenScope,
 };
 use protocol::{
-    AcceptRequest, AlertChange, AlertCode, AlertEvent, ClaimRequest, CompletionReport, CreateTokenRequest, Directive,
-    EnrolRequest, ErrandOutcome, ErrandReport, EvidenceReport, FactoryChange, FactoryEvent, FailureReport, HeldJob,
-    HeldJobProgress, HelloEvent, InboxEvent, NeedsEvent, Patch, PollPullRequest, Progress, ProgressEvent,
-    PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport, RenewRequest, ResetReason,
-    ReviewComment, ReviewCommentKind, StartReport, StreamEvent, SubtaskWaitReport, WorkOperation,
+    AcceptRequest, AlertChange, AlertCode, AlertEvent, Announcement, ClaimRequest, CompletionReport,
+    CreateTokenRequest, Directive, EnrolRequest, ErrandOutcome, ErrandReport, EvidenceReport, FactoryChange,
+    FactoryEvent, FailureReport, HeldJob, HeldJobProgress, HelloEvent, InboxEvent, NeedsEvent, Patch, PollPullRequest,
+    Progress, ProgressEvent, PullRequestReport, PullRequestState, QuestionReport, QuotaReport, ReleaseReport,
+    RenewRequest, ResetReason, ReviewComment, ReviewCommentKind, StartReport, StreamEvent, SubtaskWaitReport,
+    WorkOperation,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -198,9 +199,22 @@ fn check_streams(description: &Description) {
         caps: vec!["os:linux".parse::<Capability>().unwrap()],
         priority: domain::Priority::High,
         target_factory_id: "east".parse().unwrap(),
+        shadow: true,
     };
-    let inbox =
-        [InboxEvent::Hello { modes: flags.clone() }, InboxEvent::Modes(flags.clone()), InboxEvent::Dispatch(message)];
+    let announcement = Announcement {
+        job_id: id(),
+        dispatch_seq: domain::DispatchSeq(1),
+        product_id: "notes".parse().unwrap(),
+        repo: Some("notes".parse().unwrap()),
+        caps: vec!["os:linux".parse::<Capability>().unwrap()],
+        priority: domain::Priority::High,
+    };
+    let inbox = [
+        InboxEvent::Hello { modes: flags.clone() },
+        InboxEvent::Modes(flags.clone()),
+        InboxEvent::Dispatch(message),
+        InboxEvent::Announcement(announcement),
+    ];
     inbox
         .into_iter()
         .chain(directives.map(InboxEvent::Directive))
@@ -308,6 +322,7 @@ fn check_others(description: &Description) {
         claim_nonce: id(),
         limit: Some(2),
         products: Some(products().into_iter().collect()),
+        jobs: Some(vec![id()]),
         except_products: vec!["other".parse().unwrap()],
     };
     check(description, "ClaimRequest", &claim);

@@ -166,6 +166,7 @@ fn rows(job: JobId, epoch: u64, other: &Worker) -> Vec<Row> {
         row("GET", "/api/fleet/metrics", ONLOOKERS),
         row("GET", "/api/fleet/queue-state", ONLOOKERS),
         row("GET", "/api/fleet/flags", ["unauthenticated", "forbidden", "ok", "forbidden", "forbidden"]),
+        row("GET", "/api/fleet/divergence", ["unauthenticated", "ok", "ok", "forbidden", "forbidden"]),
         with("PUT", "/api/fleet/flags", json!({ "mode": "poll" }), REJECTED),
         row("GET", "/api/fleet/alerts", ONLOOKERS),
         row("GET", "/api/fleet/dead-letters", ONLOOKERS),

@@ -72,6 +72,12 @@ macro_rules! stories_on {
                     crate::preemption::preemption_story_on(StoreKind::$kind).await;
                 }
 
+                // [D1] [I13]
+                #[tokio::test]
+                async fn a_product_moves_from_polling_to_push_and_back() {
+                    crate::migration::migration_story(Fleet::on_store_of(StoreKind::$kind).await).await;
+                }
+
                 // [J4]
                 #[tokio::test]
                 async fn a_paused_job_is_resumed() {

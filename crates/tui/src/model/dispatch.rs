@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::{DispatchModes, JobId};
-use protocol::{CredentialList, CredentialView, DeadLetter, DeadLetterList, Utilisation};
+use protocol::{CredentialList, CredentialView, DeadLetter, DeadLetterList, DivergenceReport, Utilisation};
 
 use super::{Cursor, Filter};
 
@@ -13,6 +13,8 @@ pub(crate) struct Dispatch {
     pub(crate) modes: Option<DispatchModes>,
     /// The use of the seats in the last hour, when the page was last opened.
     pub(crate) utilisation: Option<Utilisation>,
+    /// How push mode compares with polling.
+    pub(crate) divergence: Option<DivergenceReport>,
     credentials: Vec<CredentialView>,
     letters: Vec<DeadLetter>,
     pub(crate) is_loaded: bool,

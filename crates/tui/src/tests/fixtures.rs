@@ -212,6 +212,25 @@ fn budgets(fleet: Fleet) -> Value {
     json!({"items": [spent, paused, waiting]})
 }
 
+fn divergence(fleet: Fleet) -> Value {
+    let counts = json!({"same": 951, "otherEligible": 60, "ineligible": 0, "onlyPoll": 1, "onlyPush": 0, "delivered": 998, "missing": 1, "unknown": 0});
+    let summary = json!({
+        "hours": 20, "decisions": 1_012, "divergent": 1, "counts": counts, "lag": {"p50Ms": 2, "p99Ms": 20, "maxMs": 31},
+        "verdict": {"safe": false, "text": "not yet: decisions in 20 of 24 hours; 1 shadow message missing, none may",
+            "lacking": ["decisions in 20 of 24 hours", "1 shadow message missing, none may"]},
+    });
+    let compared = json!([{"productId": "legacy", "mode": "shadow", "compared": true, "summary": summary}]);
+    let found = json!([{
+        "at": ago(40), "kind": "only-poll", "productId": "legacy", "jobId": id(7), "factoryId": "east",
+        "poll": fleet.text("claimed by `east` (score 3.10)"), "push": "no factory: all seats are in use",
+    }]);
+    let nothing = fleet == Fleet::Empty;
+    json!({
+        "summary": summary, "hours": [], "products": if nothing { json!([]) } else { compared },
+        "divergences": if nothing { json!([]) } else { found },
+    })
+}
+
 fn modes(fleet: Fleet) -> Value {
     match fleet {
         Fleet::Empty => json!({"mode": "push", "preemption": false}),
@@ -303,6 +322,7 @@ pub(super) fn load(model: &mut Model, fleet: Fleet) {
     answer(model, Request::Pools, Data::Pools(read(&pools(fleet))));
     answer(model, Request::Metrics, Data::Metrics(read(&metrics(fleet))));
     answer(model, Request::Flags, Data::Flags(read(&modes(fleet))));
+    answer(model, Request::Divergence, Data::Divergence(Box::new(read(&divergence(fleet)))));
     answer(model, Request::DeadLetters, Data::DeadLetters(read(&letters(fleet))));
     answer(model, Request::Credentials, Data::Credentials(read(&credentials(fleet))));
     answer(model, Request::Budgets, Data::Budgets(read(&budgets(fleet))));

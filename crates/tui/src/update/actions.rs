@@ -239,10 +239,13 @@ pub(super) fn choose(model: &mut Model, menu: Menu, row: usize) {
             model.overlay = Some(Overlay::Menu(Menu { title, items, selected: 0, targets: menu.targets }));
         }
         MenuChoice::Modes => {
-            let items = Mode::ALL.into_iter().filter(|mode| mode.is_available());
-            let items = items.map(|mode| {
+            let items = Mode::ALL.into_iter().map(|mode| {
                 let key = mode.as_str().chars().next().unwrap_or('m');
-                let key = if mode == Mode::Poll { 'o' } else { key };
+                let key = match mode {
+                    Mode::Poll => 'o',
+                    Mode::SelfSelect => 'e',
+                    _ => key,
+                };
                 item_of(key, format!("{mode}: {}", mode_text(mode)), Act::Mode(mode))
             });
             let menu = Menu {
@@ -275,8 +278,8 @@ pub(crate) fn mode_text(mode: Mode) -> &'static str {
         Mode::Push => "the coordinator offers jobs to factories",
         Mode::Poll => "factories poll on a timer",
         Mode::Gate => "factories poll when the queue has changed",
-        Mode::Shadow => "factories poll, offers are only compared",
-        Mode::SelfSelect => "factories select jobs from the broker",
+        Mode::Shadow => "factories poll, and push is compared with that",
+        Mode::SelfSelect => "jobs are announced to factories, which claim them",
     }
 }
 

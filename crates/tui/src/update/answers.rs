@@ -56,6 +56,7 @@ fn read(model: &mut Model, request: &Request, data: Data) -> Vec<Effect> {
         Data::Metrics(metrics) => model.metrics = Some(metrics),
         Data::History(history) => model.dispatch.utilisation = history.utilisation(model.now),
         Data::Flags(modes) => model.dispatch.modes = Some(modes),
+        Data::Divergence(report) => model.dispatch.divergence = Some(*report),
         Data::DeadLetters(list) => model.dispatch.set_letters(list),
         Data::Credentials(list) => model.dispatch.set_credentials(list),
         Data::Budgets(list) => model.money.replace(list),
@@ -93,7 +94,7 @@ fn failed(model: &mut Model, request: &Request, error: ReadError) {
         Request::DeadLetters | Request::Credentials | Request::Flags => model.dispatch.error = text,
         Request::Budgets => model.money.error = text,
         // A coordinator of an earlier release has no pools.
-        Request::Metrics | Request::History | Request::Pools => {}
+        Request::Metrics | Request::History | Request::Pools | Request::Divergence => {}
         Request::Job(id) | Request::Events { job: id, .. } | Request::Explain(id) | Request::Dag(id) => {
             if let Some(detail) = model.detail.as_mut().filter(|detail| detail.id == *id) {
                 detail.error = text;

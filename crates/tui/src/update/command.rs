@@ -119,7 +119,7 @@ pub(crate) fn completions(model: &Model, line: &str) -> Vec<String> {
     let start = if before.is_empty() { format!("{name} ") } else { format!("{name} {before} ") };
     let words = match name {
         "jobs" => term_completions(model, word),
-        "mode" => Mode::ALL.into_iter().filter(|mode| mode.is_available()).map(|mode| mode.to_string()).collect(),
+        "mode" => Mode::ALL.into_iter().map(|mode| mode.to_string()).collect(),
         "job" => model.jobs.rows().iter().take(20).map(|job| job.id.short().to_string()).collect(),
         _ => Vec::new(),
     };

@@ -75,6 +75,23 @@ fn summary(model: &Model) -> Vec<Line<'static>> {
         }
         None => lines.push(fact("mode", "not read yet".to_owned(), Tint::Faint)),
     }
+    if let Some(report) = model.dispatch.divergence.as_ref().filter(|report| !report.products.is_empty()) {
+        let summary = &report.summary;
+        let tint = if summary.verdict.safe { Tint::Good } else { Tint::Warn };
+        lines.push(fact("cut over", summary.verdict.text.clone(), tint));
+        let lag = summary.lag.map_or_else(String::new, |lag| format!(" · messages within {} ms", lag.p99_ms));
+        let text = format!(
+            "{} compared with push, {} divergent, {} missing{lag}",
+            domain::counted(summary.decisions, "claim"),
+            summary.divergent,
+            domain::counted(summary.counts.missing, "message"),
+        );
+        lines.push(fact("", text, Tint::Plain));
+        if let Some(last) = report.divergences.first() {
+            let text = format!("last, {}: {} | push: {}", last.kind, last.poll, last.push);
+            lines.push(fact("", text, Tint::Plain));
+        }
+    }
     if let Some(metrics) = &model.metrics {
         lines.push(fact(
             "queue",

@@ -5,6 +5,7 @@ import { lagOf } from "../../lib/history";
 import { PageHead } from "../../shell/Bar";
 import { QueryPanel } from "../../ui/Panel";
 import { Spark } from "../../ui/Spark";
+import { Comparison } from "./Comparison";
 import { DeadLetters } from "./DeadLetters";
 import { Depth } from "./Depth";
 import { Modes } from "./Modes";
@@ -20,6 +21,7 @@ export function DispatchPage() {
         <Modes />
         <StoreOperations />
       </div>
+      <Comparison />
       <Depth query={factories} />
       <DeadLetters />
     </div>

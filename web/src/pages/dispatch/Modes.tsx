@@ -11,12 +11,13 @@ import { Glyph } from "../../ui/Glyph";
 import { QueryPanel } from "../../ui/Panel";
 import { say, sayError } from "../../ui/toasts";
 
-/** The modes that this version can switch to. */
 const MODES = {
   push: "The coordinator offers each job to the best factory at once",
   gate: "Factories claim jobs when the queue has changed",
   poll: "Factories claim jobs on a timer",
-} as const satisfies Partial<Record<Mode, string>>;
+  shadow: "Factories claim jobs on a timer, and push is compared with that",
+  "self-select": "Jobs are announced to factories, which claim them by id",
+} as const satisfies Record<Mode, string>;
 type Offered = keyof typeof MODES;
 const OFFERED = Object.keys(MODES) as Offered[];
 

@@ -74,6 +74,7 @@ mod tests {
             claim_nonce: ClaimNonce::from_bytes([nonce; 16]),
             limit: None,
             products: None,
+            jobs: None,
             except_products: Vec::new(),
         }
     }

@@ -47,9 +47,13 @@ impl Coordinator {
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
         let mut state = self.state.lock();
         let mut picks = Vec::new();
-        while picks.len() < limit_of(request)
-            && let Some(pick) = self.next_pick(&mut state, factory, is_asked)
-        {
+        let mut named = request.jobs.as_deref().map(|jobs| jobs.iter().copied());
+        while picks.len() < limit_of(request) {
+            let pick = match &mut named {
+                None => self.next_pick(&mut state, factory, None, is_asked),
+                Some(jobs) => jobs.find_map(|job| self.next_pick(&mut state, factory, Some(job), is_asked)),
+            };
+            let Some(pick) = pick else { break };
             picks.push(pick);
         }
         let view = state.view(now, &self.settings.weights, 1);

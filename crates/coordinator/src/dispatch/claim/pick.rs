@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::{FactoryId, Job, JobId, ProductId, Versioned};
 use protocol::ClaimRequest;
-use scheduler::Placement;
+use scheduler::{Placement, WeighedClaim};
 
 use crate::coordinator::Coordinator;
 use crate::error::Error;
@@ -22,13 +22,15 @@ const SET_ASIDE_MAX: usize = 32;
 const LIMIT_MAX: u32 = 1_000;
 
 /// One job that a claim selected.
-pub(super) struct Pick {
-    pub(super) job: Versioned<Arc<Job>>,
-    pub(super) placement: Placement,
+pub(crate) struct Pick {
+    pub(crate) job: Versioned<Arc<Job>>,
+    pub(crate) placement: Placement,
     /// How long it has waited.
     pub(super) waited: Duration,
     /// The job that gave up its seat for it.
     pub(super) preempted: Option<JobId>,
+    /// What the plan would have done with it, if its product is compared.
+    pub(crate) weighed: Option<WeighedClaim>,
 }
 
 /// Jobs that a claim selected, with the seats reserved for them.
@@ -93,8 +95,13 @@ impl Coordinator {
         let mut picked = ClaimSelection { picks: Vec::new(), held };
         let limit = limit_of(request);
         let mut set_aside = 0;
+        let mut named = request.jobs.as_deref().map(|jobs| jobs.iter().copied());
         while picked.picks.len() < limit && set_aside < SET_ASIDE_MAX {
-            let Some(pick) = self.reserve_next(who, request, &mut picked.held) else { break };
+            let pick = match &mut named {
+                None => self.reserve_next(who, request, None, &mut picked.held),
+                Some(jobs) => jobs.find_map(|job| self.reserve_next(who, request, Some(job), &mut picked.held)),
+            };
+            let Some(pick) = pick else { break };
             if self.unmet(&pick.job.value).await?.is_none() {
                 picked.picks.push(pick);
             } else {
@@ -105,11 +112,17 @@ impl Coordinator {
         Ok(picked)
     }
 
-    fn reserve_next(&self, who: &Principal, request: &ClaimRequest, held: &mut ClaimReservation<'_>) -> Option<Pick> {
+    fn reserve_next(
+        &self,
+        who: &Principal,
+        request: &ClaimRequest,
+        named: Option<JobId>,
+        held: &mut ClaimReservation<'_>,
+    ) -> Option<Pick> {
         let factory = &held.process.factory;
         let mut state = self.state.lock();
         let is_asked = |product: &ProductId| request.asks_for(product) && who.sees(product);
-        let pick = self.next_pick(&mut state, factory, is_asked)?;
+        let pick = self.next_pick(&mut state, factory, named, is_asked)?;
         held.jobs.push(pick.placement.job);
         // The scheduler counts offers and leases; this also counts accepts that are being written.
         if !state.begin_grant(pick.placement.job, &held.process) {
@@ -119,19 +132,25 @@ impl Coordinator {
         Some(pick)
     }
 
-    /// The scheduler's next choice for a factory, held.
+    /// The scheduler's next choice for a factory, or the named job if the factory may have it, held.
     pub(super) fn next_pick(
         &self,
         state: &mut FleetState,
         factory: &FactoryId,
+        named: Option<JobId>,
         is_asked: impl Fn(&ProductId) -> bool,
     ) -> Option<Pick> {
         let now = self.steady();
-        let placement = scheduler::claim(&state.view(now, &self.settings.weights, 1), factory, is_asked)?;
+        let view = state.view(now, &self.settings.weights, 1);
+        let placement = match named {
+            None => scheduler::claim(&view, factory, is_asked)?,
+            Some(job) => scheduler::claim_named(&view, factory, job, is_asked)?,
+        };
         let waited = state.waiting_since(placement.job).map_or(Duration::ZERO, |since| now.since(since));
         let preempted = state.preempted_for(placement.job, factory);
+        let weighed = self.weigh_claim(state, &placement);
         let job = state.hold(&placement)?;
-        Some(Pick { job, placement, waited, preempted })
+        Some(Pick { job, placement, waited, preempted, weighed })
     }
 
     /// The unmet dependency of a queued job: an operator re-opened it since the job was queued.

@@ -51,6 +51,18 @@ async fn a_station_that_is_told_to_gate_claims_its_work_when_there_is_some() {
     works_after_a_switch_to(Mode::Gate).await;
 }
 
+// [D1]
+#[tokio::test]
+async fn a_factory_polls_while_it_is_compared() {
+    works_after_a_switch_to(Mode::Shadow).await;
+}
+
+// [D1]
+#[tokio::test]
+async fn a_factory_claims_jobs_that_are_announced() {
+    works_after_a_switch_to(Mode::SelfSelect).await;
+}
+
 // [D1] [§12]
 #[tokio::test]
 async fn a_station_with_the_fallback_asks_whatever_the_mode_is() {
@@ -116,6 +128,7 @@ async fn row_05_what_was_claimed_and_never_heard_of_is_given_back_by_the_next_pr
         claim_nonce: nonce,
         limit: None,
         products: None,
+        jobs: None,
         except_products: Vec::new(),
     };
     assert_eq!(client.claim(&claim).await.unwrap().granted.len(), 1);

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use domain::Mode;
+use protocol::DivergenceReport;
 use testkit::nats_server::{NatsAccount, NatsServer};
 
 use super::fleet::Fleet;
@@ -102,6 +104,31 @@ async fn a_coordinator_that_dies_finds_its_factories_at_the_broker_again() {
     fleet.until_all_shipped(&jobs).await;
 
     assert!(offers(&fleet) > 0, "no offer came from the broker\n{}", fleet.logs());
+    fleet.assert_nothing_lost_or_doubled(&jobs);
+    fleet.end();
+}
+
+// [D1] [D6] [I13]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fleet_moves_from_polling_to_push_and_back_on_a_broker() {
+    let Some((mut fleet, _server)) = connected().await else { return };
+    let mut jobs = BTreeSet::new();
+    for (step, mode) in [Mode::Poll, Mode::Shadow, Mode::Push, Mode::SelfSelect, Mode::Poll].into_iter().enumerate() {
+        fleet.switch(mode).await;
+        // The next switch finds jobs that wait and jobs that run.
+        for number in 0..JOBS {
+            jobs.insert(fleet.submit(step * JOBS + number, "do some work").await);
+        }
+        if mode == Mode::Shadow {
+            fleet.until_all_shipped(&jobs).await;
+        }
+    }
+    fleet.until_all_shipped(&jobs).await;
+
+    let report: DivergenceReport = fleet.client().await.get("/divergence").await.unwrap();
+    let counts = report.summary.counts;
+    assert!(counts.delivered > 0, "no shadow message came back from the broker: {report:?}\n{}", fleet.logs());
+    assert!(report.summary.decisions > 0 && report.summary.divergent == 0 && counts.missing == 0, "{report:?}");
     fleet.assert_nothing_lost_or_doubled(&jobs);
     fleet.end();
 }
