@@ -10,6 +10,7 @@ mod coordinator;
 mod crash;
 mod damaged_store;
 mod dash;
+mod deploy;
 mod docs;
 mod doctor;
 mod enrolment;
