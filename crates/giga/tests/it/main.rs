@@ -25,6 +25,7 @@ mod init;
 mod links;
 mod local;
 mod mcp;
+mod network;
 mod operator_actions;
 mod pages;
 mod processes;
