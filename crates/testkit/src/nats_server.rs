@@ -52,7 +52,8 @@ impl NatsServer {
             return None;
         };
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut server = Self { dir, program: program.into(), settings: settings.to_owned(), host, port: 0, running: None };
+        let mut server =
+            Self { dir, program: program.into(), settings: settings.to_owned(), host, port: 0, running: None };
         server.resume();
         Some(server)
     }

@@ -24,7 +24,8 @@ fn of_kind(kind: &str) -> Vec<Value> {
 fn pods() -> Vec<(String, Value)> {
     let pods = rendered().into_iter().filter_map(|object| {
         let spec = &object["spec"];
-        let template = if spec["jobTargetRef"].is_object() { &spec["jobTargetRef"]["template"] } else { &spec["template"] };
+        let template =
+            if spec["jobTargetRef"].is_object() { &spec["jobTargetRef"]["template"] } else { &spec["template"] };
         template.is_object().then(|| (object["metadata"]["name"].as_str().unwrap().to_owned(), template.clone()))
     });
     pods.collect()
@@ -108,7 +109,10 @@ fn the_charts_coordinators_are_ready_when_they_know_a_leader() {
     let container = &list(spec, "containers")[0];
 
     let probe = &container["readinessProbe"]["httpGet"];
-    assert_eq!((&probe["path"], &probe["port"], &probe["scheme"]), (&"/readyz".into(), &"https".into(), &"HTTPS".into()));
+    assert_eq!(
+        (&probe["path"], &probe["port"], &probe["scheme"]),
+        (&"/readyz".into(), &"https".into(), &"HTTPS".into())
+    );
     assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/healthz");
     let port = &list(container, "ports")[0];
     assert_eq!((&port["name"], &port["containerPort"]), (&"https".into(), &7878.into()));
@@ -129,7 +133,8 @@ fn the_charts_services_reach_the_ports_of_their_pods() {
         let (_, pod) = pods.iter().find(|(_, pod)| is_chosen(pod)).unwrap();
         for port in list(&service["spec"], "ports") {
             let containers = list(&pod["spec"], "containers").iter();
-            let named = containers.flat_map(|container| list(container, "ports")).find(|own| own["name"] == port["targetPort"]);
+            let named =
+                containers.flat_map(|container| list(container, "ports")).find(|own| own["name"] == port["targetPort"]);
             assert_eq!(named.map(|own| &own["containerPort"]), Some(&port["port"]), "{}", service["metadata"]["name"]);
         }
     }
@@ -160,7 +165,10 @@ fn the_charts_pools_are_started_and_never_stopped_by_keda() {
     let polled = &triggers[1];
     assert_eq!(polled["type"], "metrics-api");
     assert_eq!(polled["metadata"]["url"], "https://giga.fleet.svc:7878/api/fleet/scale?pool=linux");
-    assert_eq!((&polled["metadata"]["valueLocation"], &polled["metadata"]["targetValue"]), (&"wanted".into(), &"1".into()));
+    assert_eq!(
+        (&polled["metadata"]["valueLocation"], &polled["metadata"]["targetValue"]),
+        (&"wanted".into(), &"1".into())
+    );
     let known = of_kind("TriggerAuthentication").remove(0);
     assert_eq!(polled["authenticationRef"]["name"], known["metadata"]["name"]);
 }

@@ -131,9 +131,9 @@ fn a_thousand_factories_reconnect_at_once_after_a_takeover() {
     let Some(mut fleet) = NetworkFleet::start(&[HOST]) else { return };
     let (admin, bases, connected) = (fleet.client(), fleet.bases(), Arc::new(AtomicUsize::new(0)));
     // Its threads are at the host of the thread that builds it.
-    let runtime = fleet.network.within(HOST, || {
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-    });
+    let runtime = fleet
+        .network
+        .within(HOST, || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
     let clock = fleet.clock;
     let began = clock.monotonic();
     let mut members = JoinSet::new();

@@ -300,6 +300,12 @@ impl NetworkFleet {
         (0..COORDINATORS.len()).find(|n| self.health(*n).is_some_and(|health| health["role"] == "leader"))
     }
 
+    /// How often the leadership has changed, as the coordinators that answer know it.
+    pub(super) fn term(&self) -> u64 {
+        let terms = (0..COORDINATORS.len()).filter_map(|n| self.health(n)?["term"].as_u64());
+        terms.max().unwrap_or_default()
+    }
+
     fn health(&self, n: usize) -> Option<serde_json::Value> {
         use std::io::{Read, Write};
         let address = (self.network.address(COORDINATORS[n]), PORT).into();

@@ -26,15 +26,17 @@ impl History<'_> {
             let shipped = jobs.get(job).into_iter().flatten().filter(|event| event.kind == EventKind::Shipped).count();
             let merged = self.merged.iter().filter(|merged| **merged == job.to_string()).count();
             if (shipped, merged) != (1, 1) {
-                found.push(format!("job {job} was acknowledged, then shipped {shipped} times and merged {merged} times"));
+                found.push(format!(
+                    "job {job} was acknowledged, then shipped {shipped} times and merged {merged} times"
+                ));
             }
         }
         found
     }
 
-    /// How many events there are.
-    pub(super) fn len(&self) -> usize {
-        self.events.lines().count()
+    /// How many events of a kind there are.
+    pub(super) fn count(&self, kind: EventKind) -> usize {
+        self.by_job().values().flatten().filter(|event| event.kind == kind).count()
     }
 
     fn by_job(&self) -> BTreeMap<JobId, Vec<JobEvent>> {
@@ -82,9 +84,13 @@ fn of_epochs(events: &[JobEvent]) -> Vec<String> {
     let mut found = Vec::new();
     for pair in events.windows(2) {
         let [before, after] = pair else { continue };
-        let is_right = if after.kind == EventKind::Granted { after.epoch > before.epoch } else { after.epoch >= before.epoch };
+        let is_right =
+            if after.kind == EventKind::Granted { after.epoch > before.epoch } else { after.epoch >= before.epoch };
         if !is_right {
-            found.push(format!("job {}: {:?} has epoch {} after {}", after.job_id, after.kind, after.epoch, before.epoch));
+            found.push(format!(
+                "job {}: {:?} has epoch {} after {}",
+                after.job_id, after.kind, after.epoch, before.epoch
+            ));
         }
     }
     found
@@ -119,7 +125,7 @@ mod tests {
     /// An event as it is streamed.
     fn event(seq: u64, kind: &str, epoch: u64, by: &str) -> String {
         let event = serde_json::json!({
-            "jobId": JOB, "productId": "default", "seq": seq, "at": 0, "kind": kind, "stage": "building",
+            "jobId": JOB, "productId": "default", "seq": seq, "at": "2026-01-01T00:00:00Z", "kind": kind, "stage": "building",
             "epoch": epoch, "by": { "who": "factory", "name": by },
         });
         format!("{event}\n")

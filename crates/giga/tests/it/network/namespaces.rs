@@ -79,8 +79,11 @@ impl Network {
     /// A network with these hosts; `None` reports the test as skipped.
     pub(super) fn for_test(hosts: &[&str]) -> Option<Self> {
         let can = ["ip", "nsenter", "unshare"].iter().all(|program| is_installed(program));
-        let is_allowed = rustix::process::geteuid().is_root() && std::env::var("GIGA_TEST_NETNS").as_deref() != Ok("skip");
-        if !Requirement::Netns.is_met(can && is_allowed, "it needs root, and `ip`, `nsenter` and `unshare` (scripts/with-netns)") {
+        let is_allowed =
+            rustix::process::geteuid().is_root() && std::env::var("GIGA_TEST_NETNS").as_deref() != Ok("skip");
+        if !Requirement::Netns
+            .is_met(can && is_allowed, "it needs root, and `ip`, `nsenter` and `unshare` (scripts/with-netns)")
+        {
             return None;
         }
         let bridge = Namespace::new();
@@ -131,7 +134,9 @@ impl Network {
 
     /// What one host sends to others reaches them no longer. They still reach it.
     pub(super) fn cut_one_way(&self, from: &str, to: &[&str]) {
-        let lines = to.iter().map(|to| format!("neighbour replace {} lladdr {NOWHERE} dev eth0 nud permanent\n", self.address(to)));
+        let lines = to
+            .iter()
+            .map(|to| format!("neighbour replace {} lladdr {NOWHERE} dev eth0 nud permanent\n", self.address(to)));
         self.hosts[from].1.ip(&lines.collect::<String>());
     }
 
@@ -165,7 +170,8 @@ fn is_installed(program: &str) -> bool {
 #[cfg(test)]
 fn reaches(network: &Network, from: &str, to: &str, port: u16) -> bool {
     let address = (network.address(to), port).into();
-    network.within(from, || std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(500)).is_ok())
+    network
+        .within(from, || std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(500)).is_ok())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clock::SeededEntropy;
-use domain::{Clock, Entropy, JobId, StageName};
+use domain::{Clock, Entropy, EventKind, JobId, StageName};
 
 use super::faults::{Cut, Fault};
 use super::fleet::{NetworkFleet, TTL, jobs, pause, submit};
@@ -174,18 +174,20 @@ impl Scenario {
         // A request that was on its way when the flow ended.
         self.settle(&[]);
         let acknowledged = self.submitter.acknowledged();
-        let shipped_lines = |fleet: &NetworkFleet| {
-            fleet.events().lines().filter(|line| line.contains("\"kind\":\"shipped\"")).count()
-        };
+        let shipped_lines =
+            |fleet: &NetworkFleet| fleet.events().lines().filter(|line| line.contains("\"kind\":\"shipped\"")).count();
         let is_complete =
             crate::processes::becomes_so(STREAM_PATIENCE, || shipped_lines(&self.fleet) >= acknowledged.len());
         let events = self.fleet.events();
         let history = History { events: &events, journal: &self.fleet.journal(), merged: self.fleet.merged() };
         println!(
-            "{} rounds, {} jobs, {} events; after healing no job was without a change for longer than {:.1?}",
+            "{} rounds, {} jobs, {} grants, {} lost leases, {} terms; after healing no job was without a change for longer \
+             than {:.1?}",
             self.rounds,
             acknowledged.len(),
-            history.len(),
+            history.count(EventKind::Granted),
+            history.count(EventKind::Reaped),
+            self.fleet.term(),
             self.longest
         );
         assert!(is_complete, "the operator's stream lacks the end of jobs\n{}", self.fleet.logs());
@@ -202,8 +204,10 @@ fn jobs_survive_a_failing_network() {
     let Some(mut scenario) = Scenario::start() else { return };
     let long = 3 * TTL;
 
+    let first = scenario.fleet.term();
     // Longer than the database keeps the lock of a leader that it does not reach.
     scenario.round(&[Fault::LeaderAndDatabase(Cut::Both), Fault::FactoryReplaced(2)], Duration::from_secs(14));
+    let second = scenario.fleet.term();
     let one_way = [
         Fault::SiteAndCoordinators(0, Cut::There),
         Fault::FactoryPaused(1),
@@ -213,7 +217,9 @@ fn jobs_survive_a_failing_network() {
     ];
     scenario.round(&one_way, long);
     scenario.round(&[Fault::LeaderKilled, Fault::BrokerAndAll(Cut::Back), Fault::SiteClock(1, -1)], TTL);
+    let third = scenario.fleet.term();
 
+    assert!(first < second && second < third, "the leaders were not replaced: {first}, {second}, {third}");
     scenario.check();
 }
 
