@@ -25,6 +25,7 @@ mod init;
 mod links;
 mod local;
 mod mcp;
+#[cfg(all(feature = "failpoints", feature = "nats"))]
 mod network;
 mod operator_actions;
 mod pages;

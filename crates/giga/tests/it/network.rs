@@ -4,13 +4,9 @@
 //! Each process has a network namespace of its own, so this needs root and Linux. `GIGA_SOAK=1` draws faults for
 //! `GIGA_SOAK_SECONDS` (half an hour when absent) from a printed seed, which `GIGA_NETWORK_SEED` repeats.
 
-#[cfg(feature = "nats")]
 mod crowd;
-#[cfg(feature = "nats")]
 mod faults;
-#[cfg(feature = "nats")]
 mod fleet;
 mod history;
 mod namespaces;
-#[cfg(feature = "nats")]
 mod scenario;

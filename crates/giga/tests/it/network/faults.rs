@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use clock::SeededEntropy;
 use domain::Entropy;
 
-use super::fleet::{BROKER, COORDINATORS, DATABASE, NetworkFleet, SITES};
+use super::fleet::{BROKER, COORDINATORS, DATABASE, NetworkFleet, OPERATOR, SITES};
 
 /// Which way a link is cut.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,10 @@ pub(super) enum Fault {
     BetweenCoordinators(Cut),
     /// A site and both coordinators.
     SiteAndCoordinators(usize, Cut),
+    /// A site and the leader: the other coordinator still forwards.
+    SiteAndLeader(usize, Cut),
+    /// The operator, who submits and follows, and the leader.
+    OperatorAndLeader(Cut),
     /// The broker and everyone else.
     BrokerAndAll(Cut),
     LeaderKilled,
@@ -50,7 +54,7 @@ impl Fault {
         let below = |n: usize| ((chance.fraction() * n as f64) as usize).min(n - 1);
         let cut = [Cut::Both, Cut::There, Cut::Back][below(3)];
         let (site, coordinator, hours) = (below(SITES.len()), below(COORDINATORS.len()), [-1, 1][below(2)]);
-        match below(13) {
+        match below(15) {
             0 => Self::LeaderAndDatabase(cut),
             1 => Self::BetweenCoordinators(cut),
             2 => Self::SiteAndCoordinators(site, cut),
@@ -63,6 +67,8 @@ impl Fault {
             9 => Self::FactoryReplaced(site),
             10 => Self::BrokerWiped,
             11 => Self::CoordinatorClock(coordinator, hours),
+            12 => Self::OperatorAndLeader(cut),
+            13 => Self::SiteAndLeader(site, cut),
             _ => Self::SiteClock(site, hours),
         }
     }
@@ -75,6 +81,8 @@ impl Fault {
             Self::LeaderAndDatabase(way) => cut(fleet, COORDINATORS[leader], &[DATABASE], way),
             Self::BetweenCoordinators(way) => cut(fleet, COORDINATORS[0], &[COORDINATORS[1]], way),
             Self::SiteAndCoordinators(site, way) => cut(fleet, SITES[site], &COORDINATORS, way),
+            Self::SiteAndLeader(site, way) => cut(fleet, SITES[site], &[COORDINATORS[leader]], way),
+            Self::OperatorAndLeader(way) => cut(fleet, OPERATOR, &[COORDINATORS[leader]], way),
             Self::BrokerAndAll(way) => {
                 let others = fleet.network.others(BROKER);
                 cut(fleet, BROKER, &others, way);
