@@ -7,7 +7,7 @@ TEST_FEATURES := --features giga/failpoints,giga/nats
 TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Installs the programs that tests run, and lists the skipped tests at the end.
 WITH_TOOLS := scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-tmux scripts/with-engines \
-  scripts/with-api-tools scripts/with-mcp-client scripts/with-nats scripts/with-chromium
+  scripts/with-api-tools scripts/with-mcp-client scripts/with-nats scripts/with-netns scripts/with-chromium
 TEST_ENGINES := $(CARGO) test --locked $(TEST_FEATURES) -p giga --test it -- real_engines
 
 # Tests that need no server, no repository and no process: rules, golden files, in-memory adapters. Half a minute.
@@ -18,7 +18,7 @@ WEB_SOURCES := $(shell find web -type f -not -path 'web/node_modules/*' -not -pa
 
 .DELETE_ON_ERROR:
 
-.PHONY: up build web web-if-possible test test-web test-cloud test-keda screenshots test-engines test-api test-docs soak check fmt lint rows coverage-table deny quick unit tools
+.PHONY: up build web web-if-possible test test-web test-cloud test-keda screenshots test-engines test-api test-docs soak soak-network check-deploy check fmt lint rows coverage-table deny quick unit tools
 
 up: tools web-if-possible
 	@$(CARGO) run --profile quick --locked -p giga -- up --demo
@@ -68,7 +68,7 @@ lint:
 # nextest runs each test in a process of its own, several at a time; plain `cargo test` does when it is not there. The
 # tests start a PostgreSQL of their own, and run the real git-lfs, claude, codex and schemathesis; the scripts install the
 # programs, or report that they are missing; the skipped tests are listed at the end. GIGA_REQUIRE=postgres,landlock,root,
-# engines,lfs,api-tools,chromium,rustup,home makes skips of these failures.
+# engines,lfs,api-tools,chromium,netns,rustup,home makes skips of these failures.
 unit:
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  $(WITH_TOOLS) $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --test-threads $(TEST_THREADS); \
@@ -117,8 +117,17 @@ test-docs: tools
 
 # Longer runs: every engine version, the API at length, the object store, and the crash tests ten times with all their
 # kills.
-soak: test-engines test-api test-cloud test-keda
+soak: test-engines test-api test-cloud test-keda soak-network
 	GIGA_SOAK=1 scripts/with-postgres scripts/with-git-lfs $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --stress-count 10 -E 'test(/crash::/)'
+
+# A fleet on a network that fails, at random from a printed seed, for half an hour. GIGA_SOAK_SECONDS sets another time,
+# GIGA_NETWORK_SEED repeats a seed.
+soak-network: tools
+	GIGA_SOAK=1 scripts/with-postgres scripts/with-nats scripts/with-netns $(CARGO) nextest run --workspace --locked $(TEST_FEATURES) --no-capture -E 'test(/^network::/)'
+
+# deploy/ with the tools of its formats, which are installed: the chart rendered, schemas, linters.
+check-deploy:
+	@scripts/check-deploy
 
 # What cannot be had from Cargo, named clearly.
 tools:

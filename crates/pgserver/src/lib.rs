@@ -9,4 +9,4 @@ mod template;
 
 pub use error::Error;
 pub use programs::Programs;
-pub use server::{Flushes, Server, for_test};
+pub use server::{Flushes, Server, for_test, for_test_at};

@@ -1,7 +1,7 @@
 //! Starts, stops, kills and restarts one server on the same data directory and port.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -36,6 +36,7 @@ pub struct Server {
     // The server must stop before its directory is removed.
     running: Option<Running>,
     folder: TempDir,
+    address: IpAddr,
     port: u16,
     tls: Tls,
 }
@@ -50,28 +51,37 @@ enum Tls {
 /// Below the ephemeral port range, so that no client socket takes the port while its server restarts.
 const PORTS: std::ops::Range<u16> = 15_000..32_000;
 
+/// Where a server listens that is for its own machine.
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// Maximum number of readiness checks of a start, crash recovery included.
 const READY_TRIES: u32 = 3_000;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Starts a server for a test. Returns `None` if GIGA_TEST_POSTGRES=skip is set, and reports that on standard error.
 pub fn for_test(flushes: Flushes) -> Result<Option<Server>, Error> {
+    for_test_at(LOOPBACK, flushes)
+}
+
+/// The same on another address, of a network namespace that the test made and that the calling thread is in. Every host of
+/// that network may connect.
+pub fn for_test_at(address: IpAddr, flushes: Flushes) -> Result<Option<Server>, Error> {
     match (Programs::find(), std::env::var("GIGA_TEST_POSTGRES").as_deref()) {
         (Err(error), Ok("skip")) => {
             Requirement::Postgres.skip(error);
             Ok(None)
         }
-        (programs, _) => Server::with(programs?, flushes).map(Some),
+        (programs, _) => Server::with(programs?, flushes, address).map(Some),
     }
 }
 
 impl Server {
     /// Starts a server with an empty cluster.
     pub fn start_new(flushes: Flushes) -> Result<Self, Error> {
-        Self::with(Programs::find()?, flushes)
+        Self::with(Programs::find()?, flushes, LOOPBACK)
     }
 
-    fn with(programs: Programs, flushes: Flushes) -> Result<Self, Error> {
+    fn with(programs: Programs, flushes: Flushes, address: IpAddr) -> Result<Self, Error> {
         let account = Account::find()?;
         leftovers::remove();
         let folder = tempfile::Builder::new().prefix(&leftovers::prefix()).tempdir();
@@ -79,17 +89,21 @@ impl Server {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).map_err(Error::files(folder.path()))?;
         account.own(folder.path())?;
         template::copy(&programs, account, flushes, &folder.path().join("data"))?;
-        let mut server = Self { programs, account, flushes, running: None, folder, port: free_port()?, tls: Tls::Off };
+        let port = free_port(address)?;
+        let mut server = Self { programs, account, flushes, running: None, folder, address, port, tls: Tls::Off };
+        if !address.is_loopback() {
+            server.trust_all_hosts()?;
+        }
         server.start()?;
         Ok(server)
     }
 
     /// The connection URL: superuser, database `postgres`, no password.
     pub fn url(&self) -> String {
-        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+        format!("postgres://postgres@{}:{}/postgres", self.address, self.port)
     }
 
-    /// The port on 127.0.0.1.
+    /// The port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -139,7 +153,7 @@ impl Server {
         }
         // A newly forked child may hold the port until it notices that its parent is dead.
         for _ in 0..READY_TRIES {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            if TcpStream::connect((self.address, self.port)).is_err() {
                 return;
             }
             thread::sleep(LOOK_EVERY);
@@ -148,6 +162,13 @@ impl Server {
 
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// A new cluster trusts this host alone.
+    fn trust_all_hosts(&self) -> Result<(), Error> {
+        let path = self.data().join("pg_hba.conf");
+        let rules = fs::read_to_string(&path).map_err(Error::files(&path))?;
+        fs::write(&path, format!("{rules}\nhost all all samenet trust\n")).map_err(Error::files(&path))
     }
 
     fn log_end(&self) -> String {
@@ -180,7 +201,8 @@ impl Server {
             Flushes::Real => &["shared_buffers=256MB", "max_wal_size=2GB", "wal_compression=off"],
             Flushes::None => &["shared_buffers=32MB", "fsync=off", "full_page_writes=off", "max_wal_size=64MB"],
         };
-        for setting in ["listen_addresses=127.0.0.1", "max_connections=200", "autovacuum_naptime=10s"] {
+        let listen = format!("listen_addresses={}", self.address);
+        for setting in [listen.as_str(), "max_connections=200", "autovacuum_naptime=10s"] {
             command.args(["-c", setting]);
         }
         for setting in settings {
@@ -276,13 +298,13 @@ fn setpriv() -> Option<PathBuf> {
 }
 
 /// Finds a port without a listener.
-fn free_port() -> Result<u16, Error> {
+fn free_port(address: IpAddr) -> Result<u16, Error> {
     let span = u32::from(PORTS.end - PORTS.start);
     // Processes that start together begin their search at different ports.
     let first = std::process::id().wrapping_mul(61) % span;
     for step in 0..span {
         let port = PORTS.start + u16::try_from((first + step * 7) % span).unwrap_or(0);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        if TcpListener::bind((address, port)).is_ok() {
             return Ok(port);
         }
     }

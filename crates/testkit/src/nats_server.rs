@@ -2,6 +2,7 @@
 #![expect(clippy::expect_used, reason = "a test may stop at the first surprise")]
 
 use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub struct NatsServer {
     dir: TempDir,
     program: PathBuf,
     settings: String,
+    host: IpAddr,
     port: u16,
     running: Option<(Child, ChildStdin)>,
 }
@@ -38,12 +40,18 @@ impl NatsServer {
     /// program is not installed.
     #[must_use]
     pub fn start(settings: &str) -> Option<Self> {
+        Self::start_at(IpAddr::V4(Ipv4Addr::LOCALHOST), settings)
+    }
+
+    /// The same on another address, of a network namespace that the test made and that the calling thread is in.
+    #[must_use]
+    pub fn start_at(host: IpAddr, settings: &str) -> Option<Self> {
         let program = std::env::var_os("GIGA_TEST_NATS_SERVER").filter(|program| program != "skip");
         let Some(program) = program else {
             Requirement::Nats.skip("nats-server is not installed: run scripts/with-nats");
             return None;
         };
-        Some(Self::start_program(program.into(), settings))
+        Some(Self::start_program(program.into(), host, settings))
     }
 
     /// The program of the tests, or that in PATH.
@@ -59,9 +67,10 @@ impl NatsServer {
 
     /// Starts a server from this program.
     #[must_use]
-    pub fn start_program(program: PathBuf, settings: &str) -> Self {
+    pub fn start_program(program: PathBuf, host: IpAddr, settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut server = Self { dir, program, settings: settings.to_owned(), port: 0, running: None };
+        let settings = settings.to_owned();
+        let mut server = Self { dir, program, settings, host, port: 0, running: None };
         server.resume();
         server
     }
@@ -69,7 +78,7 @@ impl NatsServer {
     /// The address, without credentials.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("{}:{}", self.host, self.port)
     }
 
     /// Kills the server.
@@ -87,7 +96,8 @@ impl NatsServer {
         std::fs::create_dir(&ports).expect("a directory for the port");
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
         let text = format!(
-            "host: 127.0.0.1\nport: {port}\nports_file_dir: \"{}\"\njetstream {{ store_dir: \"{}\" }}\n{}\n",
+            "host: {}\nport: {port}\nports_file_dir: \"{}\"\njetstream {{ store_dir: \"{}\" }}\n{}\n",
+            self.host,
             ports.display(),
             self.data().display(),
             self.settings
@@ -125,7 +135,7 @@ impl NatsServer {
         for _ in 0..steps {
             let files = std::fs::read_dir(ports).expect("the directory for the port");
             let text = files.flatten().find_map(|file| std::fs::read_to_string(file.path()).ok());
-            if let Some(port) = text.as_deref().and_then(port_of) {
+            if let Some(port) = text.as_deref().and_then(|text| port_of(text, self.host)) {
                 return port;
             }
             std::thread::sleep(STEP);
@@ -142,8 +152,8 @@ impl Drop for NatsServer {
 }
 
 /// The port in a file such as `{"nats":["nats://127.0.0.1:4222"]}`. `None` while it is being written.
-fn port_of(text: &str) -> Option<u16> {
-    let (_, rest) = text.split_once("nats://127.0.0.1:")?;
+fn port_of(text: &str, host: IpAddr) -> Option<u16> {
+    let (_, rest) = text.split_once(&format!("nats://{host}:"))?;
     rest.split_once('"')?.0.parse().ok()
 }
 

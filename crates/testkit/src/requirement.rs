@@ -33,6 +33,10 @@ pub enum Requirement {
     Azurite,
     /// tmux.
     Tmux,
+    /// Network namespaces: root, and `ip`.
+    Netns,
+    /// The release build of `giga`.
+    ReleaseBuild,
     /// A home directory of the account that runs the tests, with a readable file.
     Home,
 }
@@ -54,6 +58,8 @@ impl Requirement {
             Self::Rustup => "rustup",
             Self::Azurite => "azurite",
             Self::Tmux => "tmux",
+            Self::Netns => "netns",
+            Self::ReleaseBuild => "release-build",
             Self::Home => "home",
         }
     }

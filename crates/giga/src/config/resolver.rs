@@ -15,12 +15,13 @@ use super::file::line_at;
 use super::setting::{DisplayedValue, ListedSetting, Origin, Setting};
 
 /// Variables that are read elsewhere, or that a factory sets for its engines.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 9] = [
     "GIGA_CONFIG",
     "GIGA_JOIN",
     "GIGA_WEB_DIR",
     "GIGA_MCP_MAX_WAIT_S",
     "GIGA_KILL_AT",
+    "GIGA_CLOCK_SHIFT",
     "GIGA_JOB_ID",
     "GIGA_EPOCH",
     "GIGA_ATTEMPT",

@@ -10,6 +10,7 @@ mod coordinator;
 mod crash;
 mod damaged_store;
 mod dash;
+mod deploy;
 mod docs;
 mod doctor;
 mod enrolment;
@@ -24,6 +25,8 @@ mod init;
 mod links;
 mod local;
 mod mcp;
+#[cfg(all(feature = "failpoints", feature = "nats"))]
+mod network;
 mod on_demand;
 mod operator_actions;
 mod pages;
