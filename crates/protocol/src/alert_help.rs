@@ -4,7 +4,7 @@ use crate::AlertCode;
 
 impl AlertCode {
     /// Every code, in the order of a list of alerts.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::QueueStarvation,
         Self::NoLiveFactory,
         Self::Unplaceable,

@@ -92,6 +92,7 @@ impl Member {
             leaving: false,
             receives: Default::default(),
             wants_broker_login: false,
+            shadows: Vec::new(),
         };
         let _: HeartbeatResponse = self.client.post("/factories/heartbeat", &heartbeat).await?;
         self.client.events(&format!("/factories/{}/inbox?instance={}&credit=1", self.id, self.instance), None).await
