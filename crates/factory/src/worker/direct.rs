@@ -132,16 +132,21 @@ impl Worker {
         let mut logins = self.direct.login.subscribe();
         let mut backoff = Backoff::new(RETRY_FIRST, RETRY_MAX);
         loop {
-            if self.direct.wants_login(self.clock.now()) {
-                // The heartbeat asks for one; the coordinator then creates what the broker has lost, too.
-                self.report_how_it_receives().await;
-            }
-            let Some(login) = logins.borrow_and_update().clone() else {
-                self.clock.sleep(backoff.next_pause()).await;
+            let known = logins.borrow_and_update().clone();
+            let Some(login) = known else {
+                // Each heartbeat asks for one. Most coordinators have no broker on the network.
+                if logins.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
                 continue;
             };
             let since = self.clock.monotonic();
-            let Err(error) = self.receive_with(&*connector, &login, &mut logins).await else { continue };
+            let Err(error) = self.receive_with(&*connector, &login, &mut logins).await else {
+                if self.direct.wants_login(self.clock.now()) {
+                    self.report_how_it_receives().await;
+                }
+                continue;
+            };
             if self.direct.is_connected.swap(false, Ordering::Relaxed) {
                 warn!(%error, "Lost the broker at {}: receiving through the coordinator", login.url);
                 self.report_how_it_receives().await;
@@ -152,6 +157,8 @@ impl Worker {
                 backoff.reset();
             }
             self.clock.sleep(backoff.next_pause()).await;
+            // The heartbeat asks for another login; the coordinator then creates what the broker has lost, too.
+            self.report_how_it_receives().await;
         }
     }
 

@@ -52,14 +52,19 @@ impl DisplayedValue for BrokerChoice {
 }
 
 /// Where a factory receives its offers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ReceiveFrom {
     /// From the coordinator.
-    #[default]
     Inbox,
-    /// From the coordinator's broker, and from the coordinator while that is away.
+    /// From the coordinator's broker if it has one on the network, and from the coordinator while that is away.
     Broker,
+}
+
+impl Default for ReceiveFrom {
+    fn default() -> Self {
+        if cfg!(feature = "nats") { Self::Broker } else { Self::Inbox }
+    }
 }
 
 impl FromStr for ReceiveFrom {

@@ -115,7 +115,8 @@ const MEANINGS: &[(&str, &str)] = &[
     ("factory.fleet", "`false` selects the folder queue of older scripts; `giga local DIR` runs it."),
     (
         "factory.receive",
-        "`inbox`: offers come through the coordinator; `broker`: from its broker, if that can be reached.",
+        "`broker`: offers come from the coordinator's broker if it can be reached, else through the coordinator (the \
+         default of builds with NATS); `inbox`: through the coordinator only.",
     ),
     ("factory.route", "`false`: poll for work whatever the dispatch mode is."),
     ("factory.gate", "Poll the queue version before claiming."),

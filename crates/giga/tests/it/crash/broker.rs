@@ -28,7 +28,7 @@ async fn connected() -> Option<(Fleet, NatsServer)> {
     );
     let settings = fleet.path("giga.toml");
     let text = std::fs::read_to_string(&settings).unwrap();
-    let text = text.replace("[coordinator]\n", &broker).replace("[factory]\n", "[factory]\nreceive = 'broker'\n");
+    let text = text.replace("[coordinator]\n", &broker);
     std::fs::write(&settings, text.replace("level = 'info'", "level = 'debug'")).unwrap();
     fleet.start_coordinator(None);
     fleet.ship_by_itself().await;
