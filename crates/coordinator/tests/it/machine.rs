@@ -95,7 +95,7 @@ impl Machine {
         machine
     }
 
-    /// A machine that has enrolled, and was not heard of yet.
+    /// A machine that has enrolled and sent no heartbeat yet.
     pub(crate) fn with_token(fleet: &Fleet, name: &str, token: String, offers: Offers) -> Self {
         Self::process(fleet, name, token, offers, Duration::ZERO)
     }

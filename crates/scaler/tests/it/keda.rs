@@ -59,7 +59,7 @@ impl Fleet {
         self.running = Some((coordinator, running));
     }
 
-    /// Ends the coordinator with all of its connections: whoever asks gets no answer.
+    /// Ends the coordinator with all of its connections: clients get no answer.
     async fn kill(&mut self) {
         let (coordinator, running) = self.running.take().unwrap();
         coordinator.stop();

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use testkit::requirement::Requirement;
 
-/// An address of no host: what is sent to it reaches the bridge and nobody.
+/// An address of no host: what is sent to it reaches the bridge and no host.
 const NOWHERE: &str = "02:00:00:00:ff:ff";
 
 /// A namespace of its own.
