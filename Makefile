@@ -3,8 +3,8 @@
 CARGO ?= cargo
 # Tests stop real processes at named steps; only this build has the steps in it.
 TEST_FEATURES := --features giga/failpoints,giga/nats
-# Most tests wait more than they compute: three at a time for each core keep the machine busy.
-TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+# Most tests wait more than they compute: two at a time for each core, and one more, keep the machine busy.
+TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN) + 1)))
 # Installs the programs that tests run, and lists the skipped tests at the end.
 WITH_TOOLS := scripts/report-skipped scripts/with-postgres scripts/with-git-lfs scripts/with-tmux scripts/with-engines \
   scripts/with-api-tools scripts/with-mcp-client scripts/with-nats scripts/with-netns scripts/with-chromium

@@ -15,7 +15,7 @@ mod stale;
 mod steps;
 mod trees;
 
-/// How often a test repeats something: `full` times in a soak, half of that otherwise.
+/// How often a test repeats something: `full` times in a soak, a third of that otherwise.
 fn repetitions(full: usize) -> usize {
-    if std::env::var_os("GIGA_SOAK").is_some() { full } else { full / 2 }
+    if std::env::var_os("GIGA_SOAK").is_some() { full } else { full / 3 }
 }

@@ -1,4 +1,4 @@
-//! Deaths at random moments, from a printed seed: a hundred of them, two hundred with `GIGA_SOAK` (`make soak`).
+//! Deaths at random moments, from a printed seed: sixty-six of them, two hundred with `GIGA_SOAK` (`make soak`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Many jobs on one repository with eight seats: no worktree is ever another's, and the host is clean afterwards. A hundred
+//! Many jobs on one repository with eight seats: no worktree is ever another's, and the host is clean afterwards. Sixty-six
 //! of them, two hundred with `GIGA_SOAK` (`make soak`).
 
 use std::collections::BTreeSet;
